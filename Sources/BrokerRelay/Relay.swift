@@ -30,6 +30,7 @@ package struct Relay: Sendable {
     private let own: Set<OwnName>
     private let observe: Observer?
     private let proofs: RelayProofs?
+    private let certificates: ClientCertificates?
 
     /// Hears of each call to a configured upstream: how long it took to the answer's head, and its status; nil when there
     /// was no answer.
@@ -44,9 +45,10 @@ package struct Relay: Sendable {
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
         ownNames: [String] = [], after before: Relay? = nil, keepsConnections: Bool = false,
-        proofs: RelayProofs? = nil, observe: Observer? = nil
+        proofs: RelayProofs? = nil, certificates: ClientCertificates? = nil, observe: Observer? = nil
     ) {
         self.proofs = proofs
+        self.certificates = certificates
         let tls = upstreams.contains { $0.base.isSecure } ? outbound.context() : nil
         self.upstreams = Dictionary(
             upstreams.map { settings in
@@ -62,7 +64,7 @@ package struct Relay: Sendable {
 
     /// Closes the upstream connections, for good.
     package func shutdown() async {
-        for upstream in upstreams.values { await upstream.client.shutDown() }
+        for upstream in upstreams.values { await upstream.pools.shutDown() }
     }
 
     /// Returns the number of calls to an upstream that are under way.
@@ -102,8 +104,8 @@ package struct Relay: Sendable {
         // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
         var call = RelayCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
-            place: try upstream.concurrency.take(for: session, on: upstream.client), session: session, proofs: proofs,
-            token: first)
+            place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
+            certificates: certificates, token: first)
         let response = try await call.send()
         guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
             return try await call.answer(response)

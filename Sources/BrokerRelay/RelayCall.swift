@@ -15,6 +15,7 @@ struct RelayCall {
     let place: UpstreamConcurrency.Place
     let session: LiveSession
     let proofs: RelayProofs?
+    let certificates: ClientCertificates?
     var token: AccessToken
 
     /// Sends the request, with a proof where the token needs one, and returns the response once its head is there.
@@ -73,7 +74,7 @@ struct RelayCall {
         _ proof: RelayProof?, _ span: (any TraceSpan)?
     ) async throws(BrokerProblem) -> UpstreamResponse {
         let settings = upstream.settings
-        guard token.credential == settings.credential || (token.credential == .dpop && settings.credential == .bearer)
+        guard token.credential == settings.credential || (token.credential.isBound && settings.credential == .bearer)
         else {
             throw BrokerProblem(
                 .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes.")
@@ -81,6 +82,8 @@ struct RelayCall {
         guard let credential = token.field(settings.proof.scheme) else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
         }
+        let client = upstream.client(for: token, of: session, certificates)
+        place.hold(client)
         let begun = NIODeadline.now()
         var isRepeated = false
         while true {
@@ -91,7 +94,7 @@ struct RelayCall {
                 HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body,
                 within: TimeAmount(settings.timeout) - (.now() - begun))
             do throws(UpstreamFailure) {
-                return try await upstream.client.send(outgoing, on: request.eventLoop, connecting: isRepeated)
+                return try await client.send(outgoing, on: request.eventLoop, connecting: isRepeated)
             } catch {
                 guard proof != nil, !isRepeated, isIdempotent, isBodyAtHand, case .call(.lost) = error else {
                     throw BrokerProblem(error)
@@ -181,7 +184,7 @@ extension AccessToken {
         let text = token.reveal()
         guard !text.isEmpty else { return nil }
         switch credential {
-        case .bearer:
+        case .bearer, .mtls:
             guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x2C }) else { return nil }
             return ("Authorization", "Bearer " + text)
         case .zephrCookie:

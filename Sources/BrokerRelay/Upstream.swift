@@ -7,7 +7,7 @@ package import NIOSSL
 /// An upstream ready to be called.
 final class Upstream: Sendable {
     let settings: UpstreamSettings
-    let client: UpstreamClient
+    let pools: UpstreamPools
     let concurrency: UpstreamConcurrency
 
     /// Creates it, with the connections (where `keepsConnections`) and the places of the one before, if they serve it,
@@ -17,16 +17,30 @@ final class Upstream: Sendable {
         after old: Upstream? = nil, keepsConnections: Bool = false
     ) {
         self.settings = settings
-        if let old, keepsConnections, old.settings.base == settings.base, old.settings.policy == settings.policy {
-            client = old.client
+        if let old, keepsConnections, old.settings.base == settings.base, old.settings.policy == settings.policy,
+            old.settings.tls.rootsID == settings.tls.rootsID
+        {
+            pools = old.pools
         } else {
-            client = UpstreamClient(settings.base, settings.policy, outbound, tls: tls)
+            pools = UpstreamPools(settings.base, settings.policy, outbound, settings.tls, shared: tls)
         }
         if let old, old.settings.maximumConcurrent == settings.maximumConcurrent {
             concurrency = old.concurrency
         } else {
             concurrency = UpstreamConcurrency(limit: settings.maximumConcurrent)
         }
+    }
+
+    /// Returns the connections for a call: those of the client's certificate where its tokens are bound to that, else of the
+    /// upstream's own, else those that show nothing.
+    func client(
+        for token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?
+    ) -> UpstreamClient {
+        let (provider, client) = (session.facts.provider, session.facts.client)
+        if let certificate = certificates?(provider, client, token.certificate != nil) {
+            return pools.client(showing: certificate, for: client)
+        }
+        return pools.client(showing: settings.tls.certificate(), for: nil)
     }
 
     /// Says whether the session's token is meant for this upstream (SEC-72).
@@ -82,10 +96,19 @@ package struct RelayOutbound: Sendable {
     }
 
     /// Returns what TLS connections are made with: made once for all upstreams, because trust roots are many.
-    func context() -> Result<NIOSSLContext, any Error> {
+    ///
+    /// One that trusts further `roots`, or shows a certificate, is made for those connections alone.
+    func context(
+        trusting roots: [NIOSSLCertificate] = [], showing certificate: RelayCertificate? = nil
+    ) -> Result<NIOSSLContext, any Error> {
         var configuration = tls ?? .makeClientConfiguration()
         if tls == nil { configuration.minimumTLSVersion = .tlsv12 }
         configuration.applicationProtocols = ["http/1.1"]
+        if !roots.isEmpty { configuration.additionalTrustRoots.append(.certificates(roots)) }
+        if let certificate {
+            configuration.certificateChain = certificate.chain.map { .certificate($0) }
+            configuration.privateKey = .privateKey(certificate.key)
+        }
         return Result { try NIOSSLContext(configuration: configuration) }
     }
 }

@@ -12,7 +12,7 @@ final class UpstreamConcurrency: Sendable {
     /// when there is none.
     ///
     /// It is free again when the last holder lets it go; so long the connections that it is a place on stay open.
-    func take(for session: LiveSession, on client: UpstreamClient) throws(BrokerProblem) -> Place {
+    func take(for session: LiveSession) throws(BrokerProblem) -> Place {
         let (subject, handle) = (session.facts.subject, session.row.handle)
         let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
             do throws(UpstreamShares.Refusal) {
@@ -21,7 +21,7 @@ final class UpstreamConcurrency: Sendable {
             } catch { return error }
         }
         switch refusal {
-        case nil: return Place(concurrency: self, subject: subject, handle: handle, client: client)
+        case nil: return Place(concurrency: self, subject: subject, handle: handle)
         case .shareIsTaken:
             throw BrokerProblem(
                 .rateLimited, detail: "Too many of this user's calls to this upstream are under way.",
@@ -38,15 +38,20 @@ final class UpstreamConcurrency: Sendable {
         private let concurrency: UpstreamConcurrency
         private let subject: String
         private let handle: SessionHandle
-        private let client: UpstreamClient
+        /// Guards the connections that the call is on, which stay as long as it does.
+        private let clients = Mutex<[UpstreamClient]>([])
 
-        fileprivate init(
-            concurrency: UpstreamConcurrency, subject: String, handle: SessionHandle, client: UpstreamClient
-        ) {
+        fileprivate init(concurrency: UpstreamConcurrency, subject: String, handle: SessionHandle) {
             self.concurrency = concurrency
             self.subject = subject
             self.handle = handle
-            self.client = client
+        }
+
+        /// Keeps the connections that the call goes out on, until it is over.
+        func hold(_ client: UpstreamClient) {
+            clients.withLock { held in
+                if !held.contains(where: { $0 === client }) { held.append(client) }
+            }
         }
 
         deinit { concurrency.shares.withLock { $0.giveBack(subject, handle) } }

@@ -13,6 +13,8 @@ package struct UpstreamSettings: Sendable {
     package let credential: TokenSet.Credential
     /// The way in which a token that is bound to a key goes out.
     package var proof = ProofPresentation()
+    /// The setting `tls`.
+    package var tls = UpstreamTLS()
     /// Further request fields to pass, in lower case.
     package let requestHeaders: Set<String>
     /// The longest time to its response head.

@@ -1265,7 +1265,8 @@ paths:
         has no access token) `invalid_target`. An access token that the provider bound to a key of the broker's goes out
         with a proof for one request alone, which `dpop_htm` and `dpop_htu` name (what the backend will send, and not the
         app's request of `htm` and `htu`): `token_type` is `DPoP` then. Without them it is `invalid_target`. An endpoint
-        of the provider's own is no address for a proof. A bound session without good evidence is `invalid_grant` with the `code`
+        of the provider's own is no address for a proof. One that is bound to the client's certificate is always
+        `invalid_target`: it is good on the broker's own connections alone. A bound session without good evidence is `invalid_grant` with the `code`
         `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
@@ -2745,6 +2746,19 @@ components:
           type: object
           description: '`ok`; `failing`: the last calls failed, or were answered 5xx; `open`: the breaker refuses calls; `unknown`. It does not count.'
           additionalProperties: {type: string, description: '`ok`, `failing`, `open` or `unknown`.'}
+        certificates:
+          type: array
+          description: 'The certificates that clients show to their provider, where there are any. They do not count.'
+          items: {$ref: '#/components/schemas/CertificateState'}
+
+    CertificateState:
+      type: object
+      required: [provider, client, not_after, days_left]
+      properties:
+        provider: {$ref: '#/components/schemas/Name'}
+        client: {$ref: '#/components/schemas/Name'}
+        not_after: {type: string, format: date-time, description: 'When the first of its chain runs out.'}
+        days_left: {type: integer, description: 'Whole days until then; below zero once it has run out.'}
 
     KeyState:
       type: object

@@ -44,6 +44,33 @@ struct ManagementTests {
         #expect(metrics.headers[.contentType]?.hasPrefix("text/plain") == true)
     }
 
+    @Test("A certificate that has run out is shown with its days, and readiness stays green")
+    func certificates() async throws {
+        let harness = try harness()
+        let now = harness.clock.now()
+        let (provider, client) = (ProviderName(unchecked: "bank"), ClientName(unchecked: "web"))
+        let health = ManagementHealth(
+            ping: { () async throws(StoreFailure) in },
+            certificates: {
+                [-90_000, -1, 86_399, 86_400 * 30].map { seconds in
+                    ManagementHealth.Certificate(
+                        provider: provider, client: client, notAfter: now.advanced(by: .seconds(seconds)))
+                }
+            })
+        let responder = ManagementRouter.responder(
+            health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
+            clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
+        let reply = try await HTTPHarness.send(to: responder, .get, "/readyz")
+        #expect(reply.status == 200)
+        let days = (0..<4).compactMap { reply.json?.value(at: "/certificates/\($0)/days_left")?.integer }
+        #expect(days == [-2, -1, 0, 30])
+        #expect(reply.json?.value(at: "/certificates/0/provider")?.string == "bank")
+        #expect(reply.json?.value(at: "/certificates/3/client")?.string == "web")
+        #expect(
+            reply.json?.value(at: "/certificates/3/not_after")?.string
+                == now.advanced(by: .seconds(86_400 * 30)).rfc3339)
+    }
+
     @Test("Readiness turns red when the key ring does not open what is stored")
     func foreignKeys() async throws {
         let harness = try harness()

@@ -28,6 +28,12 @@ package protocol EndpointOwning: ProviderClient {
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool
 }
 
+/// Shows certificates of ours to its provider (RFC 8705).
+package protocol CertificateShowing: ProviderClient {
+    /// Returns the thumbprint of the certificate that a client shows now; nil where it shows none.
+    func certificate(of client: ClientName) -> String?
+}
+
 extension ProviderClient {
     package var callbackHints: [String] { [] }
     package var refusesCallsFor: Duration? { nil }
@@ -335,6 +341,8 @@ package struct RefreshRequest: Sendable {
     package var proof: ProofMaker?
     /// Whether they are bound already: an access token that is not is no answer then, and is withheld.
     package var isBound = false
+    /// Whether the access token is bound to a certificate: the next one is, to the one that is shown for it.
+    package var isCertified = false
     /// Whether the provider has given nonces before, so that the refresh token should not be sent without one.
     package var usesNonces = false
     /// The last sending, for the one that confirms it.

@@ -9,6 +9,11 @@ package struct TokenSet: Sendable {
         case zephrCookie = "zephr_cookie"
         /// An access token that is bound to a key of ours, and goes out with its proof or not at all (RFC 9449).
         case dpop
+        /// An access token that is bound to a certificate of ours, and good only on connections that show it (RFC 8705).
+        case mtls
+
+        /// Whether it is of use to nobody who has it alone.
+        package var isBound: Bool { self == .dpop || self == .mtls }
     }
 
     package var credential: Credential
@@ -23,6 +28,8 @@ package struct TokenSet: Sendable {
     package var refreshExpiresAt: WallTime?
     /// The key that the provider bound them to; nil for tokens of whoever has them.
     package var key: TokenKey?
+    /// The thumbprint of the certificate that was shown for the access token, where it is bound to it (`x5t#S256`).
+    package var certificate: String?
     /// The reason for which the answer that brought these tokens cannot be used; they are to be revoked.
     ///
     /// Never stored.
@@ -59,11 +66,22 @@ extension TokenSet {
     /// kept.
     package var isWithheld: Bool { key != nil && accessToken.isEmpty }
 
-    /// Returns the set without its key: what is only to be revoked needs none.
+    /// Returns the set without what it is bound to: what is only to be revoked needs no proof, and has whatever certificate
+    /// its client shows by then.
     package var withoutKey: TokenSet {
         var set = self
         set.key = nil
-        if set.credential == .dpop { set.credential = .bearer }
+        set.certificate = nil
+        if set.credential == .dpop || set.credential == .mtls { set.credential = .bearer }
+        return set
+    }
+
+    /// Returns the set as bound to the certificate that was shown for it; one that is bound to a key stays so.
+    package func bound(to certificate: String?) -> TokenSet {
+        guard let certificate, key == nil, credential == .bearer else { return self }
+        var set = self
+        set.certificate = certificate
+        set.credential = .mtls
         return set
     }
 
@@ -74,6 +92,11 @@ extension TokenSet {
         set.accessToken = answer.accessToken
         if let key = answer.key {
             set.key = key
+            set.credential = answer.credential
+        }
+        // An access token is bound to the certificate that was shown for it, or to none, whatever its predecessor was.
+        if answer.certificate != nil || certificate != nil {
+            set.certificate = answer.certificate
             set.credential = answer.credential
         }
         set.expiresAt = answer.expiresAt

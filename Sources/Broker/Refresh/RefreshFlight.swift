@@ -118,6 +118,7 @@ struct RefreshFlight: Sendable {
         work.stored = stored
         work.provider = context.providers[stored.provider] as? any TokenRefreshing
         let now = context.clock.now()
+        let isShown = context.shows(access.certificate, stored.provider, stored.client)
         let rest = stored.withheldFor(at: now)
         if let rest {
             work.heldBackFor = rest
@@ -125,8 +126,9 @@ struct RefreshFlight: Sendable {
         }
         return .read(
             version: row.tokenVersion, live: true,
-            fresh: RefreshTiming.isFresh(access, session, margin: context.settings.refreshMargin, at: now),
-            usable: RefreshTiming.isUsable(access, at: now),
+            fresh: isShown
+                && RefreshTiming.isFresh(access, session, margin: context.settings.refreshMargin, at: now),
+            usable: isShown && RefreshTiming.isUsable(access, at: now),
             refreshable: work.provider != nil && stored.tokens.refreshToken != nil, unchecked: row.subjectUnchecked,
             withheld: stored.tokens.isWithheld ? (rest == nil ? .before : .lately) : nil)
     }
@@ -206,6 +208,7 @@ struct RefreshFlight: Sendable {
             recovering: confirming)
         do throws(VaultFailure) { request.proof = try proof(of: stored, row, refreshToken) } catch { return .notSent }
         request.isBound = stored.tokens.key != nil
+        request.isCertified = stored.tokens.certificate != nil
         request.usesNonces = stored.tokens.key?.usesNonces ?? false
         request.sending = work.sending
         let begun = context.clock.monotonic()

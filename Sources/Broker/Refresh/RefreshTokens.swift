@@ -17,6 +17,10 @@ package struct RefreshTokens: Sendable {
         let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
         let now = context.clock.now()
         if access.token.isEmpty { return try await refresh(session, .expiring) }
+        // One of a certificate that is not shown any more is of no use, whatever time it has.
+        if session.row.refreshable, !context.shows(access.certificate, session.facts.provider, session.facts.client) {
+            return try await refresh(session, .expiring)
+        }
         // Where nothing can be done about it, one whose end is unknown or not reached is as good as any.
         if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
             return access
@@ -114,6 +118,15 @@ package struct RefreshTokens: Sendable {
     }
 }
 
+extension BrokerContext {
+    /// Whether tokens that are bound to a certificate are good now: it is the one that their client shows; those that are
+    /// bound to none always are.
+    func shows(_ certificate: String?, _ provider: ProviderName, _ client: ClientName) -> Bool {
+        guard let certificate else { return true }
+        return (providers[provider] as? any CertificateShowing)?.certificate(of: client) == certificate
+    }
+}
+
 extension BrokerProblem {
     /// The problem of a session that was made of an id_token: there is nothing to refresh.
     fileprivate static var withoutTokens: BrokerProblem {
@@ -147,6 +160,8 @@ package final class AccessToken: Sendable {
     package let credential: TokenSet.Credential
     /// The key that it is bound to; nil for one of whoever has it.
     package let key: ProofKeyPair?
+    /// The thumbprint of the certificate that it is bound to; nil for one that is bound to none.
+    package let certificate: String?
     package let expiresAt: WallTime?
     package let scope: [String]
     /// The token set's version: an upstream that refuses this token asks for a newer one than this.
@@ -154,10 +169,11 @@ package final class AccessToken: Sendable {
     package let issuedAt: WallTime
 
     package init(
-        token: Secret, credential: TokenSet.Credential, key: ProofKeyPair? = nil, expiresAt: WallTime?,
-        scope: [String], version: Int64, issuedAt: WallTime
+        token: Secret, credential: TokenSet.Credential, key: ProofKeyPair? = nil, certificate: String? = nil,
+        expiresAt: WallTime?, scope: [String], version: Int64, issuedAt: WallTime
     ) {
         self.key = key
+        self.certificate = certificate
         self.token = token
         self.credential = credential
         self.expiresAt = expiresAt

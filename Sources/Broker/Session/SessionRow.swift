@@ -261,6 +261,7 @@ package struct StoredTokens: Sendable {
     func access(version: Int64) -> AccessToken {
         AccessToken(
             token: tokens.accessToken, credential: tokens.credential, key: tokens.key?.pair,
+            certificate: tokens.certificate,
             expiresAt: tokens.expiresAt, scope: tokens.scope ?? [], version: version, issuedAt: issuedAt)
     }
 
@@ -284,13 +285,22 @@ extension StoredTokens {
     /// Of tokens that are bound to a key: a release that knows no such keys does not read it, and so can neither send them
     /// bare nor take them for damaged.
     private static let keyedFormat: UInt8 = 2
+    /// Of tokens that are bound to a certificate: a release that shows none would have the refresh token refused, and some
+    /// servers end a grant for that.
+    private static let certifiedFormat: UInt8 = 3
 
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(format: tokens.key == nil ? Self.format : Self.keyedFormat)
+        var writer: RecordWriter
         if let key = tokens.key {
+            writer = RecordWriter(format: Self.keyedFormat)
             writer.key(key.pair)
             writer.flag(key.usesNonces)
+        } else if let certificate = tokens.certificate {
+            writer = RecordWriter(format: Self.certifiedFormat)
+            writer.string(certificate)
+        } else {
+            writer = RecordWriter(format: Self.format)
         }
         writer.string(provider.text)
         writer.string(client.text)
@@ -313,9 +323,12 @@ extension StoredTokens {
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        let isKeyed = bytes.first == Self.keyedFormat
-        var reader = try RecordReader(bytes, format: isKeyed ? Self.keyedFormat : Self.format)
-        let key = isKeyed ? TokenKey(pair: try reader.key(), usesNonces: try reader.flag()) : nil
+        let format =
+            bytes.first.flatMap { [Self.keyedFormat, Self.certifiedFormat].contains($0) ? $0 : nil } ?? Self.format
+        var reader = try RecordReader(bytes, format: format)
+        let key =
+            format == Self.keyedFormat ? TokenKey(pair: try reader.key(), usesNonces: try reader.flag()) : nil
+        let certificate = format == Self.certifiedFormat ? try reader.string() : nil
         let provider = ProviderName(unchecked: try reader.string())
         let client = ClientName(unchecked: try reader.string())
         guard let credential = TokenSet.Credential(rawValue: try reader.string()) else {
@@ -326,6 +339,7 @@ extension StoredTokens {
             idToken: try reader.optionalSecret(), scope: try reader.flag() ? try reader.strings() : nil,
             expiresAt: try reader.optionalTime(), refreshExpiresAt: try reader.optionalTime())
         tokens.key = key
+        tokens.certificate = certificate
         let issuedAt = WallTime(milliseconds: try reader.integer())
         let unchecked = reader.isAtEnd ? nil : try reader.optionalSecret()
         self.init(

@@ -65,9 +65,28 @@ final class ManagementAPI: Sendable {
             writer.object { writer in
                 for provider in health.providers() { writer.member(provider.name.text, provider.state) }
             }
+            certificates(&writer)
         }
         guard status != "ready" else { return Answers.json(.ok, writer.bytes, call) }
         return Answers.json(.serviceUnavailable, writer.bytes, call, adding: [Self.retryAfter])
+    }
+
+    /// Writes the certificates that clients show, and what time they have; absent where there are none.
+    private func certificates(_ writer: inout JSONWriter) {
+        let all = health.certificates()
+        guard !all.isEmpty else { return }
+        let now = clock.now()
+        writer.name("certificates")
+        writer.array { writer in
+            for certificate in all {
+                writer.object { writer in
+                    writer.member("provider", certificate.provider.text)
+                    writer.member("client", certificate.client.text)
+                    writer.member("not_after", certificate.notAfter.rfc3339)
+                    writer.member("days_left", certificate.daysLeft(at: now))
+                }
+            }
+        }
     }
 
     /// The faults, a sentence each.
@@ -135,6 +154,25 @@ package struct ManagementHealth: Sendable {
         }
     }
 
+    /// A client's certificate.
+    package struct Certificate: Sendable {
+        let provider: ProviderName
+        let client: ClientName
+        let notAfter: WallTime
+
+        package init(provider: ProviderName, client: ClientName, notAfter: WallTime) {
+            self.provider = provider
+            self.client = client
+            self.notAfter = notAfter
+        }
+
+        /// The whole days that are left, less than none once it has run out.
+        func daysLeft(at now: WallTime) -> Int64 {
+            let seconds = notAfter.since(now).wholeSeconds
+            return seconds >= 0 ? seconds / 86_400 : -((-seconds + 86_399) / 86_400)
+        }
+    }
+
     /// The conditions that readiness shows beside the store's answer and the providers.
     package struct Conditions: Sendable {
         /// Whether the key ring opens what is stored.
@@ -164,13 +202,17 @@ package struct ManagementHealth: Sendable {
     package let metrics: @Sendable () async -> String
     /// Returns the providers' states; shown, and counting for nothing.
     package let providers: @Sendable () -> [Provider]
+    /// Returns the certificates that clients show; they count for nothing either.
+    package let certificates: @Sendable () -> [Certificate]
 
     package init(
         ping: @escaping @Sendable () async throws(StoreFailure) -> Void,
         conditions: @escaping @Sendable () -> Conditions = { Conditions() },
         metrics: @escaping @Sendable () async -> String = { "" },
-        providers: @escaping @Sendable () -> [Provider] = { [] }
+        providers: @escaping @Sendable () -> [Provider] = { [] },
+        certificates: @escaping @Sendable () -> [Certificate] = { [] }
     ) {
+        self.certificates = certificates
         self.ping = ping
         self.conditions = conditions
         self.metrics = metrics

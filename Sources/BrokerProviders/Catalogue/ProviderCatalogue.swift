@@ -9,9 +9,11 @@ package enum ProviderCatalogue {
     package static func make(
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
         random: @escaping @Sendable (Int) throws -> [UInt8], nonces: ProofNonces = ProofNonces(),
+        certificateRefused: @escaping @Sendable (ProviderName, ClientName, String) -> Void = { _, _, _ in },
         keeping: (ProviderName) -> (any ProviderClient)? = { _ in nil }
     ) throws -> [any ProviderClient] {
-        let environment = ProviderEnvironment(http: http, clock: clock, random: random, nonces: nonces)
+        let environment = ProviderEnvironment(
+            http: http, clock: clock, random: random, nonces: nonces, certificateRefused: certificateRefused)
         return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
@@ -44,4 +46,6 @@ struct ProviderEnvironment: Sendable {
     let random: @Sendable (Int) throws -> [UInt8]
     /// The nonces for our proofs, which outlive a configuration.
     let nonces: ProofNonces
+    /// Hears of a server that refuses a client's certificate.
+    let certificateRefused: @Sendable (ProviderName, ClientName, String) -> Void
 }

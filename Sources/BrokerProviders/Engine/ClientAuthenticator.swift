@@ -73,6 +73,15 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
+    /// Whether the connection's certificate is what proves it.
+    var isByCertificate: Bool {
+        switch method {
+        case .tlsClientAuth, .selfSignedTLSClientAuth: true
+        case .none, .clientSecretBasic, .clientSecretPost, .blankSecretBasic, .clientSecretJWT, .privateKeyJWT, .apple:
+            false
+        }
+    }
+
     /// The client by HTTP Basic, whichever way its token calls go; nil without a secret.
     var basicHeader: (name: String, value: String)? {
         switch method {

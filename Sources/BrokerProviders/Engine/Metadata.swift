@@ -12,10 +12,14 @@ struct Metadata: Sendable {
     var endSession: EndpointURL?
     var introspection: EndpointURL?
     var pushedAuthorization: EndpointURL?
+    /// `mtls_endpoint_aliases` (RFC 8705 section 5): where clients with a certificate call instead.
+    var aliases = EndpointSettings()
     /// The endpoints of grants and of registration that nothing here calls.
     var uncalled: [EndpointURL] = []
     /// `authorization_response_iss_parameter_supported` (RFC 9207).
     var promisesIssuer = false
+    /// `tls_client_certificate_bound_access_tokens` (RFC 8705 section 3.3).
+    var bindsToCertificates = false
     /// `require_pushed_authorization_requests` (RFC 9126).
     var requiresPushedAuthorization = false
     /// `code_challenge_methods_supported`; nil when the document has none.
@@ -63,6 +67,14 @@ struct Metadata: Sendable {
         uncalled = [
             "device_authorization_endpoint", "backchannel_authentication_endpoint", "registration_endpoint",
         ].compactMap { document[$0]?.string.flatMap(EndpointURL.init) }
+        if let own = document["mtls_endpoint_aliases"], !own.isNull {
+            guard let object = own.object else {
+                throw .unusable(detail: "metadata: mtls_endpoint_aliases is no object")
+            }
+            aliases = try Self.aliases(object, allows: allows)
+            uncalled += object.names.compactMap { object[$0]?.string.flatMap(EndpointURL.init) }
+        }
+        bindsToCertificates = document["tls_client_certificate_bound_access_tokens"]?.bool ?? false
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
         requiresPushedAuthorization = document["require_pushed_authorization_requests"]?.bool ?? false
         func texts(_ name: String) -> [String]? { document[name]?.array?.compactMap(\.string) }
@@ -72,6 +84,34 @@ struct Metadata: Sendable {
         idTokenAlgorithms = texts("id_token_signing_alg_values_supported")
         assertionAlgorithms = texts("token_endpoint_auth_signing_alg_values_supported")
         proofAlgorithms = texts("dpop_signing_alg_values_supported")
+    }
+
+    /// Reads the aliases that are called, by the rule of all endpoints; those that are never anybody's but the user agent's or
+    /// nobody's (authorization, keys, log-out) stay where they are.
+    private static func aliases(
+        _ object: JSONObject, allows: (EndpointURL) -> Bool
+    ) throws(ProviderFailure) -> EndpointSettings {
+        func endpoint(_ name: String) throws(ProviderFailure) -> EndpointURL? {
+            guard let member = object[name], !member.isNull else { return nil }
+            guard let text = member.string, let url = EndpointURL(text), allows(url) else {
+                throw .unusable(detail: "metadata: mtls_endpoint_aliases.\(name) is not a URL to call")
+            }
+            return url
+        }
+        return EndpointSettings(
+            token: try endpoint("token_endpoint"), userinfo: try endpoint("userinfo_endpoint"),
+            revocation: try endpoint("revocation_endpoint")?.text,
+            par: try endpoint("pushed_authorization_request_endpoint"))
+    }
+
+    /// Returns the endpoints for a client with a certificate: the aliases, unless the configuration names one.
+    func withAliases(under own: EndpointSettings) -> Metadata {
+        var known = self
+        known.token = own.token ?? aliases.token ?? token
+        known.userinfo = own.userinfo ?? aliases.userinfo ?? userinfo
+        known.revocation = aliases.revocation.flatMap(EndpointURL.init) ?? revocation
+        known.pushedAuthorization = own.par ?? aliases.par ?? pushedAuthorization
+        return known
     }
 
     /// Fills what this document lacks from a second one of the same issuer (revocation may stand only in the RFC 8414
@@ -86,6 +126,8 @@ struct Metadata: Sendable {
         introspection = introspection ?? other.introspection
         pushedAuthorization = pushedAuthorization ?? other.pushedAuthorization
         uncalled += other.uncalled
+        if aliases == EndpointSettings() { aliases = other.aliases }
+        bindsToCertificates = bindsToCertificates || other.bindsToCertificates
         revocationMethods = revocationMethods ?? other.revocationMethods
         promisesIssuer = promisesIssuer || other.promisesIssuer
         requiresPushedAuthorization = requiresPushedAuthorization || other.requiresPushedAuthorization

@@ -52,13 +52,14 @@ extension OAuthEngine {
             let call = call(provedBy: proof, at: url, client: client, .resource)
             request.fresh = { [try call.field(method, url, token: token)] }
             answer = try await sending(call) { [request] () async throws(ProviderFailure) -> ProviderAnswer in
-                let answer = try await caller.send(request, by: deadline)
+                let answer = try await client.caller.send(request, by: deadline)
                 call.heard(answer)
                 return answer
             }
         } else {
-            answer = try await caller.send(request, by: deadline)
+            answer = try await client.caller.send(request, by: deadline)
         }
+        try client.requireCertificate(answer)
         try answer.requireUsable(at: clock.now())
         guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
         return answer

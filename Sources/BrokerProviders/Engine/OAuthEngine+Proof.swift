@@ -94,7 +94,7 @@ extension OAuthEngine {
     private func prime(_ proof: ProofMaker, at url: EndpointURL, client: EngineClient, by deadline: Duration) async {
         // One that is down takes no refresh with it: the breaker is shared, and the refresh itself is the probe.
         guard caller.limiter.failuresInARow == 0, client.wire.dpop.par == .proof,
-            let par = try? await metadata().pushedAuthorization,
+            let par = try? await metadata(for: client).pushedAuthorization,
             let redirect = client.profile.redirectURIs.first, let state = try? random(32),
             let verifier = try? random(32)
         else { return }

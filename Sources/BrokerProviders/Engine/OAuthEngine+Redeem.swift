@@ -7,7 +7,9 @@ extension OAuthEngine {
     ) async throws(ProviderFailure) -> TokenSet {
         let client = try client(grant.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
-            guard let url = try await metadata().token else { throw .unusable(detail: "no token endpoint is known") }
+            guard let url = try await metadata(for: client).token else {
+                throw .unusable(detail: "no token endpoint is known")
+            }
             if verifiesIDToken { try await keys.warm() }
             return url
         }
@@ -42,6 +44,7 @@ extension OAuthEngine {
                 tokens.refusal = tokens.refusal ?? "token answer: not bound to our key, its token_type is not DPoP"
             }
         }
+        tokens = client.bound(tokens)
         let required = client.wire.requiredScope
         // A scope that the answer leaves out may be assumed, and proves nothing.
         if !required.isEmpty, tokens.refusal == nil, !required.allSatisfy((tokens.scope ?? []).contains) {
@@ -58,7 +61,7 @@ extension OAuthEngine {
         let client = try client(request.client)
         guard client.wire.refresh != .none else { throw .notSent(detail: "this client does not refresh") }
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
-            let metadata = try await metadata()
+            let metadata = try await metadata(for: client)
             guard let url = metadata.refresh ?? metadata.token else {
                 throw .unusable(detail: "no token endpoint is known")
             }
@@ -70,7 +73,8 @@ extension OAuthEngine {
         let answer = try await post(
             [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
             as: .token, client: client, headers: idempotency(request.idempotencyKey, client), by: deadline)
-        return try answers(client).parse(answer, now: clock.now())
+        return client.bound(
+            try answers(client).parse(answer, now: clock.now()), isCertified: request.isCertified)
     }
 
     /// Makes the call with proofs of a key.

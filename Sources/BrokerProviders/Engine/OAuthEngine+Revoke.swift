@@ -9,14 +9,16 @@ extension OAuthEngine {
         let client = try client(name)
         let style = client.wire.revocation.style
         guard style != .none,
-            let endpoint = if let fixed = client.revocation { fixed } else { try await metadata().revocation }
+            let endpoint =
+                if let fixed = client.revocation { fixed } else { try await metadata(for: client).revocation }
         else { return }
         switch style {
         case .none: return
         case .rfc7009:
             // A refusal of the one token says nothing about the other.
             var first: ProviderFailure?
-            let isBearers = tokens.key == nil && client.profile.senderConstraint == .off
+            let isBearers =
+                tokens.key == nil && tokens.certificate == nil && client.profile.senderConstraint == .off
             let all = [("refresh_token", tokens.refreshToken), ("access_token", tokens.accessToken)]
             for case (let hint, let token?) in all where !token.reveal().isEmpty {
                 do throws(ProviderFailure) {
@@ -32,7 +34,7 @@ extension OAuthEngine {
         case .basicDelete: try await deleteGrant(tokens.accessToken, at: endpoint, client: client, by: deadline)
         case .bearerPost:
             try checkRevoked(
-                try await caller.send(bearerPost([], to: endpoint, token: tokens.accessToken), by: deadline))
+                try await client.caller.send(bearerPost([], to: endpoint, token: tokens.accessToken), by: deadline))
         }
     }
 
@@ -53,7 +55,7 @@ extension OAuthEngine {
         let pairs = [(name: "token", value: token.reveal())] + (settings.hint ? [("token_type_hint", hint)] : [])
         var answer = try await post(pairs, to: endpoint, as: .revocation, client: client, by: deadline)
         if settings.bearerFallback, let bearer, [401, 403].contains(answer.status) {
-            answer = try await caller.send(bearerPost(pairs, to: endpoint, token: bearer), by: deadline)
+            answer = try await client.caller.send(bearerPost(pairs, to: endpoint, token: bearer), by: deadline)
         }
         try checkRevoked(answer)
     }
@@ -76,7 +78,7 @@ extension OAuthEngine {
         let proof = client.authenticator.basicHeader.map { [$0] } ?? []
         var writer = JSONWriter()
         writer.object { $0.member("access_token", token.reveal()) }
-        let answer = try await caller.send(
+        let answer = try await client.caller.send(
             ProviderRequest(
                 method: "DELETE", url: endpoint, connection: .single,
                 headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof

@@ -6,7 +6,7 @@ extension OAuthEngine {
         _ request: AuthorizationRequest, openID: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
         let client = try client(request.client)
-        let metadata = try await metadata()
+        let metadata = try await metadata(for: client)
         guard let endpoint = metadata.authorization else {
             throw .unusable(detail: "no authorization endpoint is known")
         }

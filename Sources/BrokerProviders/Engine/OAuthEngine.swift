@@ -29,9 +29,13 @@ package struct OAuthEngine: Sendable {
         clock = environment.clock
         nonces = environment.nonces
         random = environment.random
-        let caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        var caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        var logOutCaller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        // Nothing is shown to whoever gives out metadata and keys, or signs the user out.
+        caller.shown = ClientConnections(ConnectionSettings(trust: settings.trust), environment.http)?.now()
+        logOutCaller.shown = caller.shown
         self.caller = caller
-        logOutCaller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        self.logOutCaller = logOutCaller
         try SettingsCheck.run(settings)
         clients = Dictionary(
             try settings.clients.map { client in
@@ -41,7 +45,11 @@ package struct OAuthEngine: Sendable {
                         settings: client,
                         authenticator: try ClientAuthenticator(
                             client, clock: environment.clock, random: environment.random),
-                        revocation: settings.endpoints.revocation(of: client.clientID))
+                        revocation: settings.endpoints.revocation(of: client.clientID),
+                        connections: ClientConnections(client.wire.connection, environment.http),
+                        caller: caller.refusing { detail in
+                            environment.certificateRefused(settings.name, client.profile.name, detail)
+                        })
                 )
             }, uniquingKeysWith: { first, _ in first })
         let fetcher = MetadataFetcher(
@@ -63,6 +71,12 @@ package struct OAuthEngine: Sendable {
         return try await metadataCache.current().value
     }
 
+    /// The metadata as a client goes by it.
+    func metadata(for client: EngineClient) async throws(ProviderFailure) -> Metadata {
+        let known = try await metadata()
+        return client.certificate == nil ? known : known.withAliases(under: settings.endpoints)
+    }
+
     /// Whether an address is one of the authorization server's; userinfo is a resource.
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
         let known = try await metadata()
@@ -77,9 +91,22 @@ package struct OAuthEngine: Sendable {
     }
 
     /// The client of a name; the domain only knows configured ones.
-    func client(_ name: ClientName) throws(ProviderFailure) -> EngineClient {
-        guard let client = clients[name] else { throw .notSent(detail: "no such client") }
+    ///
+    /// Its calls go on connections of the certificate that it shows now, or of the one before where tokens are bound to that.
+    func client(_ name: ClientName, showing thumbprint: String? = nil) throws(ProviderFailure) -> EngineClient {
+        guard var client = clients[name] else { throw .notSent(detail: "no such client") }
+        if let shown = client.connections?.now(for: thumbprint) { client.caller.shown = shown }
         return client
+    }
+
+    /// Returns the thumbprint of the certificate that a client shows now; nil where it shows none.
+    func certificate(of client: ClientName) -> String? { clients[client]?.connections?.thumbprint }
+
+    /// The certificates that clients show, in no order.
+    var identities: [(client: ClientName, identity: ClientIdentity)] {
+        clients.values.compactMap { client in
+            client.wire.connection.identity.map { (client.profile.name, $0) }
+        }
     }
 
     /// All clients' names and ids.
@@ -106,7 +133,9 @@ package struct OAuthEngine: Sendable {
         let wire =
             endpoint == .token
             ? client.wire.tokenRequest : TokenRequestSettings(headers: client.wire.tokenRequest.headers)
-        let known = try await beforeSending { () async throws(ProviderFailure) -> Metadata in try await metadata() }
+        let known = try await beforeSending { () async throws(ProviderFailure) -> Metadata in
+            try await metadata()
+        }
         let audiences = ClientAuthenticator.Audiences(
             issuer: self.settings.issuer ?? url.text, tokenEndpoint: known.token?.text ?? url.text, called: url.text)
         let listed = endpoint == .revocation ? known.revocationMethods : known.tokenMethods
@@ -120,8 +149,9 @@ package struct OAuthEngine: Sendable {
                     + headers,
                 body: body.bytes)
             if let call { request.fresh = { [try call.field("POST", url)] } }
-            let answer = try await caller.send(request, by: deadline)
+            let answer = try await client.caller.send(request, by: deadline)
             call?.heard(answer)
+            try client.requireCertificate(answer)
             return answer
         }
     }
@@ -152,7 +182,12 @@ extension EngineBacked {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
     package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
+    package var identities: [(client: ClientName, identity: ClientIdentity)] { engine.identities }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: probesKeys) }
+}
+
+extension CertificateShowing where Self: EngineBacked {
+    package func certificate(of client: ClientName) -> String? { engine.certificate(of: client) }
 }
 
 extension EndpointOwning where Self: EngineBacked {
@@ -201,6 +236,30 @@ struct EngineClient: Sendable {
     let authenticator: ClientAuthenticator
     /// The endpoint at which the configuration has its grants revoked.
     let revocation: EndpointURL?
+    /// Connections of its own; nil where its calls are made as everybody's.
+    let connections: ClientConnections?
+    /// Makes its calls.
+    var caller: ProviderCaller
+    /// The certificate that these calls show.
+    var certificate: ClientCertificate? { caller.shown?.certificate }
     var profile: ClientProfile { settings.profile }
     var wire: WireSettings { settings.wire }
+
+    /// Throws where an answer refuses the certificate: what was sent with it was not looked at, and is as good as it was.
+    func requireCertificate(_ answer: ProviderAnswer) throws(ProviderFailure) {
+        guard certificate != nil else { return }
+        let proves = authenticator.isByCertificate
+        guard
+            CertificateRefusal.isPage(answer)
+                || proves && [400, 401].contains(answer.status) && answer.object?["error"]?.string == "invalid_client"
+        else { return }
+        caller.refused("status \(answer.status)")
+        throw .retryable(status: answer.status, retryAfter: nil, detail: "the server refuses our certificate")
+    }
+
+    /// Returns tokens as bound to the certificate that was shown for them, where they are to be.
+    func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
+        guard profile.senderConstraint == .mtls || isCertified else { return tokens }
+        return tokens.bound(to: certificate?.thumbprint)
+    }
 }

@@ -102,6 +102,13 @@ extension OAuthEngine {
                 + "dpop_signing_alg_values_supported does not list ES256: it may bind no tokens"
             results.append(ProbeResult(subject: "dpop", isGood: true, text: text, isDoubtful: true))
         }
+        for client in settings.clients
+        where client.profile.senderConstraint == .mtls && !known.bindsToCertificates {
+            let text =
+                "client `\(client.profile.name.text)` has `sender_constrained: mtls`, and "
+                + "tls_client_certificate_bound_access_tokens is not true: it may bind no tokens"
+            results.append(ProbeResult(subject: "mtls", isGood: true, text: text, isDoubtful: true))
+        }
         if known.promisesIssuer, let own = settings.callbackIssuer, let published = known.issuer,
             !IssuerExpectation.matches(published, own)
         {
@@ -137,8 +144,15 @@ package protocol ProviderInspection: ProviderClient {
     /// The number of the last calls that failed in a row: no answer, or a 5xx.
     var failuresInARow: Int { get }
 
+    /// The certificates that its clients show.
+    var identities: [(client: ClientName, identity: ClientIdentity)] { get }
+
     /// Tries discovery, key set and clock, whichever the kind has.
     func probe() async -> [ProbeResult]
+}
+
+extension ProviderInspection {
+    package var identities: [(client: ClientName, identity: ClientIdentity)] { [] }
 }
 
 extension ZephrClient: ProviderInspection {

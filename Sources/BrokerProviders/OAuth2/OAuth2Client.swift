@@ -2,7 +2,7 @@ package import Broker
 
 /// A provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
 package struct OAuth2Client: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, IDTokenTaking,
-    EndpointOwning
+    EndpointOwning, CertificateShowing
 {
     package let engine: OAuthEngine
     package var probesKeys: Bool { false }
@@ -37,9 +37,13 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenRefreshing, Toke
     package func identify(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
-        let client = try engine.client(context.client)
+        let client = try engine.client(context.client, showing: tokens.certificate)
         let settings = client.wire.identity
-        guard let url = if let configured = settings.url { configured } else { try await engine.metadata().userinfo }
+        guard
+            let url =
+                if let configured = settings.url { configured } else {
+                    try await engine.metadata(for: client).userinfo
+                }
         else {
             throw .unusable(detail: "no identity endpoint is known")
         }

@@ -2,7 +2,7 @@ package import Broker
 
 /// A provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
 package struct OIDCClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding,
-    LogoutTokenVerifying, IDTokenTaking, EndpointOwning
+    LogoutTokenVerifying, IDTokenTaking, EndpointOwning, CertificateShowing
 {
     package let engine: OAuthEngine
     package var probesKeys: Bool { true }
@@ -25,7 +25,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenR
     package func identify(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
-        let client = try engine.client(context.client)
+        let client = try engine.client(context.client, showing: tokens.certificate)
         guard let idToken = tokens.idToken else { throw .identityRejected(detail: "the answer has no id_token") }
         let claims = try await engine.verifiedIDToken(
             idToken, client: client,
@@ -110,7 +110,7 @@ enum OIDCIdentity {
         let settings = client.wire.identity
         var source = claims
         if settings.source == .userinfo || settings.source == .api {
-            let metadata = try await engine.metadata()
+            let metadata = try await engine.metadata(for: client)
             guard let url = settings.url ?? metadata.userinfo else {
                 throw .unusable(detail: "no userinfo endpoint is known")
             }

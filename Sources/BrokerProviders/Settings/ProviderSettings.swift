@@ -21,6 +21,8 @@ package struct ProviderSettings: Sendable {
     package var endpoints: EndpointSettings
     /// `allow_private`: whether this provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool
+    /// `tls: {ca_file}` of the provider itself: trust roots beside the system's for its metadata and keys.
+    package var trust: TrustRoots?
     /// `timeout`, `max_in_flight` and the breaker's numbers.
     package var limits: CallLimits
     /// `session: {own}`; nil is `device` for Clover, whose subject is a shop, else `subject`.

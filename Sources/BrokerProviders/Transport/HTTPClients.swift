@@ -5,12 +5,27 @@ import NIOHTTP1
 import NIOHTTPCompression
 import NIOSSL
 
-/// Holds the AsyncHTTPClients: per address policy one for single calls and one that keeps connections.
-struct HTTPClients: Sendable {
+/// Holds the AsyncHTTPClients of one certificate, or of none: per address policy one for single calls and one that keeps
+/// connections.
+///
+/// They close with the last call that holds them.
+final class HTTPClients: Sendable {
     private let single: [AddressPolicy: HTTPClient]
     private let pooled: [AddressPolicy: HTTPClient]
 
-    init(_ settings: TransportSettings, group: any EventLoopGroup) {
+    init(
+        _ settings: TransportSettings, group: any EventLoopGroup, showing certificate: ClientCertificate? = nil,
+        trusting roots: TrustRoots? = nil
+    ) {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        tls.certificateVerification = .fullVerification
+        if let file = settings.caFile { tls.additionalTrustRoots = [.file(file)] }
+        if let roots { tls.additionalTrustRoots.append(.certificates(roots.certificates)) }
+        if let certificate {
+            tls.certificateChain = certificate.chain.map { .certificate($0) }
+            tls.privateKey = .privateKey(certificate.key)
+        }
         func make(keeping: Bool) -> [AddressPolicy: HTTPClient] {
             Dictionary(
                 uniqueKeysWithValues: AddressPolicy.allCases.map { policy in
@@ -18,7 +33,7 @@ struct HTTPClients: Sendable {
                         policy,
                         HTTPClient(
                             eventLoopGroupProvider: .shared(group),
-                            configuration: Self.configuration(settings, policy: policy, keeping: keeping))
+                            configuration: Self.configuration(settings, tls, policy: policy, keeping: keeping))
                     )
                 })
         }
@@ -30,17 +45,22 @@ struct HTTPClients: Sendable {
         connection == .single ? single[policy] : pooled[policy]
     }
 
-    func shutdown() async {
-        for client in Array(single.values) + Array(pooled.values) { try? await client.shutdown() }
+    deinit {
+        let all = all
+        Task.detached { await Self.shutdown(all) }
+    }
+
+    private var all: [HTTPClient] { Array(single.values) + Array(pooled.values) }
+
+    func shutdown() async { await Self.shutdown(all) }
+
+    private static func shutdown(_ clients: [HTTPClient]) async {
+        for client in clients { try? await client.shutdown() }
     }
 
     private static func configuration(
-        _ settings: TransportSettings, policy: AddressPolicy, keeping: Bool
+        _ settings: TransportSettings, _ tls: TLSConfiguration, policy: AddressPolicy, keeping: Bool
     ) -> HTTPClient.Configuration {
-        var tls = TLSConfiguration.makeClientConfiguration()
-        tls.minimumTLSVersion = .tlsv12
-        tls.certificateVerification = .fullVerification
-        if let file = settings.caFile { tls.additionalTrustRoots = [.file(file)] }
         var configuration = HTTPClient.Configuration(
             tlsConfiguration: tls, redirectConfiguration: .disallow,
             timeout: .init(connect: .milliseconds(settings.connectTimeout.wholeMilliseconds)),

@@ -10,7 +10,20 @@ import Synchronization
 ///
 /// It follows no redirect, never makes a call with a secret twice, and bounds every call, the body included.
 package final class ProviderHTTP: Sendable {
+    /// Connections of a certificate, as long as somebody holds them.
+    private struct Held {
+        weak var clients: HTTPClients?
+    }
+
+    private struct Kind: Hashable {
+        let certificate: Digest?
+        let trust: Digest?
+    }
+
+    private let settings: TransportSettings
     private let clients: HTTPClients
+    /// Guards the connections that certificates are shown on, or that trust further roots.
+    private let others = Mutex<[Kind: Held]>([:])
     /// Whether private addresses are open to every provider.
     let allowsPrivate: Bool
     /// Begins the spans of calls that no request wanted; nil where nothing is traced.
@@ -19,24 +32,41 @@ package final class ProviderHTTP: Sendable {
     /// Creates the transport; its connections close with the last call that holds it, or at `shutdown()`.
     package init(settings: TransportSettings = TransportSettings(), traces: TraceStarter? = nil) {
         self.traces = traces
+        self.settings = settings
         clients = HTTPClients(settings, group: HTTPClient.defaultEventLoopGroup)
         allowsPrivate = settings.allowPrivate
     }
 
-    deinit {
-        let clients = clients
-        Task.detached { await clients.shutdown() }
+    /// Ends every connection.
+    package func shutdown() async {
+        await clients.shutdown()
+        for held in others.withLock({ Array($0.values) }) { await held.clients?.shutdown() }
     }
 
-    /// Ends every connection.
-    package func shutdown() async { await clients.shutdown() }
+    /// Returns the connections on which a certificate is shown, and no other: who needs them holds them.
+    func clients(showing certificate: ClientCertificate?, trusting trust: TrustRoots?) -> HTTPClients {
+        let kind = Kind(certificate: certificate?.id, trust: trust?.id)
+        return others.withLock { others in
+            if let held = others[kind]?.clients { return held }
+            let made = HTTPClients(
+                settings, group: HTTPClient.defaultEventLoopGroup, showing: certificate, trusting: trust)
+            others = others.filter { $0.value.clients != nil }
+            others[kind] = Held(clients: made)
+            return made
+        }
+    }
 
-    /// Makes one call.
+    /// Makes one call, on everybody's connections or on those of a certificate; `refused` hears of a server that does not
+    /// take it.
     ///
     /// Throws `notSent` or `lost`; every status is an answer.
     func send(
-        _ request: ProviderRequest, limiter: CallLimiter, internalAddresses: Bool, total: Duration
+        _ request: ProviderRequest, over shown: ClientConnections.Shown? = nil, limiter: CallLimiter,
+        internalAddresses: Bool, total: Duration, refused: (String) -> Void = { _ in }
     ) async throws(ProviderFailure) -> ProviderAnswer {
+        let clients = shown?.clients ?? clients
+        // They close with their last holder, which this call is where their certificate was exchanged meanwhile.
+        defer { withExtendedLifetime(clients) {} }
         let policy: AddressPolicy =
             request.url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
         guard let client = clients[request.connection, policy] else { throw .notSent(detail: "no client") }
@@ -48,6 +78,11 @@ package final class ProviderHTTP: Sendable {
             // 500 is often about one request; these three say that the service is not there.
             limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive, failed: answer.status >= 500)
             return answer
+        case .refused(let alert):
+            // The server is there, and other clients' certificates may be good.
+            limiter.end(Task.isCancelled ? .nothing : .alive, failed: true)
+            refused(alert)
+            throw .notSent(detail: "the server refuses our certificate: \(alert)")
         case .failed(let detail, let certainlyUnsent):
             limiter.end(Task.isCancelled ? .nothing : .dead, failed: true)
             if request.body == nil ? certainlyUnsent : !mark.isSet { throw .notSent(detail: detail) }
@@ -57,6 +92,8 @@ package final class ProviderHTTP: Sendable {
 
     private enum Outcome: Sendable {
         case answer(ProviderAnswer)
+        /// Our certificate, by an alert before a byte of an answer: the server has read nothing.
+        case refused(String)
         case failed(String, certainlyUnsent: Bool)
     }
 
@@ -134,7 +171,10 @@ package final class ProviderHTTP: Sendable {
                 body.append(contentsOf: part.readableBytesView)
             }
         } catch {
-            guard let error = error as? NIOHTTPDecompression.DecompressionError else { throw error }
+            guard let error = error as? NIOHTTPDecompression.DecompressionError else {
+                // What comes behind an answer's head is no refusal of the request.
+                throw CertificateRefusal.alert(error) == nil ? error : BrokenOff()
+            }
             fault = error == .limit ? .tooLarge : .undecodable
         }
         return .answer(
@@ -143,7 +183,12 @@ package final class ProviderHTTP: Sendable {
                 fault: fault))
     }
 
+    /// An alert amid an answer.
+    private struct BrokenOff: Error {}
+
     private static func failed(_ error: any Error) -> Outcome {
+        if error is BrokenOff { return .failed("TLS failed", certainlyUnsent: false) }
+        if let alert = CertificateRefusal.alert(error) { return .refused(alert) }
         if error is CancellationError { return .failed("no whole answer in time", certainlyUnsent: false) }
         if error is VaultFailure { return .failed("no proof could be made", certainlyUnsent: true) }
         if error is AddressPolicy.Refused {
@@ -237,6 +282,10 @@ struct ProviderCaller: Sendable {
     let limiter: CallLimiter
     let allowPrivate: Bool
     let total: Duration
+    /// The connections that its calls go on; nil for everybody's.
+    var shown: ClientConnections.Shown?
+    /// Hears of a server that refuses the certificate.
+    var refused: @Sendable (String) -> Void = { _ in }
     private let name: ProviderName
     private let clock: BrokerClock
 
@@ -253,6 +302,13 @@ struct ProviderCaller: Sendable {
     /// shared document's.
     var ownLimit: Duration { clock.monotonic() + total }
 
+    /// Returns a caller whose refused certificates somebody hears of.
+    func refusing(_ refused: @escaping @Sendable (String) -> Void) -> ProviderCaller {
+        var caller = self
+        caller.refused = refused
+        return caller
+    }
+
     /// Makes one call, which has ended by a monotonic moment.
     ///
     /// Throws `notSent` or `lost`; every status is an answer.
@@ -261,14 +317,16 @@ struct ProviderCaller: Sendable {
         guard rest > .zero else { throw .notSent(detail: "no time is left for it") }
         guard let span = span(of: request) else {
             return try await http.send(
-                request, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest))
+                request, over: shown, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest),
+                refused: refused)
         }
         var request = request
         // Never the caller's own: what a stranger has chosen goes to no third party.
         request.headers.append((name: "traceparent", value: span.ownTraceparent))
         do throws(ProviderFailure) {
             let answer = try await http.send(
-                request, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest))
+                request, over: shown, limiter: limiter, internalAddresses: allowPrivate, total: min(total, rest),
+                refused: refused)
             span.set("http.response.status_code", answer.status)
             span.end(answer.status >= 500 ? String(answer.status) : nil)
             return answer

@@ -5,7 +5,10 @@ enum MetricCatalogue {
         "coatcheck_access_tokens_handed_out_total": "Access tokens that apps fetched, where their client may.",
         "coatcheck_admin_actions_total": "What was done through the management listener.",
         "coatcheck_build_info": "1; its labels say which version runs on which store.",
+        "coatcheck_certificate_reload_failures_total":
+            "Changed certificates of clients and upstreams that did not load.",
         "coatcheck_child_sessions_total": "Child sessions made, by their kind.",
+        "coatcheck_client_certificate_expiry_seconds": "When a client's certificate runs out, as Unix time.",
         "coatcheck_clock_ahead_seconds": "How far the machine's clock is ahead of the database's.",
         "coatcheck_config_reloads_total": "Times that the configuration was read again; refused is not what runs.",
         "coatcheck_connections": "Open connections of apps and backends.",

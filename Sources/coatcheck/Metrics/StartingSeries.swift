@@ -52,6 +52,7 @@ enum StartingSeries {
         make.counters("provider_session_ends", named, (["done"] + failures).map { [("result", $0)] })
         make.counters("logout_tokens", named, (["accepted", "replayed"] + failures).map { [("result", $0)] })
 
+        make.counters("certificate_reload_failures", [[]])
         make.counters("sessions_ended", EndReason.allCases.filter { $0.shown == $0 }.map { [("reason", $0.rawValue)] })
         make.counters("admin_actions", actions.map { [("action", $0)] })
         make.counters("store_failures", operations.map { [("operation", $0)] })

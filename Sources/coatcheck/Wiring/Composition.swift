@@ -57,7 +57,7 @@ struct Composition: Sendable {
             revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
             backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),
             wrongTokens: TokenBuckets(perMinute: charges.wrongTokensPerMinute, monotonic: clock.monotonic),
-            descriptors: descriptors,
+            certificateRefusals: CertificateRefusals(log: log, monotonic: clock.monotonic), descriptors: descriptors,
             connections: ConnectionCap(
                 maximum: DescriptorLimit.connections(of: descriptors), isFull: connectionMetrics.isFull),
             connectionMetrics: connectionMetrics)
@@ -110,6 +110,11 @@ extension Composition {
         let first = running.current.configuration
         let handshakes = HandshakeRoom()
         let reload = ConfigurationReload(parts, running, load: load)
+        let certificates = CertificateRereading(
+            CertificateWatch(
+                current: { [running] in running.current.certificates },
+                digest: { [vault = parts.vault] in vault.digest($0) }, log: parts.log, metrics: parts.metrics),
+            context.clock, log: parts.log)
         let keys = KeyRereading(parts.keyWatch, context.clock, log: parts.log)
         func listener(_ name: ListenerName) -> Listener {
             var settings = HTTPServer.Configuration()
@@ -142,10 +147,12 @@ extension Composition {
                     // Beside each other: the files of one may hang.
                     async let keysAreRead: Void = keys.look(isAsked: true)
                     await reload.run()
+                    await certificates.look(isAsked: true)
                     await keysAreRead
                     if !ringWatch.isGood { await ringWatch.look() }
                 }, end: reload.stop),
             keys.service,
+            certificates.service,
             parts.ringWatch.service(context.clock),
             ResealWork.service(parts.resealing, context),
             Maintenance.sweeper(context, owner: Self.owner(parts.vault)),

@@ -14,10 +14,13 @@ struct Measuring: Sendable {
     private let relay: Relay
     private let upstreams: [UpstreamName]
     private let tls: ServerTLS?
+    private let certificates: ShownCertificates
 
     init(
-        _ parts: ProcessParts, _ context: BrokerContext, _ relay: Relay, _ upstreams: [UpstreamName], _ tls: ServerTLS?
+        _ parts: ProcessParts, _ context: BrokerContext, _ relay: Relay, _ upstreams: [UpstreamName], _ tls: ServerTLS?,
+        _ certificates: ShownCertificates
     ) {
+        self.certificates = certificates
         self.parts = parts
         self.context = context
         self.relay = relay
@@ -64,6 +67,14 @@ struct Measuring: Sendable {
             })
         metrics.gauge("coatcheck_key_rotation_advised").set(parts.vault.rotationAdvised ? 1.0 : 0.0)
         if let tls { metrics.gauge("coatcheck_tls_certificate_expires_seconds").set(tls.expiresAt) }
+        metrics.setGauges(
+            "coatcheck_client_certificate_expiry_seconds",
+            certificates.clients.map { shown in
+                (
+                    [("provider", shown.provider.text), ("client", shown.client.text)],
+                    Double(shown.identity.current.validUntil.seconds)
+                )
+            })
         for upstream in upstreams {
             metrics.gauge("coatcheck_relay_calls_under_way", [("upstream", upstream.text)])
                 .set(Int64(relay.underWay(upstream)))

@@ -34,6 +34,8 @@ struct ProcessParts: Sendable {
     let wrongTokens: TokenBuckets
     /// The nonces that servers gave for our proofs.
     let proofNonces = ProofNonces()
+    /// Tells of servers that refuse our certificates.
+    let certificateRefusals: CertificateRefusals
     /// The most descriptors that the process may have.
     let descriptors: Int
     /// The cap on what the listeners for apps and backends have open together.

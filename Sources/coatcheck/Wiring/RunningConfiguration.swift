@@ -20,6 +20,8 @@ final class RunningConfiguration: Sendable {
     let revocations: Revocations
     let transport: ProviderHTTP
     let relay: Relay
+    /// The certificates that are shown.
+    let certificates: ShownCertificates
     /// The number of providers that were taken over from the configuration before.
     let kept: Int
     let publicResponder: BrokerResponder
@@ -48,6 +50,7 @@ final class RunningConfiguration: Sendable {
             providers = try ProviderCatalogue.make(
                 settings: configuration.providers.map(\.settings), http: transport, clock: clock,
                 random: { [vault = parts.vault] in try vault.random($0) }, nonces: parts.proofNonces,
+                certificateRefused: { [refusals = parts.certificateRefusals] in refusals.note($0, $1, $2) },
                 keeping: { unchanged.has($0) ? before?.context.providers[$0] : nil })
         } catch {
             throw StartFailure("\(error)")
@@ -58,12 +61,15 @@ final class RunningConfiguration: Sendable {
         revocations = parts.revocations.with(context)
         let useCases = BrokerUseCases(context, publicURL: configuration.server.publicURL.text)
         self.useCases = useCases
+        let certificates = ShownCertificates(context.providers, configuration.upstreams)
+        self.certificates = certificates
         let relay = Relay(
             upstreams: configuration.upstreams.compactMap { $0.relayed(configuration.providers) },
             outbound: RelayOutbound(outbound), maximumBody: configuration.limits.http.relayBody,
             ownNames: [configuration.server.publicURL.text] + configuration.server.hosts, after: before?.relay,
             keepsConnections: unchanged.outbound,
-            proofs: RelayProofs(parts.vault, clock, parts.proofNonces), observe: RelayMetrics(parts.metrics).observer)
+            proofs: RelayProofs(parts.vault, clock, parts.proofNonces), certificates: certificates.relay,
+            observe: RelayMetrics(parts.metrics).observer)
         self.relay = relay
         let http = HTTPConfiguration(configuration, contract: Contract.served(at: configuration.server.publicURL.text))
         self.http = http
@@ -89,14 +95,21 @@ final class RunningConfiguration: Sendable {
         if configuration.server.backendListen != nil { backendRequests.begin(backendResponder.routes) }
         let values = configuration.values
         let measuring = Measuring(
-            parts, context, relay, configuration.upstreams.compactMap(\.settings?.name), configuration.server.tls)
+            parts, context, relay, configuration.upstreams.compactMap(\.settings?.name), configuration.server.tls,
+            certificates)
         self.measuring = measuring
         managementResponder = ManagementRouter.responder(
             health: ManagementHealth(
                 ping: { [store = parts.store] () async throws(StoreFailure) in try await store.ping() },
                 conditions: { parts.conditions },
                 metrics: { await measuring.text() },
-                providers: { ProviderHealth.all(context.providers) }),
+                providers: { ProviderHealth.all(context.providers) },
+                certificates: {
+                    certificates.clients.map {
+                        ManagementHealth.Certificate(
+                            provider: $0.provider, client: $0.client, notAfter: $0.identity.current.validUntil)
+                    }
+                }),
             sessions: useCases.adminSessions, store: parts.managementStore,
             comparison: ManagementComparison { salt, digests in
                 FixedSettings.compare(values.digests(salt, digest), with: digests)

@@ -5,7 +5,7 @@ import Synchronization
 
 /// A provider that answers as a test tells it to, and counts the calls.
 final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying,
-    TokenImporting, IDTokenTaking, EndpointOwning, Sendable
+    TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
     struct Script: Sendable {
         var redeem: [ProviderFailure] = []
@@ -23,6 +23,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var refreshedScope: [String]?
         /// Whether tokens that were asked for with a proof come bound to its key.
         var binds = true
+        /// The thumbprint of the certificate that its clients show; tokens of those which say so come bound to it.
+        var certificate: String?
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
         var sid: String?
@@ -87,6 +89,14 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             demands: SignInDemands(request.parameters), lifetime: script.urlLifetime)
     }
 
+    func certificate(of client: ClientName) -> String? { script.withLock { $0.certificate } }
+
+    /// Returns tokens as bound to the certificate, where they are to be.
+    private func certified(_ tokens: TokenSet, _ client: ClientName, isCertified: Bool = false) -> TokenSet {
+        guard isCertified || profile.client(client)?.senderConstraint == .mtls else { return tokens }
+        return tokens.bound(to: certificate(of: client))
+    }
+
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
         address.origin == "https://as.example" && address.path == "/token"
     }
@@ -114,7 +124,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             }
         }
         tokens.scope = script.withLock { $0.scope }
-        return tokens
+        return certified(tokens, grant.client)
     }
 
     func identify(
@@ -150,7 +160,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
             }
         }
         tokens.scope = script.withLock { $0.refreshedScope }
-        return tokens
+        return certified(tokens, request.client, isCertified: request.isCertified)
     }
 
     func takesIDTokens(of client: ClientName) -> Bool { script.withLock { $0.takesIDTokens } }

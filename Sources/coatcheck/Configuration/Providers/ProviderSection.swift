@@ -107,7 +107,8 @@ struct ProviderSection: Sendable {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
             return nil
         }
-        guard let settings else { return nil }
+        guard var settings else { return nil }
+        settings.trust = draft.wire.connection.trust
         self.settings = settings
     }
 

@@ -66,6 +66,10 @@ struct UpstreamSection: Sendable {
     func relayed(_ providers: [ProviderSection]) -> UpstreamSettings? {
         var relayed = settings
         let kind = providers.first { $0.name == settings?.provider }?.kind
+        let connection = connection
+        relayed?.tls = UpstreamTLS(
+            certificate: { connection.identity.map { RelayCertificate($0.current) } },
+            roots: connection.trust?.certificates ?? [], rootsID: connection.trust?.id)
         relayed?.hidesEmployees = kind == .clover && !employees
         return relayed
     }

@@ -1,0 +1,231 @@
+import Broker
+import BrokerProviders
+import BrokerRelay
+import Synchronization
+
+/// The certificates that a configuration shows: its clients' by provider and client, and those of upstreams.
+struct ShownCertificates: Sendable {
+    /// A client's certificate.
+    struct OfClient: Sendable {
+        let provider: ProviderName
+        let client: ClientName
+        let identity: ClientIdentity
+        /// Whether the client's tokens are to be bound to it.
+        let binds: Bool
+    }
+
+    let clients: [OfClient]
+    let upstreams: [(name: UpstreamName, identity: ClientIdentity)]
+    private let byClient: [ProviderName: [ClientName: OfClient]]
+
+    /// Finds those of the providers as they run: one that was kept shows what it did before.
+    init(_ providers: ProviderDirectory, _ upstreams: [UpstreamSection]) {
+        clients = providers.all.flatMap { provider in
+            ((provider as? any ProviderInspection)?.identities ?? []).compactMap { name, identity in
+                provider.profile.client(name).map {
+                    OfClient(
+                        provider: provider.profile.name, client: name, identity: identity,
+                        binds: $0.senderConstraint == .mtls)
+                }
+            }
+        }
+        self.upstreams = upstreams.compactMap { upstream in
+            guard let name = upstream.settings?.name else { return nil }
+            return upstream.connection.identity.map { (name, $0) }
+        }
+        byClient = Dictionary(grouping: clients, by: \.provider).mapValues { clients in
+            Dictionary(clients.map { ($0.client, $0) }, uniquingKeysWith: { first, _ in first })
+        }
+    }
+
+    /// Finds the relay's certificates; nil where no client shows any.
+    var relay: ClientCertificates? {
+        guard !byClient.isEmpty else { return nil }
+        return { [byClient] provider, client, isBound in
+            guard let shown = byClient[provider]?[client], isBound || shown.binds else { return nil }
+            return RelayCertificate(shown.identity.current)
+        }
+    }
+}
+
+extension RelayCertificate {
+    /// Creates the relay's form of a certificate.
+    init(_ certificate: ClientCertificate) {
+        self.init(id: certificate.id, chain: certificate.chain, key: certificate.key)
+    }
+}
+
+/// Keeps the certificates that are shown what their files say: read again every ten seconds and whenever it is asked for.
+///
+/// A pair that does not load leaves the one before.
+final class CertificateWatch: Sendable {
+    static let interval = Duration.seconds(10)
+    /// The most bytes of a file.
+    private static let limit = 1 << 20
+
+    /// A pair of files as read.
+    typealias Texts = [ClientIdentity.Files: Result<Pair, FileFault>]
+
+    /// The texts of a certificate and its key.
+    struct Pair: Sendable {
+        let certificate: [UInt8]
+        let key: [UInt8]
+    }
+
+    private let current: @Sendable () -> ShownCertificates
+    private let digest: @Sendable ([UInt8]) -> Digest
+    private let log: ProcessLog
+    private let failures: CounterSeries
+    /// Guards what was seen of each pair at the last look, good or not.
+    private let seen = Mutex<[ClientIdentity.Files: Digest]>([:])
+
+    init(
+        current: @escaping @Sendable () -> ShownCertificates, digest: @escaping @Sendable ([UInt8]) -> Digest,
+        log: ProcessLog, metrics: MetricsRegistry
+    ) {
+        self.current = current
+        self.digest = digest
+        self.log = log
+        failures = metrics.counter("coatcheck_certificate_reload_failures_total", [])
+    }
+
+    /// Reads the files; blocks while it does.
+    func read() -> Texts {
+        var texts: Texts = [:]
+        for files in Set(identities.map(\.identity.files)) {
+            do throws(FileFault) {
+                texts[files] = .success(
+                    Pair(
+                        certificate: try BoundedFile.load(files.certificate, limit: Self.limit),
+                        key: try BoundedFile.load(files.key, limit: Self.limit)))
+            } catch { texts[files] = .failure(error) }
+        }
+        return texts
+    }
+
+    /// Takes what was read; `isAsked` tells of what is wrong also where it was before.
+    func take(_ texts: Texts, isAsked: Bool) {
+        seen.withLock { seen in
+            for (files, text) in texts {
+                let name: [UInt8] =
+                    switch text {
+                    case .success(let pair): pair.certificate + [0] + pair.key
+                    case .failure(let fault): Array("\(fault)".utf8)
+                    }
+                let digest = digest(name)
+                guard seen[files] != digest || isAsked else { continue }
+                seen[files] = digest
+                take(text, of: files)
+            }
+        }
+    }
+
+    private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files) {
+        let owners = identities.filter { $0.identity.files == files }
+        let certificate: ClientCertificate
+        do {
+            let pair = try text.get()
+            certificate = try ClientCertificate(certificate: pair.certificate, key: pair.key)
+        } catch {
+            failures.increment(by: 1)
+            let words =
+                switch error {
+                case ClientCertificate.Failure.doesNotFit: "the key \(error)"
+                case ClientCertificate.Failure.noKey: "the key's file \(error)"
+                case let fault as FileFault: "a file of it \(fault)"
+                default: "its file \(error)"
+                }
+            log.write(
+                .error, "client certificate not reloaded",
+                [("shown_by", owners.first?.name ?? ""), ("detail", "\(words): the one before stays in use")])
+            return
+        }
+        for owner in owners where owner.identity.renew(certificate) {
+            log.write(
+                .notice, "client certificate reloaded",
+                [("shown_by", owner.name), ("not_after", certificate.validUntil.rfc3339)])
+        }
+    }
+
+    private var identities: [(name: String, identity: ClientIdentity)] {
+        let shown = current()
+        return shown.clients.map { ("providers.\($0.provider).clients.\($0.client)", $0.identity) }
+            + shown.upstreams.map { ("upstreams.\($0.name.text)", $0.identity) }
+    }
+}
+
+/// Has the files looked at without waiting for one that does not answer.
+struct CertificateRereading: Sendable {
+    private struct Texts: Sendable {
+        let texts: CertificateWatch.Texts
+        let isAsked: Bool
+    }
+
+    private let watch: CertificateWatch
+    private let clock: BrokerClock
+    private let reading: Rereading<Texts>
+
+    init(_ watch: CertificateWatch, _ clock: BrokerClock, log: ProcessLog) {
+        self.watch = watch
+        self.clock = clock
+        reading = Rereading(
+            sleep: clock.sleep,
+            isLate: {
+                log.write(
+                    .warning, "certificate files still reading",
+                    [("detail", "one does not answer; the certificates stay as they are until it does")])
+            },
+            take: { watch.take($0.texts, isAsked: $0.isAsked) })
+    }
+
+    /// Looks at the files, until they were taken or hang.
+    func look(isAsked: Bool) async {
+        // A look by the clock alone leaves them to the reading that hangs.
+        guard isAsked || !reading.isReading else { return }
+        _ = await reading.run { [watch] in Texts(texts: watch.read(), isAsked: isAsked) }
+    }
+
+    /// The work of looking every ten seconds.
+    var service: RepeatedWork {
+        RepeatedWork(clock: clock, delay: CertificateWatch.interval) {
+            await look(isAsked: false)
+            return CertificateWatch.interval
+        }
+    }
+}
+
+/// Tells the operator of a server that refuses a client's certificate: at once, and then once a minute.
+final class CertificateRefusals: Sendable {
+    private static let pause = Duration.seconds(60)
+
+    private let log: ProcessLog
+    private let monotonic: @Sendable () -> Duration
+    /// Guards the time of each client's last line.
+    private let told = Mutex<[String: Duration]>([:])
+
+    init(log: ProcessLog, monotonic: @escaping @Sendable () -> Duration) {
+        self.log = log
+        self.monotonic = monotonic
+    }
+
+    /// Takes note of a refusal.
+    func note(_ provider: ProviderName, _ client: ClientName, _ detail: String) {
+        let (name, now) = ("\(provider) \(client)", monotonic())
+        let isDue = told.withLock { told in
+            guard told[name].map({ now - $0 >= Self.pause }) ?? true else { return false }
+            told[name] = now
+            return true
+        }
+        guard isDue else { return }
+        log.write(
+            .error, "client certificate refused",
+            [
+                ("provider", provider.text), ("client", client.text),
+                (
+                    "detail",
+                    "\(detail): sign-ins and refreshes of this client are 503 until the provider takes its certificate; no "
+                        + "session ends of it"
+                ),
+            ])
+    }
+}

@@ -1,0 +1,263 @@
+import Broker
+import BrokerTestSupport
+import Foundation
+import NIOHTTP1
+import Sandbox
+import Synchronization
+import Testing
+
+@testable import BrokerProviders
+
+/// Certificates of ours on the wire, against a server that asks for them and binds its tokens to them.
+@Suite("Calls with a certificate", .timeLimit(.minutes(2)))
+struct MutualTLSTests {
+    private static let san: JSON = [
+        "auth": "tls_client_auth", "tls_client_auth_san_dns": "client.example",
+        "tls_client_certificate_bound_access_tokens": true,
+    ]
+
+    private func settings(
+        _ sandbox: RunningSandbox, _ authority: TestAuthority, _ identity: ClientIdentity?,
+        id: String = "cid-1", auth: ClientAuthentication = .tlsClientAuth, _ constraint: SenderConstraint = .mtls,
+        _ change: (inout ProviderSettings, inout WireSettings) -> Void = { _, _ in }
+    ) throws -> ProviderSettings {
+        let trust = try #require(TrustRoots(pem: try Files.read(authority.root)))
+        var wire = WireSettings(pushedAuthorization: .required, identity: IdentitySettings(source: .userinfo))
+        wire.senderConstraint = constraint
+        wire.connection = ConnectionSettings(identity: identity, trust: trust)
+        var profile = Support.profile()
+        profile.senderConstraint = constraint
+        var settings = ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oidc, issuer: sandbox.baseURL + "/oidc", clients: [])
+        change(&settings, &wire)
+        settings.clients = [ClientSettings(profile: profile, clientID: id, authentication: auth, wire: wire)]
+        return settings
+    }
+
+    private func serving(
+        _ authority: TestAuthority, _ body: (RunningSandbox) async throws -> Void
+    ) async throws {
+        let server = try authority.sign("server", for: "localhost")
+        try await withSandbox(
+            SandboxConfiguration(
+                mutualTLS: MutualTLSConfiguration(
+                    certificate: server.certificate, key: server.key, clientRoots: authority.root)), body)
+    }
+
+    private func refresh(_ client: OIDCClient, _ tokens: TokenSet) async throws -> TokenSet {
+        try await client.refresh(
+            RefreshRequest(
+                client: Support.ios, refreshToken: try #require(tokens.refreshToken), accessToken: tokens.accessToken,
+                idempotencyKey: String(repeating: "k", count: 43)), by: Support.deadline)
+    }
+
+    private func failure(_ body: () async throws -> some Any) async -> ProviderFailure? {
+        do {
+            _ = try await body()
+            return nil
+        } catch { return error as? ProviderFailure }
+    }
+
+    @Test(
+        "A whole sign-in goes to the aliases, proves itself by the certificate, and its tokens are known as bound to it"
+    )
+    func signsIn() async throws {
+        let authority = try TestAuthority()
+        let identity = try authority.identity(try authority.sign("first", for: "client.example"))
+        let thumbprint = identity.current.thumbprint
+        try await serving(authority) { sandbox in
+            sandbox.control.set(client: "cid-1", of: "oidc", Self.san)
+            let client = try Support.client(settings(sandbox, authority, identity))
+            #expect(client.certificate(of: Support.ios) == thumbprint)
+            let (tokens, _) = try await Flow(provider: client).run()
+            #expect(tokens.credential == .mtls && tokens.certificate == thumbprint && tokens.key == nil)
+            let fresh = try await refresh(client, tokens)
+            #expect(fresh.certificate == thumbprint && fresh.credential == .mtls)
+            try await client.revoke(fresh, client: Support.ios, by: Support.deadline)
+            for endpoint in ["par", "token", "userinfo", "refresh", "revoke"] {
+                let calls = sandbox.control.requests(provider: "oidc", endpoint: endpoint)
+                #expect(!calls.isEmpty && calls.allSatisfy { $0.certificate == thumbprint }, "\(endpoint)")
+                #expect(calls.allSatisfy { $0.host.hasPrefix("localhost:") }, "\(endpoint) is an alias")
+                if endpoint != "userinfo" {
+                    #expect(calls.allSatisfy { $0.form["client_id"] == "cid-1" && $0.form["client_secret"] == nil })
+                }
+            }
+            for endpoint in ["discovery", "jwks"] {
+                let calls = sandbox.control.requests(provider: "oidc", endpoint: endpoint)
+                #expect(!calls.isEmpty && calls.allSatisfy { $0.certificate == nil }, "\(endpoint) is shown nothing")
+            }
+        }
+    }
+
+    @Test("An endpoint of the configuration's own goes before an alias; a proof for an alias is made for nobody")
+    func own() async throws {
+        let authority = try TestAuthority()
+        let identity = try authority.identity(try authority.sign("first", for: "client.example"))
+        try await serving(authority) { sandbox in
+            let known = try await Support.client(settings(sandbox, authority, identity)).engine.metadata()
+            let alias = try #require(known.aliases.token)
+            let plain = try #require(EndpointURL(sandbox.baseURL + "/oidc/token"))
+            #expect(alias != plain && known.token == plain, "nobody else goes by it")
+            var endpoints = EndpointSettings()
+            #expect(known.withAliases(under: endpoints).token == alias)
+            endpoints.token = plain
+            #expect(known.withAliases(under: endpoints).token == plain)
+            #expect(known.withAliases(under: endpoints).authorization == known.authorization)
+            #expect(known.withAliases(under: endpoints).jwks == known.jwks)
+            let owner = try Support.client(settings(sandbox, authority, identity))
+            for text in [alias.text, alias.text + "/", plain.text] {
+                #expect(try await owner.owns(try #require(ProofAddress(text))), "\(text)")
+            }
+        }
+    }
+
+    @Test("A client without a certificate calls the plain endpoints, and is nobody to a server that wants one")
+    func without() async throws {
+        let authority = try TestAuthority()
+        try await serving(authority) { sandbox in
+            sandbox.control.set(client: "cid-1", of: "oidc", Self.san)
+            let client = try Support.client(settings(sandbox, authority, nil, auth: .none, .off))
+            let failure = await failure { try await Flow(provider: client).start() }
+            guard case .unusable = failure else {
+                Issue.record("\(String(describing: failure))")
+                return
+            }
+            #expect(
+                sandbox.control.requests(provider: "oidc", endpoint: "par").allSatisfy { $0.certificate == nil })
+        }
+    }
+
+    @Test(
+        "A certificate that the server refuses by an alert was not read: nothing is sent, lost or spent, and the operator hears",
+        arguments: ["run out", "of another authority"])
+    func refused(_ fault: String) async throws {
+        let (authority, stranger) = (try TestAuthority(), try TestAuthority("stranger"))
+        let good = try authority.sign("first", for: "client.example")
+        let identity = try authority.identity(good)
+        let told = Mutex<[String]>([])
+        try await serving(authority) { sandbox in
+            sandbox.control.set(client: "cid-1", of: "oidc", Self.san)
+            let settings = try settings(sandbox, authority, identity)
+            let client = try Support.client(settings) { _, detail in told.withLock { $0.append(detail) } }
+            let flow = Flow(provider: client)
+            let callback = try await flow.callback()
+            let tokens = try await Flow(provider: client).run().tokens
+            let calls = sandbox.control.requests().count
+            let bad =
+                fault == "run out"
+                ? try authority.certificate(try authority.sign("bad", for: "client.example", days: -1))
+                : try stranger.certificate(try stranger.sign("bad", for: "client.example"))
+            #expect(identity.renew(bad))
+            for failure in [
+                await failure { try await flow.redeem(callback) }, await failure { try await refresh(client, tokens) },
+            ] {
+                guard case .notSent(let detail) = failure else {
+                    Issue.record("\(String(describing: failure))")
+                    continue
+                }
+                #expect(detail.contains(fault == "run out" ? "certificate_expired" : "unknown_ca"), "\(detail)")
+            }
+            #expect(told.withLock { $0.count } == 2)
+            #expect(sandbox.control.requests().count == calls, "the server has read nothing")
+            #expect(client.breaker == .closed(failures: 0), "others' certificates may be good")
+            #expect(identity.renew(try authority.certificate(good)))
+            #expect(try await flow.redeem(callback).certificate == identity.current.thumbprint, "the code is as it was")
+            _ = try await refresh(client, tokens)
+        }
+    }
+
+    @Test("A certificate that is not the client's is a passing fault, too: its code and refresh token are as they were")
+    func notTheClients() async throws {
+        let authority = try TestAuthority()
+        let good = try authority.sign("first", for: "client.example")
+        let identity = try authority.identity(good)
+        try await serving(authority) { sandbox in
+            sandbox.control.set(client: "cid-1", of: "oidc", Self.san)
+            let client = try Support.client(settings(sandbox, authority, identity))
+            let flow = Flow(provider: client)
+            let callback = try await flow.callback()
+            #expect(identity.renew(try authority.certificate(try authority.sign("other", for: "other.example"))))
+            let failure = await failure { try await flow.redeem(callback) }
+            guard case .retryable(let status, _, _) = failure else {
+                Issue.record("\(String(describing: failure))")
+                return
+            }
+            #expect(status == 401)
+            #expect(identity.renew(try authority.certificate(good)))
+            _ = try await flow.redeem(callback)
+        }
+    }
+
+    @Test("Two clients of one provider never share a connection, nor does one after its renewal (W18)")
+    func pools() async throws {
+        let authority = try TestAuthority()
+        let first = try authority.identity(try authority.sign("first", for: "client.example"))
+        let second = try authority.identity(try authority.sign("second", for: "client.example"))
+        try await serving(authority) { sandbox in
+            sandbox.control.set(client: "cid-1", of: "oidc", Self.san)
+            sandbox.control.set(client: "cid-2", of: "oidc", Self.san)
+            // One transport, as one process has.
+            let http = ProviderHTTP()
+            func client(_ id: String, _ identity: ClientIdentity) throws -> OIDCClient {
+                try Support.client(settings(sandbox, authority, identity, id: id), http: http)
+            }
+            let (one, two) = (try client("cid-1", first), try client("cid-2", second))
+            for _ in 0..<3 {
+                _ = try await Flow(provider: one).run()
+                _ = try await Flow(provider: two).run()
+            }
+            let shown = sandbox.control.requests(provider: "oidc", endpoint: "userinfo").compactMap(\.certificate)
+            let (a, b) = (first.current.thumbprint, second.current.thumbprint)
+            #expect(shown == [a, b, a, b, a, b])
+            let renewed = try authority.certificate(try authority.sign("third", for: "client.example"))
+            #expect(first.renew(renewed) && !first.renew(renewed))
+            _ = try await Flow(provider: one).run()
+            let last = sandbox.control.requests(provider: "oidc", endpoint: "userinfo").last
+            #expect(last?.certificate == renewed.thumbprint)
+            // Tokens of the certificate before are still used with it.
+            let before = try one.engine.client(Support.ios, showing: a)
+            #expect(before.certificate?.thumbprint == a)
+            await http.shutdown()
+        }
+    }
+
+    @Test("With a proof the key binds, whatever certificate is shown (W16)")
+    func proof() {
+        var tokens = TokenSet(credential: .dpop, accessToken: Secret("t"))
+        #expect(tokens.bound(to: "x").certificate == nil && tokens.bound(to: "x").credential == .dpop)
+        tokens.credential = .bearer
+        #expect(tokens.bound(to: "x").credential == .mtls && tokens.bound(to: nil).credential == .bearer)
+    }
+
+    @Test(
+        "Who ends TLS in front of the server says it by a page: that is no answer of the server's",
+        arguments: [
+            (495, "text/html", "", true), (496, "text/html", "", true),
+            (400, "text/html", "<h1>400 Bad Request</h1>The SSL certificate error", true),
+            (400, "text/html; charset=utf-8", "No required SSL certificate was sent", true),
+            (400, "application/json", #"{"error":"invalid_grant","x":"SSL certificate"}"#, false),
+            (400, "text/html", "something else", false), (200, "text/html", "SSL certificate", false),
+        ])
+    func pages(_ status: Int, _ type: String, _ body: String, _ isRefusal: Bool) {
+        let answer = ProviderAnswer(
+            status: status, headers: ["Content-Type": type], body: Array(body.utf8), fault: nil)
+        #expect(CertificateRefusal.isPage(answer) == isRefusal)
+    }
+}
+
+private enum Files {
+    static func read(_ path: String) throws -> [UInt8] { Array(try Data(contentsOf: URL(fileURLWithPath: path))) }
+}
+
+extension Support {
+    /// Makes a client with a transport of its own, or another's; `refused` hears of certificates that a server does not take.
+    fileprivate static func client(
+        _ settings: ProviderSettings, http: ProviderHTTP = ProviderHTTP(),
+        refused: @escaping @Sendable (ClientName, String) -> Void = { _, _ in }
+    ) throws -> OIDCClient {
+        let made = try ProviderCatalogue.make(
+            settings: [settings], http: http, clock: clock, random: random,
+            certificateRefused: { refused($1, $2) })
+        return try #require(made.first as? OIDCClient)
+    }
+}

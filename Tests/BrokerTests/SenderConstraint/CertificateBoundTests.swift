@@ -1,0 +1,147 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+@Suite("Tokens that are bound to a certificate of ours", .timeLimit(.minutes(2)))
+struct CertificateBoundTests {
+    private func broker(
+        _ certificate: String? = "first", _ constraint: SenderConstraint = .mtls, after other: TestBroker? = nil,
+        _ change: (inout ScriptedProvider.Script) -> Void = { _ in }
+    ) throws -> TestBroker {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: RedirectURI(TestBroker.redirect).map { [$0] } ?? [], scope: ["openid", "email"], nonce: true,
+            revocationReach: .token)
+        client.senderConstraint = constraint
+        client.handsOutAccessToken = true
+        var script = ScriptedProvider.Script()
+        script.certificate = certificate
+        change(&script)
+        return try TestBroker(
+            store: other?.store, vault: other?.vault, clients: [client], script: script,
+            clock: other?.clock ?? TestClock())
+    }
+
+    private func stored(_ broker: TestBroker, _ signedIn: SignedIn) async throws -> StoredTokens {
+        let row = try #require(try await broker.store.session(tokenDigest: broker.vault.digest(signedIn.token)))
+        return try StoredTokens.open(row, broker.context)
+    }
+
+    private func access(_ broker: TestBroker, _ signedIn: SignedIn) async throws -> AccessToken {
+        try await broker.useCases.refreshTokens.accessToken(
+            for: try await broker.useCases.resumeSession.resume(signedIn.token))
+    }
+
+    private func show(_ broker: TestBroker, _ certificate: String?) {
+        broker.provider.script.withLock { $0.certificate = certificate }
+    }
+
+    // MARK: What is stored
+
+    @Test("A release that shows no certificates does not read such a row, and one that does reads all of it")
+    func record() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        let stored = try await stored(broker, signedIn)
+        #expect(stored.tokens.credential == .mtls && stored.tokens.certificate == "first")
+        #expect(stored.record.first == 3)
+        // The releases before read the formats 1 and 2 alone.
+        for format: UInt8 in [1, 2] {
+            #expect(throws: RecordFailure.newerFormat) { _ = try RecordReader(stored.record, format: format) }
+        }
+        let again = try StoredTokens(record: stored.record)
+        #expect(
+            again.tokens.certificate == "first"
+                && again.tokens.accessToken.reveal() == stored.tokens.accessToken.reveal())
+        #expect(again.record == stored.record)
+        #expect(throws: RecordFailure.self) { _ = try StoredTokens(record: Array(stored.record.prefix(6))) }
+    }
+
+    @Test("Without the setting what is stored is what it was, whatever certificate is shown")
+    func unbound() async throws {
+        let broker = try broker("first", .off)
+        let signedIn = try await broker.signIn()
+        let stored = try await stored(broker, signedIn)
+        #expect(stored.record.first == 1 && stored.tokens.certificate == nil && stored.tokens.credential == .bearer)
+        show(broker, "second")
+        _ = try await access(broker, signedIn)
+        #expect(broker.provider.refreshes == 0)
+    }
+
+    @Test("Nobody is given one: it is good on the broker's own connections alone")
+    func handedOut() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        let session = try await broker.useCases.resumeSession.resume(signedIn.token)
+        let problem = await problem { try await broker.useCases.handOutToken.handOut(from: session) }
+        #expect(problem?.code == .clientNotAllowed)
+    }
+
+    // MARK: A renewed certificate
+
+    @Test("Another certificate now costs one refresh, on use alone, and then none")
+    func renewed() async throws {
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        let first = try await access(broker, signedIn)
+        #expect(first.certificate == "first" && broker.provider.refreshes == 0)
+        show(broker, "second")
+        _ = try await broker.useCases.resumeSession.resume(signedIn.token)
+        #expect(broker.provider.refreshes == 0, "a look at the session is no use of its tokens")
+        let second = try await access(broker, signedIn)
+        #expect(second.certificate == "second" && second.version == first.version + 1)
+        #expect(second.token.reveal() != first.token.reveal())
+        _ = try await access(broker, signedIn)
+        #expect(broker.provider.refreshes == 1)
+        #expect(broker.provider.script.withLock { $0.refreshes.first?.isCertified } == true)
+    }
+
+    @Test("A refresh that fails meanwhile is 503, never the old token and never the session's end")
+    func failing() async throws {
+        let broker = try broker {
+            $0.refresh = [.notSent(detail: ""), .retryable(status: 401, retryAfter: nil, detail: "")]
+        }
+        let signedIn = try await broker.signIn()
+        show(broker, "second")
+        for _ in 0..<2 {
+            let problem = await problem { try await access(broker, signedIn) }
+            #expect(problem?.code == .providerUnavailable)
+            broker.clock.advance(.seconds(5))
+        }
+        #expect(try await access(broker, signedIn).certificate == "second")
+        #expect(broker.provider.refreshes == 3)
+    }
+
+    @Test(
+        "The setting comes: the next refresh binds. It goes: what is bound stays so, unless nothing is shown any more")
+    func setting() async throws {
+        let before = try broker("first", .off)
+        let signedIn = try await before.signIn()
+        let bound = try broker("first", .mtls, after: before)
+        #expect(try await access(bound, signedIn).certificate == nil)
+        let session = try await bound.useCases.resumeSession.resume(signedIn.token)
+        _ = try await bound.useCases.refreshTokens.refreshNow(session)
+        #expect(try await access(bound, signedIn).certificate == "first")
+        let gone = try broker("second", .off, after: bound)
+        #expect(try await access(gone, signedIn).certificate == "second")
+        let bare = try broker(nil, .off, after: gone)
+        let last = try await access(bare, signedIn)
+        #expect(last.certificate == nil && last.credential == .bearer)
+        #expect(try await stored(bare, signedIn).record.first == 1)
+    }
+
+    @Test("The outbox keeps nothing that an older release would not read")
+    func outbox() async throws {
+        let broker = try broker { $0.refusal = "refused" }
+        let login = try await broker.start()
+        _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        let rows = try await broker.store.takeOutbox(
+            now: broker.clock.now.advanced(by: .seconds(1)), until: broker.clock.now.advanced(by: .seconds(60)),
+            limit: 9)
+        let row = try #require(rows.first)
+        #expect(try broker.vault.open(row.tokens, as: .tokens, row: row.boundTo).first == 1)
+    }
+}

@@ -1,0 +1,89 @@
+import Broker
+import BrokerProviders
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import coatcheck
+
+/// Certificates whose files change: the texts are given, the files are nobody's.
+@Suite("The watch over certificates", .timeLimit(.minutes(1)))
+struct CertificateWatchTests {
+    private static let files = ClientIdentity.Files(certificate: "shown.pem", key: "shown.key")
+    private static let good = CertificateWatch.Pair(
+        certificate: Array(ConfigurationFixture.certificate.utf8), key: Array(ConfigurationFixture.certificateKey.utf8))
+    private static let half = CertificateWatch.Pair(
+        certificate: Array(ConfigurationFixture.certificate.utf8), key: Array(ConfigurationFixture.otherKey.utf8))
+
+    private let lines = WrittenLines()
+    private let metrics = MetricsRegistry()
+    private let identity: ClientIdentity
+    private let watch: CertificateWatch
+
+    init() throws {
+        let text = """
+            server: {public_url: "https://auth.example.com"}
+            keys: {file: keys.json}
+            providers:
+              bank:
+                kind: oidc
+                issuer: https://bank.example.com
+                clients:
+                  web:
+                    client_id: app
+                    auth: none
+                    redirect_uris: ["com.example.bank:/cb"]
+                    tls: {certificate: shown.pem, key: shown.key}
+            """
+        var sources = ConfigurationFixture.sources
+        sources.readFile = { path throws(FileFault) in
+            switch path {
+            case "shown.pem": Self.good.certificate
+            case "shown.key": Self.good.key
+            default: try ConfigurationFixture.sources.readFile(path)
+            }
+        }
+        let configuration = try Configuration.load(text: text, sources: sources)
+        let http = ProviderHTTP()
+        let providers = try ProviderCatalogue.make(
+            settings: configuration.providers.map(\.settings), http: http, clock: SystemClock.clock,
+            random: { [UInt8](repeating: 0, count: $0) })
+        let shown = ShownCertificates(ProviderDirectory(providers), configuration.upstreams)
+        identity = try #require(shown.clients.first?.identity)
+        let vault = try OpenSSLVault(
+            ring: KeyRing.generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
+        watch = CertificateWatch(
+            current: { shown }, digest: { vault.digest($0) },
+            log: ProcessLog(level: .info, now: SystemClock.wallTime, emit: { [lines] in lines.add($0) }),
+            metrics: metrics)
+    }
+
+    private func take(_ text: Result<CertificateWatch.Pair, FileFault>, isAsked: Bool = false) {
+        watch.take([Self.files: text], isAsked: isAsked)
+    }
+
+    private var failures: Bool { metrics.text().contains("coatcheck_certificate_reload_failures_total 1") }
+
+    @Test("A pair that does not load is said and counted once, and leaves the certificate that is shown")
+    func refused() {
+        let before = identity.current.id
+        take(.success(Self.half))
+        #expect(failures && lines.all.contains("client certificate not reloaded"))
+        #expect(lines.all.contains("is not the key of the first certificate"))
+        take(.success(Self.half))
+        #expect(failures, "unchanged, it is no other failure")
+        #expect(identity.current.id == before)
+        take(.failure(.missing))
+        #expect(lines.all.contains("does not exist"))
+        #expect(identity.current.id == before)
+    }
+
+    @Test("The pair that is shown already changes nothing, and says nothing")
+    func same() {
+        let before = identity.current.id
+        take(.success(Self.good))
+        take(.success(Self.good), isAsked: true)
+        #expect(identity.current.id == before && !lines.all.contains("client certificate"))
+        #expect(!failures)
+    }
+}

@@ -9,6 +9,7 @@ struct Authorize {
     func answer() async throws -> Response {
         let visible = call.queryPairs
         var parameters = visible
+        if let fault = FAPI2Server(call: call).fault(ofOpening: visible) { return refused(fault) }
         if let reference = visible["request_uri"] {
             guard let pushed = takePushed(reference, client: visible["client_id"]) else {
                 return refused("The request_uri is unknown, used or expired.")

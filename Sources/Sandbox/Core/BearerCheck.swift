@@ -47,7 +47,8 @@ struct BearerCheck {
 
     /// A 401 as RFC 6750 section 3 and RFC 9449 section 7.1 have it.
     func challenge(_ scheme: String = "Bearer", _ error: String = "invalid_token") -> Response {
-        .json(
+        let scheme = call.faults.has("inverted-scheme") ? FAPI2Server.inverted(scheme) : scheme
+        return .json(
             [
                 "error": .string(error),
                 "error_description": "The access token is unknown, has expired, or lacks its proof.",

@@ -10,6 +10,7 @@ struct ClientAuthentication {
     private static let assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
     func check(form: Pairs) async throws -> String {
+        try FAPI2Server(call: call).check(authentication: form)
         let basic = try basicCredentials()
         let posted = form["client_secret"]
         let assertion = form["client_assertion"]
@@ -94,6 +95,7 @@ struct ClientAuthentication {
         }
         if let stated = form["client_id"], stated != id { throw OAuthFailure.client("client_id differs") }
         let claims = verified.claims
+        try FAPI2Server(call: call).check(assertion: verified, issuer: issuer)
         let audiences = claims["aud"]?.elements?.compactMap(\.text) ?? [claims["aud"]?.text ?? ""]
         var accepted = [issuer]
         if call.settings.json["assertion_audience"]?.text == "token_endpoint" {

@@ -63,6 +63,7 @@ struct Discovery {
             ] { out[name] = nil }
         }
         out = out.merging(server.discovery(call))
+        out = FAPI2Server(call: call).metadata(out)
         if let extra = call.settings.json["discovery"] { out = out.merging(extra) }
         if call.faults.has("discovery-issuer-mismatch") { out["issuer"] = .string(issuer + "/other") }
         if call.faults.has("discovery-issuer-slash") { out["issuer"] = .string(issuer + "/") }

@@ -49,7 +49,8 @@ struct ProofOfPossession {
             let y = jwk["y"]?.text, let proof = await Assertion.verify(text, keys: [jwk])
         else { throw refusal("the proof is malformed, or its signature not its key's") }
         let claims = proof.claims
-        guard claims["htm"]?.text == call.method.rawValue, claims["htu"]?.text == call.baseURL + call.path else {
+        let origin = call.certificate == nil ? call.baseURL : call.state.with { $0.mutualTLSURL }
+        guard claims["htm"]?.text == call.method.rawValue, claims["htu"]?.text == origin + call.path else {
             throw refusal("htm or htu is not this request's")
         }
         guard let issuedAt = claims["iat"]?.number, abs(Double(issuedAt) - call.now) <= 300 else {

@@ -17,6 +17,7 @@ struct PushedAuthorization {
             throw OAuthFailure.request("dpop_jkt is not the proof's key")
         }
         guard form["request_uri"] == nil else { throw OAuthFailure.request("request_uri may not be pushed") }
+        try FAPI2Server(call: call).check(pushed: form, thumbprint: shown?.thumbprint)
         var parameters = form
         let secrets = ["client_secret", "client_assertion", "client_assertion_type"]
         parameters.all.removeAll { secrets.contains($0.name) }

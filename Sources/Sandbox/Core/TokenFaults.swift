@@ -15,6 +15,8 @@ enum TokenFaults {
             case "no-token-type": out["token_type"] = nil
             case "token-type-mac": out["token_type"] = "mac"
             case "token-type-lower": out["token_type"] = .string((out["token_type"]?.text ?? "").lowercased())
+            case "token-type-inverted":
+                out["token_type"] = .string(FAPI2Server.inverted(out["token_type"]?.text ?? ""))
             case "token-type-bearer": out["token_type"] = "Bearer"
             case "no-refresh-token": out["refresh_token"] = nil
             case "no-scope": out["scope"] = nil

@@ -44,6 +44,8 @@ struct ControlAPI {
         case ("DELETE", "settings", 2):
             state.with { $0.settings[segments[1]] = nil }
             return .empty(204)
+        case ("GET", "modules", 1): return .json(.array(FAPI2Module.all.map { .string($0.name) }))
+        case ("PUT", "modules", 2): return play(json, at: segments[1], sandbox)
         case ("POST", "rotate-keys", 2):
             state.keys.rotate(segments[1], keepOld: json["keep_old"]?.flag ?? false)
             return .empty(204)
@@ -72,6 +74,16 @@ struct ControlAPI {
 
     private func refused(_ text: String, _ status: Int = 400) -> Response {
         .json(["error": .string(text)], status: status)
+    }
+
+    /// A module of the FAPI 2.0 client plan, by its `testName` and the variant's `sender_constrain`.
+    private func play(_ json: JSON, at provider: String, _ sandbox: SandboxControl) -> Response {
+        guard Catalogue.named(provider) is any AuthorizationServer else { return refused("unknown provider", 404) }
+        guard let module = json["module"]?.text.flatMap(FAPI2Module.named) else { return refused("no such module") }
+        guard let constraint = FAPI2Module.Constraint(rawValue: json["sender_constrain"]?.text ?? "dpop") else {
+            return refused("sender_constrain is dpop or mtls")
+        }
+        return .json(["module": .string(module.name), "applies": .bool(module.play(at: provider, constraint, sandbox))])
     }
 
     /// One fault is added; an array takes the place of all of the provider's.

@@ -12,7 +12,8 @@ enum FaultName {
     ]
     static let tokenAnswer: Set<String> = [
         "crlf-token", "array-token", "empty-token", "no-access-token", "long-token", "no-expires-in", "expires-in",
-        "no-token-type", "token-type-mac", "token-type-lower", "token-type-bearer", "no-refresh-token", "no-id-token",
+        "no-token-type", "token-type-mac", "token-type-lower", "token-type-inverted", "token-type-bearer",
+        "no-refresh-token", "no-id-token",
         "scope-array",
         "no-scope",
         "error-200", "error-object", "duplicate-member", "rotate-strict",
@@ -40,7 +41,9 @@ enum FaultName {
         "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-signed",
         "userinfo-not-object", "account-no-email",
     ]
-    static let possession: Set<String> = ["forgets-nonces", "repeats-nonce", "refuses-proof", "bound-to-another"]
+    static let possession: Set<String> = [
+        "forgets-nonces", "repeats-nonce", "refuses-proof", "inverted-scheme", "bound-to-another",
+    ]
     static let zephr: Set<String> = [
         "register-exists", "register-domain", "register-weak", "register-key-unknown", "register-key-expired",
         "register-key-spent", "register-no-session", "register-body-cookie-only", "register-header-cookie-only",

@@ -63,7 +63,8 @@ struct AppLoginForward: Sendable {
         }
         let error = CallbackError(callback.parameters)
         try CallbackIssuer(context: context).check(
-            callback.parameters, issuer, provider: provider.profile.name, succeeded: code != nil && error == nil)
+            callback.parameters, issuer, provider: provider.profile.name, client: client.name,
+            succeeded: code != nil && error == nil)
         if let error { throw context.refusal(error, provider: provider.profile.name, client: client.name) }
         guard let code else { throw try await ProviderStarted(context: context).loginRequired(callback, input) }
         return try plan(

@@ -51,7 +51,8 @@ struct BrokerLoginForward: Sendable {
         }
         let error = CallbackError(parameters)
         try CallbackIssuer(context: context).check(
-            parameters, secrets.issuer, provider: secrets.provider, succeeded: code != nil && error == nil)
+            parameters, secrets.issuer, provider: secrets.provider, client: secrets.client,
+            succeeded: code != nil && error == nil)
         if let error {
             _ = await burn(row)
             throw BrokerProblem(error, isSilent: secrets.demands.isSilent)

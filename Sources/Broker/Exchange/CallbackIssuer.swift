@@ -6,12 +6,21 @@ struct CallbackIssuer: Sendable {
     ///
     /// Where this provider publishes no issuer there is nothing to compare with: then the redirect URI, which is this
     /// provider's alone, has to do, and an `iss` that another configured provider uses is a mix-up all the same.
+    /// A client that demands it has it in each, errors too, and compared with the issuer alone.
     func check(
-        _ parameters: FormPairs, _ expected: IssuerExpectation, provider: ProviderName, succeeded: Bool
+        _ parameters: FormPairs, _ expected: IssuerExpectation, provider: ProviderName, client: ClientName,
+        succeeded: Bool
     ) throws(BrokerProblem) {
+        let isDemanded = context.providers[provider]?.profile.client(client)?.demandsIssuer == true
         guard let issuer = parameters["iss"] else {
-            guard expected.demanded && succeeded else { return }
-            throw BrokerProblem(.issuerMismatch, privateDetail: "no iss where it was promised")
+            guard isDemanded || expected.demanded && succeeded else { return }
+            throw BrokerProblem(
+                .issuerMismatch,
+                privateDetail: isDemanded ? "no iss, which the profile demands" : "no iss where it was promised")
+        }
+        if isDemanded {
+            guard let own = expected.issuer, issuer.hasBytes(of: own) else { throw BrokerProblem(.issuerMismatch) }
+            return
         }
         if let pattern = expected.issuer {
             guard IssuerExpectation.matches(issuer, pattern) else { throw BrokerProblem(.issuerMismatch) }

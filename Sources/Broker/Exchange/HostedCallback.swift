@@ -88,7 +88,8 @@ package struct HostedCallback: Sendable {
         let code = parameters["code"] ?? ""
         let error = CallbackError(parameters)
         try CallbackIssuer(context: context).check(
-            parameters, own.issuer, provider: own.provider, succeeded: !code.isEmpty && error == nil)
+            parameters, own.issuer, provider: own.provider, client: own.client,
+            succeeded: !code.isEmpty && error == nil)
         do {
             if let error {
                 _ = try await context.store.burnLogin(state: login.state)

@@ -72,6 +72,9 @@ package struct ClientProfile: Sendable {
     package var nativeRedirect: CodeGrant.RedirectParameter
     /// Whether tokens the app already holds may be imported once (Clover's PartialOAuth).
     package var importTokens: Bool
+    /// Whether `iss` has to be in every callback, errors too, and the issuer byte for byte: under a profile that says so,
+    /// whatever the provider's metadata promise (RFC 9207).
+    package var demandsIssuer = false
     /// The setting `sender_constrained`.
     package var senderConstraint = SenderConstraint.off
     /// Whether the app may have the provider's access token (`hand_out_access_token`).

@@ -43,7 +43,8 @@ extension OAuthEngine {
             issuer: profile.callbackIssuer, demanded: profile.callbackIssuer != nil && metadata.promisesIssuer)
     }
 
-    private func push(
+    /// Pushes a request (RFC 9126).
+    func push(
         _ pairs: [(name: String, value: String)], provedBy proof: ProofMaker?, client: EngineClient,
         metadata: Metadata, by deadline: Duration
     ) async throws(ProviderFailure) -> (reference: String, lifetime: Duration?) {

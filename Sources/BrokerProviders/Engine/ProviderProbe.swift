@@ -68,7 +68,7 @@ extension OAuthEngine {
         func fault(_ subject: String, _ text: String) {
             results.append(ProbeResult(subject: subject, isGood: false, text: text))
         }
-        for client in settings.clients {
+        for client in settings.clients where client.wire.profile == nil {
             let name = client.profile.name.text
             let method = client.authentication.method
             // `none` is no authentication, and many servers that take public clients do not list it (RFC 8414 section 2).
@@ -96,19 +96,15 @@ extension OAuthEngine {
             }
         }
         for client in settings.clients
-        where client.profile.senderConstraint == .dpop && known.proofAlgorithms?.contains("ES256") != true {
+        where client.wire.profile == nil && client.profile.senderConstraint == .dpop
+            && known.proofAlgorithms?.contains("ES256") != true
+        {
             let text =
                 "client `\(client.profile.name.text)` has `sender_constrained: dpop`, and "
                 + "dpop_signing_alg_values_supported does not list ES256: it may bind no tokens"
             results.append(ProbeResult(subject: "dpop", isGood: true, text: text, isDoubtful: true))
         }
-        for client in settings.clients
-        where client.profile.senderConstraint == .mtls && !known.bindsToCertificates {
-            let text =
-                "client `\(client.profile.name.text)` has `sender_constrained: mtls`, and "
-                + "tls_client_certificate_bound_access_tokens is not true: it may bind no tokens"
-            results.append(ProbeResult(subject: "mtls", isGood: true, text: text, isDoubtful: true))
-        }
+        for client in settings.clients { results += lacks(known, client, isOpenID: keysToo) }
         if known.promisesIssuer, let own = settings.callbackIssuer, let published = known.issuer,
             !IssuerExpectation.matches(published, own)
         {

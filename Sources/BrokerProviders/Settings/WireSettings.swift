@@ -9,6 +9,8 @@ package struct WireSettings: Sendable {
     /// The setting `par` (RFC 9126).
     package enum PushedAuthorization: String, Sendable { case off, optional, required }
 
+    /// The setting `profile`; nil for none.
+    package var profile: ConformanceProfile?
     /// The setting `basic_encoding`.
     package var basicEncoding: BasicEncoding
     /// `authorization_parameters`: sent always, in this order.

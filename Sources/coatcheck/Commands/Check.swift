@@ -29,6 +29,7 @@ struct Check: AsyncParsableCommand {
         if let fault = Certificates.firstFault(configuration, at: SystemClock.wallTime()) { throw refuse(fault) }
         let clients = configuration.providers.reduce(0) { $0 + $1.clients.count }
         print("\(file.config) is in order: \(configuration.providers.count) providers, \(clients) clients")
+        for line in ProfileWords.lines(configuration) { print(line) }
         for line in BindingWords.lines(configuration) { print(line) }
         guard online else { return }
         let findings = await OnlineCheck.run(configuration)

@@ -25,9 +25,10 @@ enum OnlineCheck {
             let clients = try ProviderCatalogue.make(
                 settings: configuration.providers.map(\.settings), http: transport, clock: SystemClock.clock,
                 random: { try SystemRandom.bytes($0) })
+            let signer = try? Composition.makeVault(configuration.keys)
             findings += await withTaskGroup(of: (Int, [Finding]).self) { group in
                 for (index, client) in clients.enumerated() {
-                    group.addTask { (index, await probe(client)) }
+                    group.addTask { (index, await probe(client, signer)) }
                 }
                 return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.flatMap(\.1)
             }
@@ -47,9 +48,14 @@ enum OnlineCheck {
             text: "all \(count) lie under `site_url`, \(site.url.text)")
     }
 
-    private static func probe(_ client: any ProviderClient) async -> [Finding] {
+    private static func probe(_ client: any ProviderClient, _ signer: (any ProofSigner)?) async -> [Finding] {
         guard let inspected = client as? any ProviderInspection else { return [] }
-        return await inspected.probe().map { result in
+        var results = await inspected.probe()
+        // What cannot be had at all is not asked for, too.
+        if let signer, let pushing = client as? any RequestPushing, results.first?.isGood == true {
+            results += await pushing.pushUnopened(signer)
+        }
+        return results.map { result in
             Finding(
                 place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text,
                 isDoubtful: result.isDoubtful)

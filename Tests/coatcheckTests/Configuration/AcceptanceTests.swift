@@ -150,7 +150,7 @@ struct AcceptanceTests {
     @Test("The reference file loads")
     func referenceLoads() throws {
         let configuration = try ConfigurationFixture.load(Self.reference)
-        #expect(configuration.providers.count == 7)
+        #expect(configuration.providers.count == 8)
         #expect(configuration.upstreams.count == 1)
     }
 

@@ -7,7 +7,13 @@ struct ClientSection: Sendable {
     /// The place in the file, for the rules that compare clients.
     let location: ClientLocation
 
-    init?(name: String, provider: ProviderDraft, _ section: ConfigSection) {
+    init?(name: String, provider shared: ProviderDraft, _ section: ConfigSection) {
+        var provider = shared
+        if provider.kind != .zephr, let own = section.choice("profile", as: ConformanceProfile.self),
+            provider.wire.profile == nil
+        {
+            provider.adopt(own)
+        }
         location = ClientLocation(
             path: section.path, line: section.line, redirectLine: section.line(of: "redirect_uris"))
         let kind = provider.kind
@@ -30,7 +36,6 @@ struct ClientSection: Sendable {
         } else {
             WireReader.read(section, into: &wire)
             profile.revocationReach = wire.revocation.reaches
-            profile.senderConstraint = wire.senderConstraint
             let whenAbsent = wire.tokenResponse.scopeWhenAbsent
             profile.assumesScope = whenAbsent.map { $0 == .requested } ?? (kind == .oidc || kind == .oauth2)
             profile.allowedParameters = WireReader.allowedParameters(section) ?? provider.allowedParameters
@@ -39,8 +44,15 @@ struct ClientSection: Sendable {
             let clientID = section.requiredText("client_id", limit: 512) ?? ""
             let shared = CredentialReader.shared(
                 section, over: provider.credentials, algorithm: provider.assertionAlgorithm)
-            let authentication = CredentialReader.read(
+            var authentication = CredentialReader.read(
                 section, kind: kind, shared: shared, secretInBody: provider.secretInBody)
+            if wire.profile != nil, kind == .oidc || kind == .oauth2 {
+                let rules = FAPI2Rules(client: section, provider: provider.section)
+                rules.expand(&authentication, &wire, shared)
+                rules.check(profile, kind, authentication, wire)
+                profile.demandsIssuer = true
+            }
+            profile.senderConstraint = wire.senderConstraint
             Self.checkPKCE(section, profile, authentication, kind)
             Self.checkAssertion(section, authentication, wire)
             if !provider.namesCertificate, !TLSReader.names(section) {

@@ -47,7 +47,7 @@ extension ProviderRules {
             report("sender_constrained", "is for the kinds `oidc` and `oauth2`")
         }
         let constraint = client.settings.profile.senderConstraint
-        if client.settings.profile.handsOutAccessToken {
+        if client.settings.profile.handsOutAccessToken, client.settings.wire.profile == nil {
             let what = constraint == .mtls ? "certificate" : "key"
             report(
                 "hand_out_access_token",

@@ -71,6 +71,7 @@ struct ProviderSection: Sendable {
             wire: preset?.wire
                 ?? WireSettings(revocation: RevocationSettings(reaches: kind == .oauth2 ? .token : .signIn)),
             scope: preset?.scope ?? (kind == .oidc ? ["openid"] : []))
+        draft.section = section
         if let preset {
             draft.callbackParameters = preset.callbackParameters
             draft.nonce = preset.nonce
@@ -82,8 +83,13 @@ struct ProviderSection: Sendable {
         // Clever knows no PKCE, and its clients say so by being Clever's.
         if kind == .clever { draft.pkce = .unsupported }
         let service = Self.service(kind, section)
+        let profile = section.choice("profile", as: ConformanceProfile.self)
         if kind != .zephr {
-            WireReader.read(section, into: &draft.wire)
+            if let profile {
+                draft.adopt(profile)
+            } else {
+                WireReader.read(section, into: &draft.wire)
+            }
             draft.allowedParameters = WireReader.allowedParameters(section) ?? []
             draft.callbackParameters = section.words("callback_parameters") ?? draft.callbackParameters
             draft.namesCertificate = TLSReader.names(section)
@@ -103,6 +109,9 @@ struct ProviderSection: Sendable {
         if !section.has("clients") { section.report(nil, "needs `clients`: at least one") }
         if preset?.name == "apple" { Self.checkApple(clients, section.context) }
         let settings = Self.settings(name, service, preset, section, clients: clients.map(\.settings))
+        if profile != nil || clients.contains(where: { $0.settings.wire.profile != nil }), let settings {
+            FAPI2Rules.check(settings, section, hasPreset: preset)
+        }
         guard ProviderName(name) != nil else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
             return nil
@@ -197,10 +206,12 @@ struct ProviderSection: Sendable {
 }
 
 /// The settings that a provider's clients take over from it.
-struct ProviderDraft: Sendable {
+struct ProviderDraft {
     let kind: ProviderKind
     let lifetimes: SessionLifetimes
     var wire: WireSettings
+    /// The provider's own section.
+    var section: ConfigSection?
     var scope: [String]
     var allowedParameters: Set<String> = []
     var callbackParameters: [String] = []
@@ -218,10 +229,36 @@ struct ProviderDraft: Sendable {
     var namesCertificate = false
     /// Whether a secret goes into the body where the client does not say: Clover, Facebook and LinkedIn take no Basic.
     var secretInBody = false
+
+    init(kind: ProviderKind, lifetimes: SessionLifetimes, wire: WireSettings, scope: [String]) {
+        self.kind = kind
+        self.lifetimes = lifetimes
+        self.wire = wire
+        self.scope = scope
+        presetWire = wire
+    }
+
+    /// The wire settings that the provider's section is laid over.
+    private let presetWire: WireSettings
+
+    /// Lays the provider's section over what a profile settles.
+    mutating func adopt(_ profile: ConformanceProfile) {
+        wire = presetWire
+        wire.adopt(profile)
+        if let section { WireReader.read(section, into: &wire) }
+        pkce = .required
+        nonce = nil
+    }
 }
 
 /// Reads `endpoints`.
 enum EndpointReader {
+    /// The names of all endpoints.
+    static let names = [
+        "authorization", "token", "refresh", "recovery", "migration", "userinfo", "jwks", "revocation", "introspection",
+        "end_session", "par", "api",
+    ]
+
     /// Lays the endpoints that the file names over what is there.
     static func read(_ section: ConfigSection, into endpoints: inout EndpointSettings) {
         func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, EndpointURL?>) {

@@ -49,6 +49,14 @@ final class ConfigSection {
     /// The line of a key, else the section's.
     func line(of key: String) -> Int? { entries[key]?.line ?? line }
 
+    /// Returns the place of a key, or of one below it, where the file has it; that does not count as reading it.
+    func place(of key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
+        guard let entry = entries[key] else { return nil }
+        guard let below else { return (child(key), entry.line ?? line) }
+        let found = entry.node.mapping?.first { $0.key.scalar?.string == below }
+        return found.map { ("\(child(key)).\(below)", $0.key.mark?.line ?? entry.line ?? line) }
+    }
+
     func report(_ key: String?, _ message: String, severity: ConfigProblem.Severity = .error) {
         context.report(message, path: key.map(child) ?? path, line: key.map(line(of:)) ?? line, severity: severity)
     }

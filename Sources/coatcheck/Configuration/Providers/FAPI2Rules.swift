@@ -1,0 +1,130 @@
+import Broker
+import BrokerProviders
+
+/// Expands `profile: fapi2`, and holds what a file says beside it against the FAPI 2.0 Security Profile.
+struct FAPI2Rules {
+    let client: ConfigSection
+    let provider: ConfigSection?
+
+    private static let words = "contradicts profile fapi2: "
+
+    /// Settles how a client proves itself and what its tokens are bound to, where the file does not say.
+    func expand(
+        _ authentication: inout ClientAuthentication, _ wire: inout WireSettings, _ shared: CredentialReader.Shared
+    ) {
+        let hasKey = place("private_key") != nil
+        let hasCertificate = [client, provider].contains { section in
+            section?.place(of: "tls", "certificate") != nil || section?.place(of: "certificate") != nil
+        }
+        if place("sender_constrained") == nil { wire.senderConstraint = hasCertificate && !hasKey ? .mtls : .dpop }
+        guard client.place(of: "auth") == nil, !client.context.isCataloguing else { return }
+        if client.place(of: "client_secret") != nil {
+            report("client_secret", "a client proves itself by a key of its own, not by a secret that both have")
+        } else if place("apple") != nil {
+            report("apple", "a client proves itself by `private_key` or a certificate")
+        } else if hasKey {
+            authentication = shared.privateKey.map(ClientAuthentication.privateKeyJWT) ?? .none
+        } else if hasCertificate {
+            authentication = .tlsClientAuth
+        } else {
+            client.report(nil, Self.words + "needs `private_key`, or `tls: {certificate, key}`, to prove itself by")
+        }
+    }
+
+    /// Reports each setting that contradicts the profile, at its own line.
+    func check(
+        _ profile: ClientProfile, _ kind: ProviderKind, _ authentication: ClientAuthentication, _ wire: WireSettings
+    ) {
+        guard !client.context.isCataloguing, kind == .oidc || kind == .oauth2 else { return }
+        if client.place(of: "auth") != nil, !client.context.isFaulty("\(client.path).auth") {
+            switch authentication {
+            case .privateKeyJWT, .tlsClientAuth, .selfSignedTLSClientAuth: break
+            case .none, .clientSecretBasic, .clientSecretPost, .blankSecretBasic, .clientSecretJWT, .apple:
+                report("auth", "it has to be `private_key_jwt`, `tls_client_auth` or `self_signed_tls_client_auth`")
+            }
+        }
+        if case .privateKeyJWT(let key) = authentication { check(key) }
+        if wire.pushedAuthorization != .required { report("par", "it has to be `required`") }
+        if wire.senderConstraint == .off { report("sender_constrained", "it has to be `dpop` or `mtls`") }
+        if wire.assertion.audience != .issuer { report("assertion", below: "audience", "it has to be `issuer`") }
+        if !wire.idToken.algorithms.allSatisfy(ConformanceProfile.algorithms.contains) {
+            report("id_token", below: "algorithms", "id_tokens are signed by PS256, ES256 or EdDSA")
+        }
+        if wire.idToken.leeway > ConformanceProfile.leeways.upperBound {
+            report("id_token", below: "leeway", "it is 60s at the most")
+        }
+        if wire.idToken.issuerTemplate != nil {
+            report("id_token", below: "issuer_template", "`iss` is compared with the issuer byte for byte")
+        }
+        if profile.login != .broker {
+            report("login", "a login is pushed with the client's own proof, which no app has: it has to be `broker`")
+        }
+        if profile.nativeCode { report("native_code", "nobody pushed the request of such a code") }
+        if profile.importTokens || client.place(of: "import_tokens") != nil {
+            report("import_tokens", "imported tokens are bound to nothing of ours")
+        }
+        if profile.pkce == .unsupported { report("pkce", "it has to be `required`") }
+        if kind == .oidc, !profile.nonce { report("nonce", "it has to be `on`") }
+        if profile.handsOutAccessToken {
+            report("hand_out_access_token", "the token is of no use without what it is bound to, which never leaves")
+        }
+    }
+
+    private func check(_ key: SigningKey) {
+        if !ConformanceProfile.algorithms.contains(key.algorithm) {
+            report("private_key", below: "algorithm", "it has to be ES256, PS256 or EdDSA")
+        }
+        if key.isTooShort { report("private_key", below: "file", "an RSA key has 2048 bits or more") }
+    }
+
+    /// Reports what contradicts the profile on the provider itself.
+    static func check(_ settings: ProviderSettings, _ section: ConfigSection, hasPreset preset: Preset?) {
+        func report(_ key: String, below: String? = nil, _ why: String) {
+            let place = section.place(of: key, below) ?? section.place(of: key) ?? (section.path, section.line)
+            section.context.report(words + why, path: place.path, line: place.line)
+        }
+        guard settings.service.kind == .oidc || settings.service.kind == .oauth2 else {
+            return report(section.has("kind") ? "kind" : "preset", "it is for the kinds `oidc` and `oauth2`")
+        }
+        let fromMetadata = "endpoints come from the issuer's metadata alone"
+        if section.place(of: "discovery") != nil, !settings.discovery { report("discovery", fromMetadata) }
+        let written = EndpointReader.names.filter { section.place(of: "endpoints", $0) != nil }
+        for name in written where !["end_session", "introspection"].contains(name) {
+            report("endpoints", below: name, fromMetadata)
+        }
+        if section.place(of: "callback_issuer") != nil {
+            report("callback_issuer", "`iss` is compared with the issuer byte for byte")
+        }
+        var own = preset?.endpoints ?? EndpointSettings()
+        own.endSession = nil
+        own.introspection = nil
+        if own != EndpointSettings() { report("preset", "its endpoints are fixed: " + fromMetadata) }
+        if settings.issuer == nil { report("issuer", "needs `issuer`: " + fromMetadata) }
+    }
+
+    /// Returns the place of a key on the client, else on the provider.
+    private func place(_ key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
+        client.place(of: key, below) ?? provider?.place(of: key, below)
+    }
+
+    private func report(_ key: String, below: String? = nil, _ why: String) {
+        let place = place(key, below) ?? place(key) ?? (client.path, client.line)
+        client.context.report(Self.words + why, path: place.path, line: place.line)
+    }
+}
+
+/// The meaning of a client's profile, in the words of `coatcheck check`.
+enum ProfileWords {
+    /// Returns a line for each client that has one.
+    static func lines(_ configuration: Configuration) -> [String] {
+        configuration.providers.flatMap(\.clients).compactMap { client in
+            let wire = client.settings.wire
+            guard let profile = wire.profile else { return nil }
+            let algorithms = wire.idToken.algorithms.map(\.rawValue).joined(separator: ", ")
+            return "\(client.location.path).profile: \(profile.rawValue): par required, pkce required, auth "
+                + "\(client.settings.authentication.method), sender_constrained \(wire.senderConstraint.rawValue), "
+                + "assertion.audience issuer, id_token \(algorithms) with \(wire.idToken.leeway.components.seconds) s "
+                + "of leeway, iss in every callback"
+        }
+    }
+}

@@ -1,0 +1,52 @@
+import BrokerTestSupport
+import Testing
+
+@testable import Broker
+
+/// Clients under a profile that has `iss` in every callback, errors too (RFC 9207).
+@Suite(.timeLimit(.minutes(2))) struct DemandedIssuerTests {
+    /// The code of what a callback leads to, nil for a session; the provider promises nothing.
+    private func outcome(_ query: String, issuer: String? = "https://as.example", demands: Bool = true) async throws
+        -> (code: String?, broker: TestBroker)
+    {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 },
+            scope: ["openid"])
+        client.demandsIssuer = demands
+        var script = ScriptedProvider.Script()
+        script.issuer = IssuerExpectation(issuer: issuer, demanded: false)
+        let broker = try TestBroker(clients: [client], script: script)
+        let login = try await broker.start()
+        let url = "\(TestBroker.redirect)?state=\(login.state.reveal())&\(query)"
+        return (await problem { try await broker.forward(url, login.loginToken) }?.code.rawValue, broker)
+    }
+
+    @Test(
+        "Without it, or with another, nothing is redeemed and the error is not believed",
+        arguments: [
+            "code=c1", "error=access_denied", "error=server_error", "code=c1&iss=",
+            "code=c1&iss=https%3A%2F%2Fas.example%2F",
+            "code=c1&iss=https%3A%2F%2FAS.example", "error=access_denied&iss=https%3A%2F%2Fevil.example",
+        ])
+    func refused(_ query: String) async throws {
+        let (code, broker) = try await outcome(query)
+        #expect(code == "issuer_mismatch")
+        #expect(broker.provider.grants == 0 && broker.burned == 0)
+    }
+
+    @Test("A template or no issuer at all is nothing to compare with")
+    func nothingToCompare() async throws {
+        for issuer in ["https://as.example/{tenant}", nil] {
+            let (code, _) = try await outcome("code=c1&iss=https%3A%2F%2Fas.example%2Fa", issuer: issuer)
+            #expect(code == "issuer_mismatch")
+        }
+    }
+
+    @Test("With the issuer's own it goes on, and other clients go on without")
+    func accepted() async throws {
+        #expect(try await outcome("code=c1&iss=https%3A%2F%2Fas.example").code == nil)
+        #expect(try await outcome("error=access_denied&iss=https%3A%2F%2Fas.example").code == "access_denied")
+        #expect(try await outcome("code=c1", demands: false).code == nil)
+        #expect(try await outcome("error=access_denied", demands: false).code == "access_denied")
+    }
+}

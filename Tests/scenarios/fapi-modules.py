@@ -1,0 +1,408 @@
+"""The OpenID Foundation's client plan for the FAPI 2.0 Security Profile (final, plain responses), module by module and by its
+`testName`: a broker with `profile: fapi2` at a server that plays each. For each variant of client authentication and token
+binding a table of what the broker answered; and what the server received, looked at on the wire.
+"""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import urllib.parse
+
+from support.harness import COATCHECK, SANDBOX, Broker, GaveUp, Sandbox, call, main, wait_for
+
+PREFIX = "fapi2-security-profile-final-client-"
+REDIRECT = "https://app.example.org/bank"
+UPSTREAM = "/v1/relay/api/private/echo"
+
+# testName without the prefix → the broker's answers: to the login's start where that is the end, else to the forwarded callback.
+REFUSED_TOKEN = "502 identity_rejected"
+ANSWERS = {
+    "test-happy-path": "201",
+    "test-discovery-issuer-mismatch": "502 provider_error",
+    "test-invalid-iss": REFUSED_TOKEN,
+    "test-invalid-aud": REFUSED_TOKEN,
+    "test-invalid-secondary-aud": REFUSED_TOKEN,
+    "test-invalid-null-alg": REFUSED_TOKEN,
+    "test-invalid-alternate-alg": REFUSED_TOKEN,
+    "test-invalid-expired-exp": REFUSED_TOKEN,
+    "test-invalid-missing-exp": REFUSED_TOKEN,
+    "test-invalid-missing-aud": REFUSED_TOKEN,
+    "test-invalid-missing-iss": REFUSED_TOKEN,
+    "test-valid-aud-as-array": "201",
+    "test-invalid-nonce": REFUSED_TOKEN,
+    "test-invalid-missing-nonce": REFUSED_TOKEN,
+    "test-invalid-authorization-response-iss": "400 issuer_mismatch",
+    "test-remove-authorization-response-iss": "400 issuer_mismatch",
+    "test-ensure-authorization-response-with-invalid-state-fails": "400 state_mismatch",
+    "test-ensure-authorization-response-with-invalid-missing-state-fails": "409 login_required",
+    "test-token-endpoint-response-without-expires_in": "201",
+    "test-token-type-case-insensitivity": "201",
+    "test-rs-dpop-auth-scheme-case-insensitivity": "201",
+    "test-happy-path-no-dpop-nonce": "201",
+    "refresh-token-test": "201",
+}
+# What the server does in the modules that end well all the same: without it they would be the happy path again.
+PLAYED = {
+    "test-valid-aud-as-array": "aud-array", "test-token-endpoint-response-without-expires_in": "no-expires-in",
+    "test-token-type-case-insensitivity": "token-type-inverted", "test-rs-dpop-auth-scheme-case-insensitivity": "inverted-scheme",
+    "refresh-token-test": "status"}
+# Of what is bound to a certificate there are no proofs and no nonces: the plan itself leaves these out.
+WITHOUT_MEANING = {"mtls": {"test-rs-dpop-auth-scheme-case-insensitivity", "test-happy-path-no-dpop-nonce"}, "dpop": set()}
+
+
+def decoded(segment):
+    return json.loads(base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4)))
+
+
+def jwt(text):
+    header, claims, _ = text.split(".")
+    return decoded(header), decoded(claims)
+
+
+class Server(Sandbox):
+    """A FAPI 2 server with one client; with certificates also a listener that asks for them."""
+
+    def __init__(self, case, authentication, binding):
+        self.folder = case.folder
+        self.certificates = "mtls" in (authentication, binding)
+        self.more = []
+        if self.certificates:
+            self.issue()
+            self.more = [
+                "--mtls-port", "0", "--mtls-certificate", self.folder / "server.pem", "--mtls-key", self.folder / "server.key",
+                "--mtls-client-roots", self.folder / "ca.pem"]
+        start = case.start
+        case.start = lambda command, log, environment=None: start([*command, *self.more], log, environment)
+        try:
+            super().__init__(case)
+        finally:
+            case.start = start
+        registered = {
+            "auth": "private_key_jwt" if authentication == "private_key_jwt" else "tls_client_auth", "redirect_uris": [REDIRECT],
+            "jwks": {"keys": [self.control("GET", "/client-key.json").json]}, "require_pkce": True}
+        if self.certificates:
+            registered |= {"tls_client_auth_san_dns": "client.example.org", "tls_client_certificate_bound_access_tokens": binding == "mtls"}
+        if self.control("PUT", "/clients/oidc/bank-client", registered).status != 204:
+            raise GaveUp("the client is not registered")
+        key = self.control("GET", "/client-key.pem")
+        (self.folder / "client-key.pem").write_bytes(key.body)
+        (self.folder / "client-key.pem").chmod(0o600)
+        self.key_id = key.fields["X-Key-Id"]
+
+    def issue(self):
+        """An authority of its own, the server's certificate and the client's."""
+
+        def openssl(*words):
+            subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)
+
+        key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
+        openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=authority")
+        for name, host in (("server", "localhost"), ("client", "client.example.org")):
+            (self.folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
+            openssl("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+            openssl(
+                "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                "-extfile", f"{name}.ext", "-out", f"{name}.pem")
+            (self.folder / f"{name}.key").chmod(0o600)
+
+    def play(self, name, binding):
+        answer = self.control("PUT", "/modules/oidc", {"module": PREFIX + name, "sender_constrain": binding})
+        self.control("DELETE", "/requests")
+        return answer.json.get("applies")
+
+    def requests(self, endpoint, provider="oidc"):
+        return self.control("GET", f"/requests?provider={provider}&endpoint={endpoint}").json["items"]
+
+
+def fields(request, name):
+    return [value for key, value in request["headers"] if key.lower() == name.lower()]
+
+
+def form(request):
+    return dict(urllib.parse.parse_qsl(request["body"], keep_blank_values=True))
+
+
+def broker(case, server, authentication, binding, name, start=True):
+    """`profile: fapi2` and what the client has; everything else is the profile's."""
+    client = {"client_id": "bank-client", "redirect_uris": [REDIRECT], "scope": "openid email offline_access", "auth": None, "login": None}
+    if authentication == "private_key_jwt":
+        client["private_key"] = {"file": str(server.folder / "client-key.pem"), "key_id": server.key_id, "algorithm": "ES256"}
+        if binding == "mtls":
+            client["sender_constrained"] = "mtls"
+    elif binding == "dpop":
+        client["sender_constrained"] = "dpop"
+    provider = {"profile": "fapi2", "clients": {"ios": None, "android": None, "web": client}}
+    base = server.url
+    upstream = {"base_url": f"{base}/api", "provider": "oidc", "allow": ["ANY /**"]}
+    if server.certificates:
+        provider["tls"] = {
+            "certificate": str(server.folder / "client.pem"), "key": str(server.folder / "client.key"), "ca_file": str(server.folder / "ca.pem")}
+    if binding == "mtls":
+        document = call(f"{base}/oidc/.well-known/openid-configuration").json
+        secure = document["mtls_endpoint_aliases"]["token_endpoint"].removesuffix("/oidc/token")
+        upstream |= {"base_url": f"{secure}/api", "tls": {"ca_file": str(server.folder / "ca.pem")}}
+    return Broker(case, server, name=name, settings={"providers": {"oauth2": None, "oidc": provider}, "upstreams": {"api": upstream}}, start=start)
+
+
+def begin(made):
+    return made.call("POST", "/v1/logins", body={"provider": "oidc", "client": "web"})
+
+
+def forward(made, begun, user="ana"):
+    """The callback as the server gives it, and the broker's answer."""
+    cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+    opened = call(begun.json["authorization_url"] + f"&sandbox_user={user}")
+    callback = opened.fields["Location"]
+    if not callback:
+        raise GaveUp(f"the server does not open {begun.json['authorization_url']}: {opened.body[-300:]}")
+    body = {"callback_url": callback, "provider": "oidc", "client": "web"}
+    return callback, made.call("POST", "/v1/sessions", body=body, Cookie=cookie)
+
+
+def session_of(answer):
+    found = re.search(r"coatcheck=([^;]+)", ", ".join(answer.fields.get_all("Set-Cookie") or []))
+    return found[1] if found and found[1] else None
+
+
+def on_the_wire(case, server, begun, label, authentication, binding):
+    """What a FAPI 2 client owes: looked at as the server received it."""
+    issuer = f"{server.url}/oidc"
+    pushed = server.requests("par")
+    tokens = server.requests("token") + server.requests("refresh")
+    names = sorted(dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query)))
+    case.same(["client_id", "request_uri"], names, f"{label}: the authorization URL has these alone")
+    first = form(pushed[-1])
+    case.same(("S256", 43), (first.get("code_challenge_method"), len(first.get("code_challenge", ""))), f"{label}: PKCE by S256")
+    verifier = [form(request).get("code_verifier") for request in server.requests("token")][-1:]
+    if verifier:
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier[0].encode()).digest()).rstrip(b"=").decode()
+        case.same(first["code_challenge"], challenge, f"{label}: the verifier is its own")
+    own = pushed + tokens + server.requests("revoke")
+    if authentication == "private_key_jwt":
+        assertions = [jwt(form(request)["client_assertion"]) for request in own]
+        case.same({issuer}, {json.dumps(claims["aud"]).strip('"') for _, claims in assertions}, f"{label}: aud is the issuer, one text")
+        case.verdict(all(isinstance(claims["aud"], str) for _, claims in assertions), f"{label}: and no list")
+        case.same({"ES256"}, {header["alg"] for header, _ in assertions}, f"{label}: assertions by ES256")
+        identifiers = [claims["jti"] for _, claims in assertions]
+        case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} assertions, each sent once")
+    else:
+        case.verdict(all("client_assertion" not in form(r) and "client_secret" not in form(r) for r in own), f"{label}: the certificate alone")
+    if server.certificates:
+        case.verdict(all(request["certificate"] for request in own), f"{label}: each of the client's calls shows its certificate")
+    case.verdict(not any(fields(request, "Authorization") for request in own), f"{label}: no credential in a header")
+    if binding == "dpop":
+        case.verdict(first.get("dpop_jkt"), f"{label}: the pushed request names the key")
+        proofs = [jwt(proof) for request in pushed + tokens for proof in fields(request, "DPoP")]
+        case.same(len(pushed + tokens), len(proofs), f"{label}: each call has a proof")
+        identifiers = [claims["jti"] for _, claims in proofs]
+        case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} proofs, each sent once")
+    else:
+        case.verdict(not any(fields(request, "DPoP") for request in own), f"{label}: no proof of a key")
+
+
+def at_the_resource(case, server, made, session, label, binding):
+    """A call of the API: the token as it is bound, in the header alone."""
+    answer = made.call("GET", UPSTREAM, session)
+    case.same(200, answer.status, f"{label}: the API takes the token")
+    sent = {name.lower(): value for name, value in (answer.json.get("headers") or [])}
+    scheme = "DPoP" if binding == "dpop" else "Bearer"
+    case.verdict(sent.get("authorization", "").startswith(scheme + " "), f"{label}: as {scheme}", sent)
+    case.same(binding == "dpop", "dpop" in sent, f"{label}: with a proof where it is bound to a key")
+
+
+def module(case, server, authentication, binding, name):
+    """One module; returns what the broker answered."""
+    label = name
+    if not server.play(name, binding):
+        case.verdict(name in WITHOUT_MEANING[binding], f"{label}: without meaning for {binding}")
+        return "– (no proofs, no nonces)"
+    placed = [fault["fault"] for fault in server.control("GET", "/faults").json["items"]]
+    if name in PLAYED:
+        case.same([PLAYED[name]], placed, f"{label}: the server plays it")
+    made = broker(case, server, authentication, binding, name)
+    try:
+        begun = begin(made)
+        if begun.status != 201:
+            case.same(ANSWERS[name], begun.told, f"{label}: no login starts")
+            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}: and nothing was sent")
+            return begun.told
+        callback, answer = forward(made, begun)
+        case.same(ANSWERS[name], answer.told, f"{label}: the answer")
+        told = answer.told
+        made_sessions = made.query("SELECT count(*) FROM sessions")[0][0]
+        if answer.status == 201:
+            session = session_of(answer)
+            case.verdict(session and made_sessions == 1, f"{label}: one session")
+            if name == "refresh-token-test":
+                codes = [made.call("GET", UPSTREAM, session).status for _ in range(2)]
+                case.same([401, 200], codes, f"{label}: refused until it was refreshed twice")
+                refreshes = [form(request)["refresh_token"] for request in server.requests("refresh") if request["status"] == 200]
+                case.same((2, 2), (len(refreshes), len(set(refreshes))), f"{label}: each refresh token was used once")
+                told += ", two refreshes"
+            else:
+                case.same("200", made.refresh(session).told, f"{label}: a refresh")
+            at_the_resource(case, server, made, session, label, binding)
+            if name == "test-rs-dpop-auth-scheme-case-insensitivity":
+                challenges = [r for r in server.requests("api", "api") if r["status"] == 401]
+                case.verdict(challenges, f"{label}: the API had asked for a nonce")
+            if name == "test-happy-path-no-dpop-nonce":
+                proofs = [jwt(p)[1] for e in ("par", "token", "refresh") for r in server.requests(e) for p in fields(r, "DPoP")]
+                case.verdict(not any("nonce" in claims for claims in proofs), f"{label}: no proof has a nonce")
+                case.same(1, server.calls("oidc/token"), f"{label}: one token call")
+        else:
+            case.same((None, 0), (session_of(answer), made_sessions), f"{label}: no session made")
+            if told == REFUSED_TOKEN:
+                good = [r for r in server.requests("token") if r["status"] == 200]
+                case.same(1, len(good), f"{label}: the code was redeemed once")
+                case.verdict(wait_for(10, lambda: server.calls("oidc/revoke") >= 1), f"{label}: its tokens are revoked")
+                live = wait_for(5, lambda: not any(i["live"] for i in server.control("GET", "/tokens?provider=oidc").json["items"]))
+                case.verdict(live, f"{label}: none of them lives")
+                case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}: no resource was called")
+            else:
+                case.same(0, server.calls("oidc/token"), f"{label}: the code was not sent")
+            before = server.calls("oidc/token")
+            cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+            again = made.call("POST", "/v1/sessions", body={"callback_url": callback, "provider": "oidc", "client": "web"}, Cookie=cookie)
+            case.verdict(again.status >= 400 and not session_of(again), f"{label}: forwarded again it is refused again", again.told)
+            case.same(before, server.calls("oidc/token"), f"{label}: without a call")
+        on_the_wire(case, server, begun, label, authentication, binding)
+        return told
+    finally:
+        made.stop()
+
+
+def variant(authentication, binding):
+    def run(case):
+        if "mtls" in (authentication, binding) and "--mtls-port" not in subprocess.run([SANDBOX, "--help"], capture_output=True, text=True).stdout:
+            raise GaveUp("this sandbox has no listener that asks for certificates")
+        server = Server(case, authentication, binding)
+        known = server.control("GET", "/modules").json["items"]
+        case.same([PREFIX + name for name in ANSWERS], known, "the plan's 23 modules, in its order")
+        found = {}
+        for name in ANSWERS:
+            server.control("POST", "/revoke", {"provider": "oidc"})
+            found[name] = module(case, server, authentication, binding, name)
+        case.lines.append(f"# {authentication} × {binding}")
+        case.lines += [f"#   {PREFIX}{name:<68} {told}" for name, told in found.items()]
+
+    run.__doc__ = f"Client authentication by {authentication}, tokens bound by {binding}"
+    return run
+
+
+def errors_need_iss(case):
+    """Beside the plan: an error without `iss` is not believed, and a server that pushes no request is not used at all."""
+    server = Server(case, "private_key_jwt", "dpop")
+    server.play("test-happy-path", "dpop")
+    made = broker(case, server, "private_key_jwt", "dpop", "errors")
+    server.fault("oidc", endpoint="authorize", fault="no-iss-callback")
+    _, answer = forward(made, begin(made), user="denied")
+    case.same("400 issuer_mismatch", answer.told, "an error without iss")
+    server.control("DELETE", "/faults")
+    _, answer = forward(made, begin(made), user="denied")
+    case.same("403 access_denied", answer.told, "an error with it")
+    server.fault("oidc", endpoint="par", fault="status", status=503)
+    begun = begin(made)
+    case.verdict(begun.status in (502, 503) and not begun.json.get("authorization_url"), "no plain request in place of a pushed one", begun.told)
+    case.same(0, server.calls("oidc/token"), "no code was sent")
+
+
+def cloudentity(case):
+    """A FAPI 2 workspace of Cloudentity's: the preset with the one line."""
+    server = Server(case, "private_key_jwt", "dpop")
+    registered = {"auth": "private_key_jwt", "redirect_uris": [REDIRECT]}
+    server.control("PUT", "/clients/cloudentity/bank-client", registered)
+    server.control("PUT", "/modules/cloudentity", {"module": PREFIX + "test-happy-path", "sender_constrain": "dpop"})
+    client = {
+        "client_id": "bank-client", "redirect_uris": [REDIRECT], "scope": "openid email offline_access",
+        "private_key": {"file": str(server.folder / "client-key.pem"), "key_id": server.key_id, "algorithm": "ES256"}}
+    workspace = {
+        "preset": "cloudentity", "issuer": f"{server.url}/cloudentity/example/demo", "profile": "fapi2", "clients": {"web": client}}
+    made = Broker(case, server, settings={"providers": {"oauth2": None, "oidc": None, "cloudentity": workspace}})
+    session = made.sign_in(provider="cloudentity", client="web")
+    for _ in range(3):
+        case.same("200", made.refresh(session).told, "a refresh")
+    sent = [fields(r, "X-Idempotency-Key")[0] for e in ("token", "refresh") for r in server.requests(e, "cloudentity")]
+    case.same(len(sent), len(set(sent)), f"{len(sent)} token calls, each with an idempotency key of its own")
+    challenged = [r for r in server.requests("token", "cloudentity") if r["status"] == 400]
+    server.fault("cloudentity", endpoint="refresh", fault="forgets-nonces", times=1)
+    case.same("200", made.refresh(session).told, "a refresh whose nonce was forgotten")
+    again = server.requests("refresh", "cloudentity")[-2:]
+    case.same([400, 200], [r["status"] for r in again], "is sent once more")
+    keys = [fields(r, "X-Idempotency-Key")[0] for r in again]
+    case.verdict(keys[0] != keys[1], "under another key: the first one's would bring the refusal again", keys)
+    case.same([], challenged, "the code's call had the nonce that PAR gave")
+    names = [sorted(dict(urllib.parse.parse_qsl(r["query"]))) for r in server.requests("authorize", "cloudentity")]
+    case.same([["client_id", "request_uri", "sandbox_user"]], names, "the authorization URL has client_id and request_uri alone")
+
+
+MEMBERS = [
+    "pushed_authorization_request_endpoint", "dpop_signing_alg_values_supported", "token_endpoint_auth_methods_supported",
+    "token_endpoint_auth_signing_alg_values_supported", "authorization_response_iss_parameter_supported",
+    "code_challenge_methods_supported", "id_token_signing_alg_values_supported"]
+
+
+def check_online(case):
+    """`check --online` names each member that the metadata lack, and pushes one request that nobody opens."""
+    server = Server(case, "private_key_jwt", "dpop")
+    server.play("test-happy-path", "dpop")
+    made = broker(case, server, "private_key_jwt", "dpop", "checked", start=False)
+
+    def check():
+        found = subprocess.run([COATCHECK, "check", "--online", "--config", made.configuration], capture_output=True, text=True)
+        return found.returncode, found.stdout + found.stderr
+
+    status, text = check()
+    case.same(0, status, "all is in order")
+    case.verdict("profile: fapi2: par required, pkce required, auth private_key_jwt, sender_constrained dpop" in text, "what the line became", text)
+    case.verdict("ok     providers.oidc par: client `web`: a request that nobody opens was taken" in text, "a request was pushed", text)
+    case.verdict("the server gives nonces" in text, "and answered with nonces", text)
+    opened = [request for request in server.requests("authorize") if "request_uri" in request["query"]]
+    case.same(([], 0), (opened, server.calls("oidc/token")), "nobody opened it")
+    pushed = server.requests("par")
+    case.same([400, 201], [request["status"] for request in pushed], "once, and once more for its nonce")
+    for member in MEMBERS:
+        server.settings("oidc", discovery={member: None})
+        status, text = check()
+        faults = [line for line in text.splitlines() if line.startswith("FAULT") and " fapi2: " in line]
+        case.same((1, 1), (status, len(faults)), f"without {member}: one fault")
+        case.verdict(faults and member in faults[0], f"without {member}: it is named", text)
+    server.settings("oidc", discovery={"id_token_signing_alg_values_supported": ["RS256"], "dpop_signing_alg_values_supported": ["RS256"]})
+    status, text = check()
+    case.same((1, 2), (status, text.count("FAULT  providers.oidc fapi2: ")), "lists without what is needed lack it, too")
+    server.settings("oidc", discovery={})
+    server.control("PUT", "/clients/oidc/bank-client", {"auth": "private_key_jwt", "jwks": {"keys": []}, "redirect_uris": ["https://else.example/cb"]})
+    server.settings("oidc", assertion_typ="other")
+    status, text = check()
+    case.verdict(status == 1 and "its pushed request is refused: " in text and "invalid_client" in text, "a client that is not known is told of", text)
+    server.settings("oidc", assertion_typ=None)
+
+    # Outside the profile the members are no faults.
+    plain = {"profile": None, "par": "optional", "sender_constrained": "dpop", "clients": {"web": {"auth": "private_key_jwt"}}}
+    made.configure(providers={"oidc": plain})
+    server.settings("oidc", discovery={"id_token_signing_alg_values_supported": None})
+    status, text = check()
+    case.verdict("warn   providers.oidc metadata: id_token_signing_alg_values_supported" in text, "without the profile it is a doubt", text)
+    case.same(0, status, "which is no fault")
+
+    # `serve` refuses as `check` does.
+    made.configure(providers={"oidc": {"profile": "fapi2", "par": "off"}})
+    words = "providers.oidc.par: contradicts profile fapi2: "
+    for command in (["check"], ["serve"]):
+        found = subprocess.run([COATCHECK, *command, "--config", made.configuration], capture_output=True, text=True, timeout=60)
+        case.verdict(found.returncode != 0 and words in found.stdout + found.stderr, f"{command[0]} refuses what contradicts it", found.stderr)
+
+
+CASES = {
+    "check-online": (check_online, 120),
+    "cloudentity": (cloudentity, 90),
+    "private_key_jwt-dpop": (variant("private_key_jwt", "dpop"), 240),
+    "private_key_jwt-mtls": (variant("private_key_jwt", "mtls"), 240),
+    "mtls-dpop": (variant("mtls", "dpop"), 240),
+    "mtls-mtls": (variant("mtls", "mtls"), 240),
+    "errors-need-iss": (errors_need_iss, 60),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

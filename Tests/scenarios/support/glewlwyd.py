@@ -5,8 +5,10 @@ An issuer is an instance of its OpenID plugin; one process has as many as are ad
 """
 
 import contextlib
+import http.client
 import pathlib
 import sqlite3
+import ssl
 import urllib.parse
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -40,31 +42,50 @@ user_module_path="/usr/lib/glewlwyd/user"
 client_module_path="/usr/lib/glewlwyd/client"
 user_auth_scheme_module_path="/usr/lib/glewlwyd/scheme"
 plugin_module_path="/usr/lib/glewlwyd/plugin"
+{tls}
 database={{ type="sqlite3" path="{database}" }}
 """
 
 
-class Glewlwyd:
-    """One process of it, with one user."""
+TLS = """use_secure_connection=true
+secure_connection_pem_file="{certificate}"
+secure_connection_key_file="{key}"
+secure_connection_ca_file="{roots}"
+"""
 
-    def __init__(self, case):
+
+class Glewlwyd:
+    """One process of it, with one user; with `tls` (files: certificate, key, roots) it asks its clients for certificates."""
+
+    def __init__(self, case, tls=None):
         if not (PROGRAM.exists() and SCHEMA.exists()):
             raise GaveUp("no glewlwyd: scripts/setup test installs what is missing")
         port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+        self.context = ssl.create_default_context(cafile=tls["roots"]) if tls else None
         self.log_file = case.folder / "glewlwyd.log"
         self.database = case.folder / "glewlwyd.db"
         with contextlib.closing(sqlite3.connect(self.database)) as database:
             database.executescript(SCHEMA.read_text())
         configuration = case.folder / "glewlwyd.conf"
-        configuration.write_text(CONFIGURATION.format(port=port, url=self.url, database=self.database))
+        configuration.write_text(CONFIGURATION.format(
+            port=port, url=self.url, database=self.database, tls=TLS.format(**tls) if tls else ""))
         case.start([PROGRAM, "--config-file", configuration], self.log_file.name)
-        if not wait_for(60, lambda: call(f"{self.url}/config", seconds=5).status == 200):
+        if not wait_for(60, lambda: self.call("GET", f"{self.url}/config").status == 200):
             raise GaveUp("glewlwyd did not start: " + self.log()[-600:])
         # The administrator that its database is installed with.
         self.administrator = Browser(self, "admin", "password")
         self.administrator.log_in()
         self.add("user", username=USER, password=PASSWORD, name="Ana Example", email="ana@example.org", enabled=True, scope=["openid"])
+
+    def call(self, method, url, body=None, context=None, **fields):
+        """A request to it; `context` may have a client's certificate."""
+        if not self.context:
+            return call(url, method, body, **fields)
+        parts = urllib.parse.urlsplit(url)
+        connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=40, context=context or self.context)
+        with contextlib.closing(connection):
+            return call(url, method, body, connection=connection, **fields)
 
     def log(self):
         return self.log_file.read_text(errors="replace")
@@ -94,6 +115,12 @@ class Glewlwyd:
         } | parameters)
         return address
 
+    def bank(self, name="mtls", **parameters):
+        """Adds an issuer that knows its clients by certificates, and binds tokens to those."""
+        return self.issuer(name, **{
+            "client-cert-source": "TLS", "client-cert-use-endpoint-aliases": True, "oauth-dpop-allowed": False,
+            "oauth-par-allowed": True, "oauth-par-required": True} | parameters)
+
     def client(self, name, redirect, **settings):
         """Adds a client, public unless its settings say otherwise."""
         self.add("client", **{
@@ -119,7 +146,7 @@ class Browser:
     def call(self, method, path, body=None):
         url = path if path.startswith("http") else self.provider.url + path
         cookies = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())} if self.cookies else {}
-        answer = call(url, method, body, **cookies)
+        answer = self.provider.call(method, url, body, **cookies)
         for field in answer.fields.get_all("Set-Cookie") or []:
             name, _, value = field.split(";")[0].partition("=")
             self.cookies[name] = value

@@ -3,12 +3,15 @@ provider's keys, and the proofs that come with them.
 """
 
 import contextlib
+import http.client
 import http.server
 import json
 import os
 import pathlib
 import threading
+import urllib.parse
 
+from .authority import Authority
 from .harness import GaveUp, call, wait_for
 from .wire import free_port
 
@@ -28,14 +31,15 @@ MinSpareThreads 1
 {user}
 Listen 127.0.0.1:{port}
 ProxyPass / {api}/
-OAuth2TokenVerify jwks_uri {keys} type=dpop
+OAuth2TokenVerify jwks_uri {keys} {binding}
+{tls}
 <Location />
     AuthType oauth2
     Require valid-user
 </Location>
 # As the standard has it (RFC 9449 section 7.1) ...
 <Location /standard>
-    OAuth2AcceptTokenIn header name=Authorization&type=DPoP
+    OAuth2AcceptTokenIn header name=Authorization&type={word}
 </Location>
 # ... and as this module has it unless told otherwise: /before keeps the word Bearer.
 """
@@ -72,10 +76,20 @@ class Behind:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
-class Apache:
-    """One Apache, which believes the tokens of one issuer."""
+# It asks for a certificate, and lets the module look whether it is the token's (RFC 8705).
+TLS = """SSLEngine on
+SSLCertificateFile {folder}/{certificate}.pem
+SSLCertificateKeyFile {folder}/{certificate}.key
+SSLCACertificateFile {folder}/{root}.pem
+SSLVerifyClient optional
+SSLOptions +StdEnvVars +ExportCertData
+SSLSessionCache none"""
 
-    def __init__(self, case, issuer, name="apache"):
+
+class Apache:
+    """One Apache, which believes the tokens of one issuer, with proofs; or, with an authority, with its clients' certificates."""
+
+    def __init__(self, case, issuer, name="apache", authority: Authority | None = None):
         if not (MODULES / "mod_oauth2.so").exists():
             raise GaveUp("no mod_oauth2: scripts/setup test installs what is missing")
         folder = case.folder / name
@@ -83,17 +97,33 @@ class Apache:
         self.behind = Behind()
         self.log_file = folder / "apache.log"
         port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        modules = "mpm_event authn_core authz_core authz_user proxy proxy_http oauth2"
+        self.url = f"{'https' if authority else 'http'}://127.0.0.1:{port}"
+        self.context = authority.context() if authority else None
+        modules = "mpm_event authn_core authz_core authz_user proxy proxy_http oauth2" + (" ssl" if authority else "")
+        if authority:
+            authority.sign(name, "IP:127.0.0.1")
         configuration = folder / "apache.conf"
         configuration.write_text(CONFIGURATION.format(
             folder=folder, port=port, api=self.behind.url, keys=f"{issuer}/jwks",
             modules="\n".join(f"LoadModule {module}_module {MODULES}/mod_{module}.so" for module in modules.split()),
-            user="" if os.getuid() else "User www-data\nGroup www-data"))
+            user="" if os.getuid() else "User www-data\nGroup www-data",
+            # Who signs the provider's certificate, this module's HTTP client is not told.
+            binding="type=mtls&mtls.policy=required&jwks_uri.ssl_verify=false" if authority else "type=dpop",
+            word="Bearer" if authority else "DPoP",
+            tls=TLS.format(folder=authority.folder, certificate=name, root=authority.name) if authority else ""))
         # In one process: workers would outlive one that is killed.
         case.start([PROGRAM, "-d", folder, "-f", configuration, "-X"], f"{name}.log")
-        if not wait_for(60, lambda: call(self.url + "/standard", seconds=5).status == 401):
+        if not wait_for(60, lambda: self.call("/standard").status == 401):
             raise GaveUp("Apache did not start: " + self.log()[-600:])
+
+    def call(self, path, context=None, **fields):
+        """A GET of it; `context` may have a client's certificate."""
+        if not self.context:
+            return call(self.url + path, **fields)
+        parts = urllib.parse.urlsplit(self.url)
+        connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=40, context=context or self.context)
+        with contextlib.closing(connection):
+            return call(self.url + path, connection=connection, **fields)
 
     def log(self):
         with contextlib.suppress(OSError):

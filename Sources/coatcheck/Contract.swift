@@ -86,7 +86,11 @@ paths:
 
         With a proof the login is bound to its key, and only that key can finish it. A client with
         `binding: {mode: enforce}` has to bring one.
-      security: [{}, {loginCookie: []}]
+
+        With `step_up` the user has to sign in as it says. With a session beside it (of a bound one a proof: a pass does
+        not do) the login is of that session: its forward needs the login token and the session, and answers 200 with the
+        same session. `provider` and `client` may be left out then, or are the session's; it asks for the session's scope.
+      security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
         content:
@@ -104,6 +108,7 @@ paths:
                   code_challenge_method: S256
               clever: {value: {provider: clever, client: web, parameters: {district_id: 650000000000000000000d01}}}
               zephr: {value: {provider: zephr, client: ios, social_provider: google}}
+              stepUp: {summary: 'Of the session that the request presents', value: {step_up: {acr_values: mfa, max_age: 300}}}
       responses:
         '201':
           description: The login has begun.
@@ -120,10 +125,11 @@ paths:
                 state: gGDx3X1Zk2Zb8lPpRkXbOqkq9mXG1iSB6zX6QZq3m5M
                 expires_at: '2026-11-20T21:10:00Z'
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/ProofWanted'}
+        '401': {$ref: '#/components/responses/ProofOrSessionWanted'}
         '403':
           description: |
-            `client_not_allowed`: the client is set to `login: app`. `cross_origin`: see the cross-origin rule.
+            `client_not_allowed`: the client is set to `login: app`; or the provider cannot do what `step_up` asks, or a child
+            session asks it. `cross_origin`: see the cross-origin rule.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -165,6 +171,10 @@ paths:
         One code makes at most one call at the provider, and one id_token one session. The same starter (same `login_token`, else same
         `code_verifier`) gets the same session with the same cookie for 10 minutes; anyone else gets
         `code_already_used`. A session presented with the request ends with the reason `replaced`.
+
+        A login of a session (`step_up`) needs that session, too, and is judged before the code is spent: without it
+        `session_required`, with another `login_not_yours`. The answer is 200 with the same session; whatever goes wrong, it
+        stays as it was.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -209,6 +219,17 @@ paths:
                 summary: Clover's PartialOAuth
                 value: {provider: clover, client: ios, tokens: {access_token: at-1, refresh_token: rt-1, merchant_id: MFAKE00000001}}
       responses:
+        '200':
+          description: |
+            The session that was presented, stepped up: the same handle and token. A cookie is set again for its `Max-Age`
+            alone. The same starter gets it again for 10 minutes, as it is then.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            Set-Cookie: {$ref: '#/components/headers/Set-Session-Cookie'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/Session'}
         '201':
           description: The session. What this answers is durable.
           headers:
@@ -251,11 +272,12 @@ paths:
                 code: code_rejected
                 detail: The provider did not accept the code.
                 request_id: req_7bq3yqk0W8b
-        '401': {$ref: '#/components/responses/ProofWanted'}
+        '401': {$ref: '#/components/responses/ProofOrSessionWanted'}
         '403':
           description: |
             `login_not_yours` (another's login, which is burned now); `access_denied` (the user refused);
-            `client_not_allowed` (the client did not opt in to this flow); `email_domain_denied`; `cross_origin`.
+            `client_not_allowed` (the client did not opt in to this flow); `email_domain_denied`; `cross_origin`;
+            `step_up_failed` (the sign-in is not what `step_up` asked for, with `required` and `got`).
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -266,7 +288,8 @@ paths:
           description: |
             `code_already_used` (by another starter); `login_required` (a callback without a state, or a code whose fate
             nobody knows: the problem carries a fresh `login` where one could be started); `interaction_required` (the
-            provider has to ask the user, and the login said `prompt=none`); `too_many_sessions`.
+            provider has to ask the user, and the login said `prompt=none`); `too_many_sessions`; `subject_mismatch`
+            (somebody else signed in than the user of the session that is to be stepped up).
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Set-Cookie: {$ref: '#/components/headers/Set-Login-Cookie'}
@@ -2071,6 +2094,20 @@ components:
       content:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
+    ProofOrSessionWanted:
+      description: |
+        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of this
+        answer. `proof_invalid`: `reason` says why. Of a session that is to be stepped up `session_required` and `session_ended`
+        as well. Nothing was spent.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+        DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+        Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
+      content:
+        application/problem+json:
+          schema: {$ref: '#/components/schemas/Problem'}
+          example: {type: 'urn:coatcheck:problem:session_required', title: Session required, status: 401, code: session_required, detail: The request has no session. Sign in first., request_id: req_7bq3yqk0W8b}
     ProofWanted:
       description: |
         `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of this
@@ -2367,14 +2404,33 @@ components:
       description: The login token, from the body of the login's 201, or (flow B) a secret that the app chose for this attempt.
       pattern: '^[A-Za-z0-9_-]{43,128}$'
 
+    StepUp:
+      type: object
+      description: What is demanded of how, and how lately, the user signed in (RFC 9470).
+      additionalProperties: false
+      minProperties: 1
+      properties:
+        acr_values:
+          type: string
+          description: Space-separated, at most eight; one of them has to be the id_token's `acr`.
+          minLength: 1
+          maxLength: 1608
+          pattern: '^[\x21\x23-\x5B\x5D-\x7E]{1,200}( [\x21\x23-\x5B\x5D-\x7E]{1,200}){0,7}$'
+        max_age: {type: integer, minimum: 0, maximum: 2147483648, description: The most seconds since the user signed in.}
+    DemandedSignIn:
+      type: object
+      description: What is demanded of how, and how lately, the user signed in, in the form that `step_up` has.
+      properties:
+        acr_values: {type: string, description: Space-separated; one of them has to be the id_token's `acr`.}
+        max_age: {type: integer, minimum: 0, description: The most seconds since the user signed in.}
     StartLogin:
       type: object
       additionalProperties: false
-      required: [provider]
       dependentRequired: {code_challenge_method: [code_challenge], code_challenge: [code_challenge_method]}
       properties:
-        provider: {$ref: '#/components/schemas/Name'}
+        provider: {$ref: '#/components/schemas/Name', description: Demanded, but with `step_up` and a session.}
         client: {$ref: '#/components/schemas/Name', description: May be left out where the provider has one client.}
+        step_up: {$ref: '#/components/schemas/StepUp'}
         redirect_uri: {$ref: '#/components/schemas/RedirectURI', description: The client's first one if left out.}
         scope:
           type: string
@@ -2518,7 +2574,7 @@ components:
     Session:
       type: object
       description: Never holds a token. Every member is always there.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2531,6 +2587,9 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2581,7 +2640,7 @@ components:
     NewSession:
       type: object
       description: A session just made; the token for bearer clients alone.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2594,6 +2653,9 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2602,7 +2664,7 @@ components:
     ListedSession:
       type: object
       description: One of the user's sessions.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding, current, device]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2615,6 +2677,9 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2623,7 +2688,7 @@ components:
     AdminSession:
       type: object
       description: A session as operators see it.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, kind, parent, binding, device, sender_constrained, ended_at, reason]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, device, sender_constrained, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2636,6 +2701,9 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
+        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2834,6 +2902,14 @@ components:
         reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`.'}
         retry: {type: string, description: '`new_login`: the same code is of no more use; start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
+        required: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_failed`: what was demanded.'}
+        got:
+          type: object
+          description: 'Of `step_up_failed`: what the sign-in showed; left out where nobody knows.'
+          required: [acr, authenticated_at]
+          properties:
+            acr: {type: [string, 'null']}
+            authenticated_at: {type: [string, 'null'], format: date-time}
         provider_error:
           type: string
           maxLength: 64
@@ -2853,9 +2929,9 @@ components:
         `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `proof_required`,
         `use_dpop_nonce`, `proof_invalid`, `login_not_yours`,
         `access_denied`, `client_not_allowed`, `backend_not_allowed`, `email_domain_denied`, `cross_origin`,
-        `upstream_not_allowed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
+        `upstream_not_allowed`, `step_up_failed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
         `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`, `interaction_required`,
-        `not_refreshable`, `too_many_sessions`, `other_session`, `login_expired`, `state_key_expired`, `handoff_expired`,
+        `not_refreshable`, `too_many_sessions`, `other_session`, `subject_mismatch`, `login_expired`, `state_key_expired`, `handoff_expired`,
         `handover_expired`, `too_large`,
         `unsupported_media_type`, `wrong_host`, `rate_limited`, `headers_too_large`, `internal_error`, `provider_error`,
         `identity_rejected`, `upstream_error`, `upstream_timeout`, `provider_unavailable`, `store_unavailable`,
@@ -2884,6 +2960,9 @@ components:
         idle_expires_at: '2026-12-20T21:00:00Z'
         expires_at: '2027-02-18T21:00:00Z'
         tokens: {expires_at: '2026-11-20T22:00:00Z', refreshable: true}
+        acr: null
+        amr: []
+        authenticated_at: null
         kind: null
         parent: null
         binding: null

@@ -22,6 +22,16 @@ final class Authority: @unchecked Sendable {
 
     init(rotation: Weather.Rotation) { self.rotation = rotation }
 
+    /// The codes of step-ups, and whether a refresh token comes of them.
+    private var stepUps: [String: Bool] = [:]
+
+    /// Returns a fresh code of the user of a session, who signs in again for it.
+    func stepUp(_ person: Int, withRefreshToken: Bool) -> String {
+        let code = consent(person)
+        stepUps[code] = withRefreshToken
+        return code
+    }
+
     /// Returns a fresh code: the user has agreed; without a number it is somebody new.
     func consent(_ person: Int? = nil) -> String {
         nextCode += 1
@@ -99,6 +109,8 @@ final class Authority: @unchecked Sendable {
             throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
         }
         let family = Family(number: families.count, code: code, person: people[code] ?? -1)
+        family.isStepUp = stepUps.keys.contains(code)
+        family.hasNoRefreshToken = stepUps[code] == .some(false)
         families.append(family)
         codes[code] = family
         return family

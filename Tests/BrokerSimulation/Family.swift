@@ -32,6 +32,14 @@ final class Family {
     var strangerFrom: Int?
     /// The last answer by idempotency key.
     var lastAnswer: (key: String, token: Int)?
+    /// The time at which its user signed in, in seconds.
+    var signedInAt: Int64 = 0
+    /// Whether it began with the step-up of a session.
+    var isStepUp = false
+    /// Whether its answer has no refresh token.
+    var hasNoRefreshToken = false
+    /// The time at which a step-up put another in its place.
+    var replacedAt: Int?
     /// Whether its identity call failed.
     var identityFailed = false
 

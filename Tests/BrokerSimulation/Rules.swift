@@ -32,6 +32,8 @@ final class Rules: @unchecked Sendable {
 
     private var claims: [ClaimID: Claim] = [:]
     private var claimAsked: [Place: Int] = [:]
+    /// The claims that were asked for, granted or not.
+    private var askedFor: Set<ClaimID> = []
     private var steps: [Place: Int] = [:]
     private var wanted: [Digest: Set<Int64>] = [:]
     private var known: [Place: [Version]] = [:]
@@ -56,6 +58,7 @@ final class Rules: @unchecked Sendable {
 
     /// Hears that a process asks for a claim.
     func asks(_ claim: RefreshClaim, by process: SimulatedProcess) {
+        defer { askedFor.insert(claim.name) }
         if claims[claim.name] != nil {
             claims[claim.name]?.isTouched = true
         } else {
@@ -100,7 +103,7 @@ final class Rules: @unchecked Sendable {
     func ends(_ session: Digest, in process: SimulatedProcess) { steps[Place(process, session), default: 1] -= 1 }
 
     /// Whether a claim's name is new: one that is asked for again may be given back beside another flight.
-    func isNew(_ claim: RefreshClaim) -> Bool { claims[claim.name] == nil }
+    func isNew(_ claim: RefreshClaim) -> Bool { claims[claim.name] == nil && !askedFor.contains(claim.name) }
 
     // MARK: What is wanted, and what is known
 
@@ -165,7 +168,7 @@ final class Rules: @unchecked Sendable {
         let begun = scheduler.now
         scheduler.after(7_000) { [self] in
             guard call.process.isUndisturbed(since: begun), call.process.storeHeldSince(begun),
-                call.family?.isSessionEnded != true, !confirmed()
+                call.family?.isSessionEnded != true, call.family?.replacedAt == nil, !confirmed()
             else { return }
             fault("process \(call.process.number) made no confirming call for token \(token)")
         }

@@ -51,6 +51,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case noncesChange
     /// The provider answers refreshes without binding the access token.
     case bearerAnswers
+    /// Users sign in again for their sessions while these are refreshed, and processes die between provider and commit.
+    case stepUpsMeetRefreshes
 
     func weather(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -250,6 +252,24 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.forced = 0.4
             weather.idleRange = 300...9_000
             weather.crashes = random.number(0...2)
+        case .stepUpsMeetRefreshes:
+            weather.processes = random.number(1...3)
+            weather.users = random.number(2...3)
+            weather.rotation = random.pick(Weather.Rotation.allCases)
+            weather.stepUps = 0.5
+            weather.keepsGrant = random.pick([0, 0.3, 1])
+            weather.accessTokenLife = 15
+            weather.slow = 0.5
+            weather.slowRange = 500...9_000
+            weather.late = random.pick([0, 0, 0.2])
+            weather.lostBefore = random.pick([0, 0.1])
+            weather.forced = 0.5
+            weather.storeInDoubt = random.pick([0, 0.1])
+            weather.crashes = random.number(0...3)
+            weather.idleRange = 300...3_000
+            weather.logOuts = 0.02
+            weather.subjectChanges = random.pick([0, 0, 0.05])
+            if random.chance(0.3) { weather.bind(&random) }
         }
         return weather
     }

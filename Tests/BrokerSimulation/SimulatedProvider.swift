@@ -29,7 +29,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         client.senderConstraint = world.weather.nonces == .unbound ? .off : .dpop
         profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
-            clients: [client])
+            clients: [client], stepUp: .everything)
     }
 
     func startAuthorization(
@@ -45,7 +45,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
 
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let code = grant.code.reveal()
-        let (authority, verifier) = (authority, grant.verifier)
+        let (authority, verifier, now) = (authority, grant.verifier, world.wallTime)
         let key = grant.proof?.thumbprint
         let (family, token) = try await proven(grant.proof, code: code) { (call) async throws(ProviderFailure) in
             call.verifier = verifier
@@ -55,6 +55,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
                 }
                 let family = try authority.redeem(code, verifier: verifier)
                 family.key = key
+                family.signedInAt = now.milliseconds / 1000
                 call.family = family
                 return (family, 0)
             }
@@ -184,7 +185,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     func identify(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
-        let family = tokens.refreshToken.flatMap { authority.named($0.reveal()) }?.family
+        let family = authority.named(tokens.accessToken.reveal())?.family
         let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
         let duration = duration()
         let fails = world.isFoul && scheduler.random.chance(weather.identityFails)
@@ -198,7 +199,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             }
         }
         _ = try await answer.wait().get()
-        return ProviderIdentity(subject: "user-\(family?.person ?? -1)")
+        return ProviderIdentity(
+            subject: "user-\(family?.person ?? -1)",
+            signIn: SignInFacts(contextClass: "mfa", authenticatedAt: family?.signedInAt))
     }
 
     func subjectOfRefreshed(
@@ -246,6 +249,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             idToken: Secret("id-\(family.number)-\(token)"),
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
         tokens.key = proof.map { TokenKey(pair: $0.key, usesNonces: givesNonces) }
+        if family.hasNoRefreshToken { tokens.refreshToken = nil }
         return tokens
     }
 

@@ -17,7 +17,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     /// The operations that may come back late.
     private static let slow: Set<StoreOperation> = [.session]
     /// The operations that write sealed values of sessions.
-    private static let writingTokens: Set<StoreOperation> = [.completeExchange, .commitRefresh]
+    private static let writingTokens: Set<StoreOperation> = [.completeExchange, .completeStepUp, .commitRefresh]
     /// The time for which a statement waits for a lock.
     private static let lockPatience = 4_000
 
@@ -106,6 +106,15 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         }
     }
 
+    func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        let world = world
+        return try await around(.completeStepUp) { store throws(StoreFailure) in
+            let result = try await store.completeStepUp(commit)
+            if result == .committed { world.steppedUp(commit) }
+            return result
+        }
+    }
+
     func endSessions(
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {
@@ -150,7 +159,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         do throws(StoreFailure) {
             let result = try await around(.commitRefresh) { store throws(StoreFailure) in
                 let result = try await store.commitRefresh(commit)
-                if result == .committed { world.wrote(commit.tokens, of: commit.tokenDigest) }
+                if result == .committed { world.refreshed(commit) }
                 return result
             }
             if result == .committed {

@@ -26,6 +26,8 @@ package final class Simulation: @unchecked Sendable {
     private var families: [Digest: Family] = [:]
     /// The session that stands on each grant, by the grant's number.
     private var sessions: [Int: Digest] = [:]
+    /// The grants that sessions stood on before they were stepped up.
+    private var former: [Digest: [Family]] = [:]
     /// Refresh tokens of exchanges that were given up.
     private var givenUp: [String] = []
     /// The sessions as they were made, in that order.
@@ -188,6 +190,52 @@ package final class Simulation: @unchecked Sendable {
         say("wrote \(token)")
     }
 
+    /// Hears that a refresh was committed: a pair of a grant that a step-up replaced must never be.
+    func refreshed(_ commit: RefreshCommit) {
+        if let token = refreshToken(commit.tokens, of: commit.tokenDigest),
+            let family = authority.named(token)?.family, let own = families[commit.tokenDigest], own !== family
+        {
+            say("FAULT: \(token) was stored, whose grant was replaced")
+            verdict.rulesBroken += 1
+        }
+        wrote(commit.tokens, of: commit.tokenDigest)
+    }
+
+    /// Hears that a step-up was committed: the session stands on the new grant, or keeps its own.
+    func steppedUp(_ commit: StepUpCommit) {
+        let token = refreshToken(commit.tokens, of: commit.tokenDigest)
+        say("stepped up with \(token ?? "nothing")")
+        // Where the refresh token stays, nothing that was lost before is overcome.
+        guard commit.isNewGrant, let token, let family = authority.named(token)?.family else { return }
+        if let old = families[commit.tokenDigest], old !== family {
+            old.replacedAt = scheduler.now
+            former[commit.tokenDigest, default: []].append(old)
+            sessions[old.number] = nil
+            families[commit.tokenDigest] = family
+            sessions[family.number] = commit.tokenDigest
+        }
+        authority.wrote(token, at: scheduler.now)
+    }
+
+    /// Returns whose session it is.
+    func person(of ticket: Ticket) -> Int? { families[ticket.digest]?.person }
+
+    /// Hears that an app was told of its step-up, which is durable then.
+    func told(of steppedUp: SteppedUp, _ ticket: Ticket) {
+        guard let at = steppedUp.session.signIn.authenticatedAt else {
+            say("FAULT: a session was stepped up and does not know when")
+            verdict.answeredWritesLost += 1
+            return
+        }
+        ticket.signedInAt = max(ticket.signedInAt, at)
+    }
+
+    /// Hears that the repeat of a step-up that was told of was refused.
+    func forgot(_ ticket: Ticket) {
+        say("FAULT: a repeated step-up was refused")
+        verdict.answeredWritesLost += 1
+    }
+
     /// Hears that a session was made.
     func stored(_ row: SessionRow) { made.append(row) }
 
@@ -246,7 +294,10 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a stranger's token \(token.token.reveal()) was handed out")
             verdict.endedSessionsAlive += 1
         }
-        if let own = families[ticket.holder.digest], own !== family {
+        let isLent = family.hasNoRefreshToken && family.person == families[ticket.holder.digest]?.person
+        // A call that was under way, or a cache that is as old as it may be.
+        let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
+        if let own = families[ticket.holder.digest], own !== family, !isLent, !isFormer {
             say("FAULT: a token of another session was handed out")
             verdict.endedSessionsAlive += 1
         }
@@ -301,7 +352,9 @@ package final class Simulation: @unchecked Sendable {
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
         for call in authority.calls where !call.process.isDead {
-            guard case .delivered(let token) = call.state, let family = call.family else { continue }
+            guard case .delivered(let token) = call.state, let family = call.family, !family.hasNoRefreshToken else {
+                continue
+            }
             if !authority.written.contains("rt-\(family.number)-\(token)") {
                 say("FAULT: rt-\(family.number)-\(token) was thrown away")
                 verdict.pairsThrownAway += 1
@@ -314,6 +367,8 @@ package final class Simulation: @unchecked Sendable {
         }
         for token in givenUp {
             guard let family = authority.named(token)?.family, !family.identityFailed, family.mishaps.isEmpty,
+                // A step-up whose session ended meanwhile.
+                !family.isStepUp,
                 longestOutage < 15_000
             else { continue }
             say("FAULT: the exchange of \(token) was given up")
@@ -367,6 +422,17 @@ package final class Simulation: @unchecked Sendable {
                 say("FAULT: the grant of a session that was logged out lives at the provider")
                 verdict.endedSessionsAlive += 1
             }
+        }
+        if row.endReason == nil, ticket.signedInAt > 0 {
+            let at = (try? SessionFacts.open(row, vault))?.signIn.authenticatedAt ?? 0
+            if at < ticket.signedInAt {
+                say("FAULT: a step-up was told of and is gone")
+                verdict.answeredWritesLost += 1
+            }
+        }
+        for old in former[ticket.digest, default: []] where old.death == nil && weather.reach == .token {
+            say("FAULT: grant \(old.number) lives at the provider, which a step-up replaced")
+            verdict.endedSessionsAlive += 1
         }
         let hasLapsed = weather.idleEnd != nil && SessionLimits.lapse(of: row, at: wallTime) != nil
         if row.endReason == nil, seen != .lives, !hasLapsed {

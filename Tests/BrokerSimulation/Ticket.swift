@@ -8,6 +8,8 @@ final class Ticket: @unchecked Sendable {
     var loggedOut: (at: Int, by: SimulatedProcess)?
     /// Whether a log-out was asked for, answered or not.
     var logOutAsked = false
+    /// The latest sign-in that an answer has told of, in seconds.
+    var signedInAt: Int64 = 0
     /// The time at which it was used last.
     var usedAt: Int
     /// The session that it is a child of.

@@ -66,7 +66,7 @@ struct User: Sendable {
                 if repeats == 0 { return ticket }
                 first = ticket
                 repeats -= 1
-            case .success(.registrationRequired)?: return first
+            case .success(.registrationRequired)?, .success(.steppedUp)?: return first
             case .failure(let problem)?:
                 switch problem.code {
                 case .providerUnavailable, .storeUnavailable:
@@ -154,6 +154,7 @@ struct User: Sendable {
             if world.scheduler.random.chance(world.weather.logOuts) { return await logOut(own) }
             if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(own) }
             if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(own) }
+            if weather.stepUps > 0, chance(weather.stepUps), await stepUpBeside(own, widget) == .ended { return }
             let callers = world.scheduler.random.chance(0.2) ? between(2...4) : 1
             let forced = chance(weather.forced)
             var ended = false

@@ -102,6 +102,10 @@ struct Weather {
     var strangers = 0.05
     /// Has a widget, with a session of its own behind the app's.
     var children = 0.0
+    /// Signs in again for the session, as an upstream asked.
+    var stepUps = 0.0
+    /// A step-up is answered without a refresh token.
+    var keepsGrant = 0.0
     // What is configured.
     /// All users are one person with several sessions.
     var isOnePerson = false
@@ -155,6 +159,10 @@ struct Weather {
         if random.chance(0.2) { weather.logOutsThere = 0.05 }
         if random.chance(0.3) { weather.children = 0.7 }
         if random.chance(0.4) { weather.bind(&random) }
+        if random.chance(0.35) {
+            weather.stepUps = random.pick([0.1, 0.3])
+            weather.keepsGrant = random.pick([0, 0.3, 1])
+        }
         return weather
     }
 }

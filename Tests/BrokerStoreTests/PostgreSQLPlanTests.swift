@@ -155,7 +155,7 @@ struct PostgreSQLPlanTests {
             Exchange.claim, Exchange.renew, Exchange.release, Exchange.settle, Exchange.complete, Session.byToken,
             Session.byHandle, Session.children, Session.lockParent, Session.insertChild, Session.tokenVersions,
             Session.slide, Session.claim, Session.renew, Session.state,
-            Session.release, Session.subjectChecked, Session.commit, Session.condemn, Upkeep.addOutbox,
+            Session.release, Session.subjectChecked, Session.commit, Session.stepUp, Session.condemn, Upkeep.addOutbox,
             Upkeep.takeOutbox, Upkeep.postponeOutbox, Upkeep.removeOutbox, Upkeep.countOutbox, Upkeep.acquireLease,
             Upkeep.releaseLease, Upkeep.lease, Upkeep.countSeals, Upkeep.appendAudit, Upkeep.time, Upkeep.version,
             Upkeep.sweepSpent, Upkeep.sweepUsed, Upkeep.sweepTombstones, Upkeep.lapsed,

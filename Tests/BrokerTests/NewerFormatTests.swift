@@ -11,8 +11,9 @@ import Testing
         _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker
     ) throws -> Sealed {
         var record = try broker.vault.open(sealed, as: kind, row: row)
-        // Three more: the next ones are those of what belongs to a key, of a child or a certificate, and of a login that holds a key.
-        record[0] += 3
+        // Four more: the next ones are those of what belongs to a key, of a child or a certificate, of a login that holds a key,
+        // and of a login that steps a session up.
+        record[0] += 4
         return try broker.vault.seal(record, as: kind, row: row)
     }
 

@@ -226,7 +226,8 @@ import Testing
         let facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s",
             identity: [("name", .string("Ana")), ("groups", .array([.string("a"), .bool(true), .number("1.5")]))],
-            unverified: [], scope: ["openid"], device: "phone", lifetimes: SessionLifetimes(), authenticatedAt: 7)
+            unverified: [], scope: ["openid"], device: "phone", lifetimes: SessionLifetimes(),
+            signIn: SignInFacts(authenticatedAt: 7))
         let bytes = facts.record
         #expect(try SessionFacts(record: bytes).record == bytes)
         for length in 0..<bytes.count {

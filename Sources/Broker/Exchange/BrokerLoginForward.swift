@@ -43,6 +43,7 @@ struct BrokerLoginForward: Sendable {
         let key = code.map { context.vault.index(.code, [secrets.provider.text, $0.reveal()]) }
         try await checkStarter(row, secrets, key: key, loginToken: input.loginToken)
         let binding = try await binding(row, secrets, client, input)
+        if let session = secrets.stepUp?.session { try await checkSession(session, row, secrets, input) }
         if row.status != .pending {
             // Used: only the very exchange that used it may be asked for again.
             guard let key, row.exchange == key else { throw BrokerProblem(.stateMismatch) }
@@ -55,7 +56,7 @@ struct BrokerLoginForward: Sendable {
             succeeded: code != nil && error == nil)
         if let error {
             _ = await burn(row)
-            throw BrokerProblem(error, isSilent: secrets.demands.isSilent)
+            throw problem(of: error, secrets)
         }
         guard let code, let key else {
             throw BrokerProblem(.invalidCallback, privateDetail: "a callback without a code")
@@ -64,19 +65,58 @@ struct BrokerLoginForward: Sendable {
         if let state = input.state, context.vault.digest(state) != row.state {
             throw BrokerProblem(.stateMismatch)
         }
-        return ExchangePlan(
+        var expected = secrets.demands
+        // What the app demands is judged where the answer can say what was lacking.
+        if secrets.stepUp != nil { (expected.maximumAge, expected.contextClasses) = (nil, []) }
+        let isStepUp = secrets.stepUp?.session != nil
+        var identity = IdentityContext(
+            client: client.name, nonce: secrets.nonce.map { .exactly($0) } ?? .none,
+            callback: parameters.providersOwn, requestedScope: client.assumesScope ? secrets.scope : [],
+            demands: expected)
+        identity.isStepUp = isStepUp
+        var plan = ExchangePlan(
             key: key, proof: input.loginToken, gate: .login(row.state), provider: provider, client: client,
             call: .code(
                 CodeGrant(
                     client: client.name, code: code, redirect: .uri(secrets.redirectURI), verifier: verifier,
                     idempotencyKey: Base64URL.encode(key.bytes),
                     proof: secrets.key.map { ProofMaker($0, context.vault, context.clock) }),
-                IdentityContext(
-                    client: client.name, nonce: secrets.nonce.map { .exactly($0) } ?? .none,
-                    callback: parameters.providersOwn, requestedScope: client.assumesScope ? secrets.scope : [],
-                    demands: secrets.demands)),
-            device: input.device, presentedSession: input.presentedSession, loginToken: input.loginToken,
-            charge: input.charge, binding: binding)
+                identity),
+            // A session that is stepped up is the one that is kept.
+            device: input.device, presentedSession: isStepUp ? nil : input.presentedSession,
+            loginToken: input.loginToken, charge: input.charge, binding: binding)
+        plan.stepUp = secrets.stepUp
+        plan.stepUpToken = isStepUp ? input.presentedSession : nil
+        return plan
+    }
+
+    /// Returns the problem of a callback's error.
+    private func problem(of error: CallbackError, _ secrets: LoginSecrets) -> BrokerProblem {
+        var problem = BrokerProblem(error, isSilent: secrets.demands.isSilent)
+        if let stepUp = secrets.stepUp, error.code == "unmet_authentication_requirements" {
+            problem.code = .stepUpFailed
+            problem.shortfall = StepUpShortfall(required: stepUp.demand, got: nil)
+        }
+        return problem
+    }
+
+    /// Demands the living session that the login is to step up, while the code is still good; another one burns it.
+    ///
+    /// Of a session that belongs to a key, the login does too, and the proof has been shown.
+    private func checkSession(
+        _ session: Digest, _ row: LoginRow, _ secrets: LoginSecrets, _ input: ForwardCodeInput
+    ) async throws(BrokerProblem) {
+        guard let presented = input.presentedSession else { throw BrokerProblem(.sessionRequired) }
+        guard context.vault.digest(presented) == session else {
+            if row.status == .pending, await burn(row) {
+                context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client))
+            }
+            throw BrokerProblem(.loginNotYours, privateDetail: "another session than the one that steps up")
+        }
+        let live = try await ResumeSession(context).resume(session)
+        guard live.facts.thumbprint == secrets.thumbprint else {
+            throw BrokerProblem(.loginNotYours, privateDetail: "the session belongs to another key")
+        }
     }
 
     /// Only who started a login may finish it; anybody else burns it (SEC-05).
@@ -102,6 +142,8 @@ struct BrokerLoginForward: Sendable {
     ) async throws(BrokerProblem) -> SignInKey {
         let proof = SignInProof(context: context)
         guard let thumbprint = secrets.thumbprint else {
+            // A key is never added to a session that lives.
+            guard secrets.stepUp?.session == nil else { return .none }
             return try proof.look(input.evidence, of: client, at: secrets.provider)
         }
         let proved = try await proof.demand(

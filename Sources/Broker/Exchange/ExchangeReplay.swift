@@ -6,13 +6,20 @@ struct ExchangeReplay: Sendable {
     func answer(_ plan: ExchangePlan, _ row: ExchangeRow) async throws(BrokerProblem) -> SignInOutcome {
         context.events.emit(.exchangeReplayed(provider: plan.provider.profile.name))
         switch row.outcome {
-        case .session(let digest): return .signedIn(try await session(digest, plan, row))
+        case .session(let digest):
+            if let session = plan.stepUp?.session { return try await stepUpAgain(session, digest, plan, row) }
+            return .signedIn(try await session(digest, plan, row))
         case .registration(let key): return .registrationRequired(try await registration(key, plan))
         case .released:
             // Claimable again until its attempts are used up; then only a new login helps.
             throw BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(5))
         case .spent(.unknown): throw try await loginRequired(plan)
-        case .spent(let reason): throw BrokerProblem(spent: reason)
+        case .spent(let reason):
+            var problem = BrokerProblem(spent: reason)
+            if problem.code == .stepUpFailed, let stepUp = plan.stepUp {
+                problem.shortfall = StepUpShortfall(required: stepUp.demand, got: nil)
+            }
+            throw problem
         case .calling: throw BrokerProblem(.providerUnavailable, retryAfter: .seconds(1))
         }
     }
@@ -46,6 +53,20 @@ struct ExchangeReplay: Sendable {
         }
     }
 
+    /// Answers with the session as it is now.
+    private func stepUpAgain(
+        _ session: Digest, _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        guard session == digest, let token = plan.stepUpToken else { throw BrokerProblem(.codeAlreadyUsed) }
+        if context.clock.now().since(row.createdAt) > context.settings.replayWindow {
+            throw context.watch.believes(context.clock) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
+        }
+        // Another process may have stored it, and this one still know the session as it was.
+        context.cache.remove([digest])
+        let live = try await ResumeSession(context).resume(digest)
+        return .steppedUp(SteppedUp(live, token: token, transport: plan.client.transport))
+    }
+
     private func registration(_ key: Digest, _ plan: ExchangePlan) async throws(BrokerProblem) -> RegistrationView {
         let row: RegistrationRow?
         do throws(StoreFailure) { row = try await context.store.registration(key) } catch { throw BrokerProblem(error) }
@@ -56,7 +77,12 @@ struct ExchangeReplay: Sendable {
     }
 
     /// Nobody knows what the provider made of the code: the app gets a fresh login to go on with.
+    ///
+    /// A step-up is begun anew by its app, with its session.
     func loginRequired(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
+        guard plan.stepUp?.session == nil else {
+            return BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(1))
+        }
         var demanded: [(name: String, value: String)] = []
         if case .code(_, let identity) = plan.call { demanded = identity.demands?.parameters ?? [] }
         let login = try await StartLogin(context).restart(
@@ -79,6 +105,8 @@ extension BrokerProblem {
         case .registrationRejected: self.init(.registrationRejected)
         case .tooManySessions: self.init(.tooManySessions)
         case .registrationKeyExpired: self.init(.stateKeyExpired)
+        case .subjectMismatch: self.init(.subjectMismatch)
+        case .stepUpFailed: self.init(.stepUpFailed)
         }
     }
 }

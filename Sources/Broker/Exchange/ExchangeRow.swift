@@ -29,6 +29,10 @@ package struct ExchangeRow: Sendable, Equatable {
         case registrationKeyExpired = 8
         /// The shop has as many sessions as its client may have.
         case tooManySessions = 9
+        /// Somebody else signed in for a session's step-up.
+        case subjectMismatch = 10
+        /// The sign-in of a step-up was not what was asked for.
+        case stepUpFailed = 11
     }
 
     /// The index digest of provider and code: the key.

@@ -194,6 +194,10 @@ struct ExchangePlan: Sendable {
     var charge: Charge
     /// The key that the session will belong to.
     var binding: SignInKey
+    /// The login's demand on the sign-in, and the session that it steps up.
+    var stepUp: LoginStepUp?
+    /// The token of the session that is stepped up.
+    var stepUpToken: Secret?
 }
 
 /// A claimed exchange in its owner's hands.

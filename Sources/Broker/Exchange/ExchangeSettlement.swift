@@ -6,8 +6,8 @@ struct ExchangeSettlement: Sendable {
     /// After so long of a store that fails the app gets an answer, and the writing goes on.
     private static let storePatience = Duration.seconds(5)
 
-    private let context: BrokerContext
-    private let exchange: GrantedExchange
+    let context: BrokerContext
+    let exchange: GrantedExchange
     /// Answers the starter, once: before the store has taken the result, where it fails.
     let early: @Sendable (Answer) -> Void
 
@@ -17,20 +17,29 @@ struct ExchangeSettlement: Sendable {
         self.early = early
     }
 
-    private var plan: ExchangePlan { exchange.plan }
-    private var row: ExchangeRow { exchange.row }
-    private var profile: ProviderProfile { plan.provider.profile }
+    var plan: ExchangePlan { exchange.plan }
+    var row: ExchangeRow { exchange.row }
+    var profile: ProviderProfile { plan.provider.profile }
 
     // MARK: With a session
+
+    /// The time; by the clock as it was when the claim was granted, where it has jumped meanwhile.
+    var time: WallTime {
+        guard !context.watch.tellsTime(context.clock) else { return context.clock.now() }
+        return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
+    }
 
     /// Stores the session; only after that does anybody get its token (guarantee 4).
     func complete(
         _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String]
     ) async throws(BrokerProblem) -> SignInOutcome {
-        // By the clock as it was when the claim was granted, where it has jumped meanwhile.
-        let moment = context.clock.monotonic()
-        let isKnown = context.watch.tellsTime(context.clock)
-        let now = isKnown ? context.clock.now() : exchange.time.now(moment) ?? context.clock.now()
+        if let stepUp = plan.stepUp, let answer {
+            if let session = stepUp.session {
+                return try await self.stepUp(session, stepUp.demand, answer, identity, requestedScope)
+            }
+            try await checkFirst(stepUp.demand, answer, identity)
+        }
+        let now = time
         var tokens = answer
         // Left out, it is the one that was asked for (RFC 6749 section 5.1).
         if answer?.scope == nil, !requestedScope.isEmpty { tokens?.scope = requestedScope }
@@ -86,7 +95,7 @@ struct ExchangeSettlement: Sendable {
 
     /// Makes known whose session is about to be stored, and waits for a revocation that would take its tokens along, as
     /// long as the deadline allows.
-    private func enter(_ origin: SignInOrigin) async {
+    func enter(_ origin: SignInOrigin) async {
         context.memory.signIns.enter(row.key, origin)
         while context.memory.signIns.isRevoking(origin), context.clock.monotonic() < exchange.deadline {
             do { try await context.clock.sleep(.milliseconds(50)) } catch { return }
@@ -111,7 +120,7 @@ struct ExchangeSettlement: Sendable {
     }
 
     /// The answer meanwhile: no `retry`, for the same forward gets its 201 once the store is back.
-    private static var notStored: BrokerProblem {
+    static var notStored: BrokerProblem {
         BrokerProblem(.storeUnavailable, privateDetail: "the session could not be stored yet", retryAfter: .seconds(2))
     }
 
@@ -140,7 +149,7 @@ struct ExchangeSettlement: Sendable {
     /// Writes what cannot be had again until the store takes it; nil when the process ends first.
     ///
     /// The app is answered after a while.
-    private func insisting<Value: Sendable>(
+    func insisting<Value: Sendable>(
         _ operation: StaticString, _ write: () async throws(StoreFailure) -> Value
     ) async -> Value? {
         let end = context.clock.monotonic() + Self.storePatience

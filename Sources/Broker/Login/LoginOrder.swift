@@ -2,11 +2,13 @@
 /// configuration allows it (SEC-07, SEC-08).
 struct LoginOrder: Sendable {
     let redirectURI: RedirectURI
-    let scope: [String]
+    private(set) var scope: [String]
     let appChallenge: String?
     let socialProvider: String?
-    let parameters: [(name: String, value: String)]
+    private(set) var parameters: [(name: String, value: String)]
     let providerStarted: Bool
+    /// The demand on the sign-in, and the session that it is for.
+    private(set) var stepUp: LoginStepUp?
 
     /// The names that only the broker sets.
     private static let reserved: Set<String> = [
@@ -25,6 +27,31 @@ struct LoginOrder: Sendable {
         socialProvider = client.socialProviders.first
         self.parameters = parameters
         self.providerStarted = providerStarted
+    }
+
+    /// Returns the order with a demand on the sign-in.
+    ///
+    /// Of a session it asks for the scope that the session has, so that nothing is lost by it; what is never echoed stays.
+    func demanding(_ demand: StepUpDemand, for session: LiveSession?) throws(BrokerProblem) -> LoginOrder {
+        let doubled = parameters.filter { $0.name == "acr_values" || $0.name == "max_age" }
+        guard doubled.isEmpty else {
+            throw BrokerProblem(
+                .invalidRequest,
+                errors: doubled.map { FieldFault(JSONPointer.make(["parameters", $0.name]), .conflict) })
+        }
+        var order = self
+        order.stepUp = LoginStepUp(demand: demand, session: session?.tokenDigest)
+        guard let session else {
+            order.parameters += demand.parameters
+            return order
+        }
+        let granted = session.facts.scope
+        if !granted.isEmpty {
+            order.scope = scope.filter {
+                granted.contains($0) || $0 == "openid" || ($0 == "offline_access" && session.row.refreshable)
+            }
+        }
+        return order
     }
 
     init(_ input: StartLoginInput, kind: ProviderKind, client: ClientProfile) throws(BrokerProblem) {

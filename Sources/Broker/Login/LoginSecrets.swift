@@ -19,11 +19,14 @@ package struct LoginSecrets: Sendable {
     package var thumbprint: Digest?
     /// The key that the provider was told to bind the code and the tokens to; nil where they are bound to none.
     package var key: ProofKeyPair?
+    /// The app's demand on the sign-in, and the session that it is for.
+    package var stepUp: LoginStepUp?
 
     package init(
         provider: ProviderName, client: ClientName, redirectURI: String, verifier: Secret?, appChallenge: String?,
         nonce: Secret?, scope: [String], issuer: IssuerExpectation, socialProvider: String?, demands: SignInDemands,
-        providerStarted: Bool, thumbprint: Digest? = nil, key: ProofKeyPair? = nil
+        providerStarted: Bool, thumbprint: Digest? = nil, key: ProofKeyPair? = nil,
+        stepUp: LoginStepUp? = nil
     ) {
         self.provider = provider
         self.client = client
@@ -38,13 +41,16 @@ package struct LoginSecrets: Sendable {
         self.providerStarted = providerStarted
         self.thumbprint = thumbprint
         self.key = key
+        self.stepUp = stepUp
     }
 }
 
 extension LoginSecrets {
     /// The record to seal.
     package var record: [UInt8] {
-        var writer = RecordWriter(boundTo: thumbprint, holding: key)
+        var writer =
+            stepUp?.session.map { LoginStepUp.begin($0, boundTo: thumbprint, holding: key) }
+            ?? RecordWriter(boundTo: thumbprint, holding: key)
         writer.string(provider.text)
         writer.string(client.text)
         writer.string(redirectURI)
@@ -61,12 +67,20 @@ extension LoginSecrets {
         writer.flag(demands.isSilent)
         writer.strings(demands.contextClasses)
         writer.optional(demands.claims)
+        LoginStepUp.write(stepUp?.demand, to: &writer)
         return writer.bytes
     }
 
     /// Reads an opened record.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
-        var (reader, thumbprint, key) = try RecordReader.holding(bytes)
+        let stepUp = try LoginStepUp.beginning(bytes)
+        var reader: RecordReader
+        let (thumbprint, key): (Digest?, ProofKeyPair?)
+        if let stepUp {
+            (reader, thumbprint, key) = (stepUp.reader, stepUp.thumbprint, stepUp.key)
+        } else {
+            (reader, thumbprint, key) = try RecordReader.holding(bytes)
+        }
         self.init(
             provider: ProviderName(unchecked: try reader.string()), client: ClientName(unchecked: try reader.string()),
             redirectURI: try reader.string(), verifier: try reader.optionalSecret(),
@@ -81,6 +95,8 @@ extension LoginSecrets {
         demands.isSilent = try reader.flag()
         demands.contextClasses = try reader.strings()
         demands.claims = try reader.optionalString()
+        guard !reader.isAtEnd else { return }
+        self.stepUp = LoginStepUp(demand: try LoginStepUp.demand(&reader), session: stepUp?.session)
     }
 
     /// Opens a login's row; one that does not open belongs to no login (`state_mismatch`).

@@ -9,13 +9,52 @@ package struct StartLogin: Sendable {
 
     /// Starts a login that an app asked for.
     package func start(_ input: StartLoginInput) async throws(BrokerProblem) -> StartedLogin {
-        guard let provider = context.providers[input.provider] else { throw BrokerProblem(.providerNotFound) }
+        if let session = input.steppingUp { return try await stepUp(session, input) }
+        guard let name = input.provider else {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+        }
+        guard let provider = context.providers[name] else { throw BrokerProblem(.providerNotFound) }
         let client = try Self.client(input.client, of: provider.profile)
         guard client.login != .app else { throw BrokerProblem(.clientNotAllowed) }
-        let order = try LoginOrder(input, kind: provider.profile.kind, client: client)
+        var order = try LoginOrder(input, kind: provider.profile.kind, client: client)
+        if let demand = input.demand {
+            try Self.checkCanFulfil(demand, provider.profile)
+            order = try order.demanding(demand, for: nil)
+        }
         let key = try SignInProof(context: context).look(input.evidence, of: client, at: provider.profile.name)
         return try await begin(
             order, at: provider, client: client, loginToken: input.loginToken, key: key, charge: input.charge)
+    }
+
+    /// Starts a login that steps a session up: it belongs to the session and to the session's key.
+    private func stepUp(_ session: LiveSession, _ input: StartLoginInput) async throws(BrokerProblem) -> StartedLogin {
+        let facts = session.facts
+        guard let provider = context.providers[facts.provider], let client = provider.profile.client(facts.client)
+        else {
+            throw .notConfigured
+        }
+        var faults: [FieldFault] = []
+        if let name = input.provider, name != facts.provider { faults.append(FieldFault("/provider", .notAllowed)) }
+        if let name = input.client, name != facts.client { faults.append(FieldFault("/client", .notAllowed)) }
+        if input.scope != nil { faults.append(FieldFault("/scope", .notAllowed)) }
+        guard faults.isEmpty, let demand = input.demand else {
+            throw BrokerProblem(.invalidRequest, errors: faults)
+        }
+        guard client.login != .app else { throw BrokerProblem(.clientNotAllowed) }
+        try Self.checkCanFulfil(demand, provider.profile)
+        let order = try LoginOrder(input, kind: provider.profile.kind, client: client).demanding(demand, for: session)
+        return try await begin(
+            order, at: provider, client: client, loginToken: input.loginToken,
+            key: facts.thumbprint.map { .proved($0) } ?? .none, charge: input.charge)
+    }
+
+    /// A demand that the provider cannot fulfil would open a browser for nothing, again and again.
+    private static func checkCanFulfil(_ demand: StepUpDemand, _ profile: ProviderProfile) throws(BrokerProblem) {
+        guard profile.stepUp.canFulfil(demand) else {
+            throw BrokerProblem(
+                .clientNotAllowed, detail: "The provider cannot step up as asked.",
+                privateDetail: "the provider's `step_up` does not have it")
+        }
     }
 
     /// Starts a login in place of an arrival that cannot make a session: flow D, or an exchange nobody knows the fate of.
@@ -92,7 +131,9 @@ package struct StartLogin: Sendable {
                 AuthorizationRequest(
                     client: client.name, redirectURI: order.redirectURI, state: state, nonce: nonce,
                     codeChallenge: order.appChallenge ?? verifier.map(context.vault.codeChallenge(of:)),
-                    scope: order.scope, parameters: order.parameters, socialProvider: order.socialProvider,
+                    scope: order.scope, parameters: order.parameters,
+                    demanded: order.stepUp.map { $0.session == nil ? [] : $0.demand.parameters } ?? [],
+                    socialProvider: order.socialProvider,
                     proof: key.map { ProofMaker($0, context.vault, context.clock) }),
                 by: context.clock.monotonic() + Self.callBudget)
         } catch { throw BrokerProblem(starting: error) }
@@ -101,7 +142,8 @@ package struct StartLogin: Sendable {
             provider: provider.profile.name, client: client.name, redirectURI: order.redirectURI.text,
             verifier: verifier, appChallenge: order.appChallenge, nonce: nonce, scope: order.scope,
             issuer: start.issuer, socialProvider: order.socialProvider, demands: start.demands,
-            providerStarted: order.providerStarted, thumbprint: thumbprint, key: key)
+            providerStarted: order.providerStarted, thumbprint: thumbprint, key: key,
+            stepUp: order.stepUp?.joining(start.demands))
         let expiresAt = now.advanced(by: context.settings.loginLifetime)
         // A pushed request may be good for a minute only (RFC 9126 section 2.2): for the URL to be opened, not for whoever
         // is signing in there by then.
@@ -144,7 +186,8 @@ package struct StartLogin: Sendable {
 
 /// The members of `POST /v1/logins`, already decoded.
 package struct StartLoginInput: Sendable {
-    package var provider: ProviderName
+    /// Nil where a session is stepped up, whose provider it is.
+    package var provider: ProviderName?
     /// Nil picks the provider's only client.
     package var client: ClientName?
     package var redirectURI: String?
@@ -158,9 +201,13 @@ package struct StartLoginInput: Sendable {
     package var charge: Charge
     /// The proof of the key that the login is to be bound to.
     package var evidence = PresentedEvidence.none
+    /// The demand on the sign-in.
+    package var demand: StepUpDemand?
+    /// The live session that is to be stepped up, whose request showed a proof where it belongs to a key.
+    package var steppingUp: LiveSession?
 
     package init(
-        provider: ProviderName, client: ClientName? = nil, redirectURI: String? = nil, scope: [String]? = nil,
+        provider: ProviderName?, client: ClientName? = nil, redirectURI: String? = nil, scope: [String]? = nil,
         codeChallenge: String? = nil, codeChallengeMethod: String? = nil, socialProvider: String? = nil,
         parameters: [(name: String, value: String)] = [], loginToken: Secret? = nil, charge: Charge = .nobody
     ) {

@@ -117,7 +117,7 @@ package struct Revocations: Sendable {
         guard slots.begin(stored.provider) else { return .later(.seconds(2)) }
         defer { slots.end(stored.provider) }
         let session = try await context.store.session(tokenDigest: row.boundTo)
-        let origin = session.map(SignInOrigin.init) ?? stored.origin ?? heldBy(stored, provider.profile, row)
+        let origin = stored.origin ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
         guard try await mayCall(row.id, reach, origin, { $0.tokens != nil }) else {
             context.events.emit(.revocation(provider: stored.provider, result: "shared"))

@@ -9,6 +9,8 @@ package enum BrokerEvent: Sendable {
     case issuerUnchecked(provider: ProviderName)
     case loginBurned(provider: ProviderName, client: ClientName)
     case loginSucceeded(provider: ProviderName, client: ClientName, session: SessionHandle)
+    /// A session's user signed in again for it.
+    case steppedUp(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// The id_token of a login has a `sid` that cannot be kept: a log-out that the provider announces by it misses the
     /// session.
     case sidUnusable(provider: ProviderName, client: ClientName, session: SessionHandle)

@@ -22,6 +22,8 @@ package struct BrokerProblem: Error, Sendable {
     package var providerError: String?
     /// The reason for which evidence was not accepted: the answer names it and brings a nonce.
     package internal(set) var proof: ProofRefusal?
+    /// The reason for which a step-up failed.
+    package var shortfall: StepUpShortfall?
 
     package init(
         _ code: ProblemCode, detail: String? = nil, privateDetail: String? = nil, errors: [FieldFault] = [],

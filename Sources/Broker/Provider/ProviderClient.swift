@@ -166,6 +166,8 @@ package struct AuthorizationRequest: Sendable {
     package var scope: [String]
     /// Allow-listed extras, none of them a name that the broker sets (SEC-07).
     package var parameters: [(name: String, value: String)]
+    /// Parameters that a step-up demands, which go before the configuration's own.
+    package var demanded: [(name: String, value: String)]
     /// Zephr's social provider.
     package var socialProvider: String?
     /// The proofs of the key that the code and its tokens are to be bound to.
@@ -173,9 +175,10 @@ package struct AuthorizationRequest: Sendable {
 
     package init(
         client: ClientName, redirectURI: RedirectURI, state: Secret, nonce: Secret?, codeChallenge: String?,
-        scope: [String], parameters: [(name: String, value: String)] = [], socialProvider: String? = nil,
-        proof: ProofMaker? = nil
+        scope: [String], parameters: [(name: String, value: String)] = [],
+        demanded: [(name: String, value: String)] = [], socialProvider: String? = nil, proof: ProofMaker? = nil
     ) {
+        self.demanded = demanded
         self.client = client
         self.redirectURI = redirectURI
         self.state = state
@@ -256,6 +259,8 @@ package struct IdentityContext: Sendable {
     package var requestedScope: [String]
     /// The authorization request's demands on the sign-in; nil where there was none (native codes, imports).
     package var demands: SignInDemands?
+    /// Whether it is a session's step-up: class and age of the sign-in are then judged where the session is known.
+    package var isStepUp = false
     /// The proofs of the key that the access token is bound to; nil where it is bound to none.
     package var proof: ProofMaker?
 
@@ -283,18 +288,18 @@ package struct ProviderIdentity: Sendable {
     package var sid: String?
     /// Whether the id_token has a `sid` that nothing can be looked up by.
     package var sidIsUnusable = false
-    /// The time of the user's sign-in at the provider, seconds since 1970, from `auth_time`.
-    package var authenticatedAt: Int64?
+    /// The manner and time of the user's sign-in at the provider.
+    package var signIn: SignInFacts
 
     package init(
         subject: String, claims: [(name: String, value: JSONValue)] = [],
-        unverified: [(name: String, value: JSONValue)] = [], sid: String? = nil, authenticatedAt: Int64? = nil
+        unverified: [(name: String, value: JSONValue)] = [], sid: String? = nil, signIn: SignInFacts = SignInFacts()
     ) {
         self.subject = subject
         self.claims = claims
         self.unverified = unverified
         self.sid = sid
-        self.authenticatedAt = authenticatedAt
+        self.signIn = signIn
     }
 }
 

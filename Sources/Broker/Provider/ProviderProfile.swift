@@ -24,11 +24,14 @@ package struct ProviderProfile: Sendable {
     package let own: Ownership
     /// The clients, in the configuration's order; at least one.
     package let clients: [ClientProfile]
+    /// `step_up`: what it can do about how, and how lately, the user signed in.
+    package let stepUp: StepUpCapability
 
     package init(
         name: ProviderName, kind: ProviderKind, displayName: String, issuer: String, callbackIssuer: String? = nil,
-        own: Ownership = .subject, clients: [ClientProfile]
+        own: Ownership = .subject, clients: [ClientProfile], stepUp: StepUpCapability = .nothing
     ) {
+        self.stepUp = stepUp
         self.name = name
         self.kind = kind
         self.displayName = displayName
@@ -90,6 +93,8 @@ package struct ClientProfile: Sendable {
     /// Zephr's platform (`ios`, `android`, `web`); nil for other kinds.
     package var platform: String?
     package var lifetimes: SessionLifetimes
+    /// The skew of clocks that the age of a sign-in is judged with (`id_token: {leeway}`).
+    package var signInLeeway = Duration.seconds(60)
     /// The rules for sessions that belong to a key of the device.
     package var binding = BindingPolicy()
     /// The kinds of child that its sessions may have.

@@ -22,6 +22,12 @@ extension RefreshFlight {
             }
             _ = failed("commitRefresh", failure)
         }
+        if work.isOutgrown {
+            // The session stands on another grant by now, and nobody else holds this pair.
+            await revoke(
+                work, of: SignInOrigin(row), meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
+            work.fresh = nil
+        }
         return input ?? .storeFailed
     }
 
@@ -43,6 +49,9 @@ extension RefreshFlight {
             return .committed
         case .superseded:
             work.fresh = nil
+            return .superseded
+        case .outgrown:
+            work.isOutgrown = true
             return .superseded
         case .ended: return .ended
         }
@@ -70,18 +79,26 @@ extension RefreshFlight {
             tokenDigest: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),
             facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
+            formerFacts: sealsFacts ? row.facts : nil,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
             expiresAt: end, subjectUnchecked: fresh.idToken != nil, answerLost: answerLost)
     }
 
     /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64): tried like a commit.
     func revoke(_ work: Work) async {
+        await revoke(
+            work, of: nil, meanwhile: BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired))
+    }
+
+    /// The same for a pair whose owner no row names any more; callers hear `meanwhile` of a store that fails.
+    private func revoke(_ work: Work, of origin: SignInOrigin?, meanwhile: BrokerProblem) async {
         guard let fresh = work.fresh, let stored = work.stored else { return }
         let now = context.clock.now()
         var tokens = stored.tokens.refreshed(with: fresh).withoutKey
         // The provider's session is ended by the session's own row.
         tokens.idToken = nil
-        let late = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
+        let late = StoredTokens(
+            provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now, origin: origin)
         var isKept = false
         defer { if isKept { context.memory.store.wrote() } }
         var row: OutboxRow?
@@ -99,7 +116,7 @@ extension RefreshFlight {
             guard !isKept else { return }
             isKept = true
             context.memory.store.keep(at: context.clock.monotonic())
-            flight.answer(.failure(BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired)))
+            flight.answer(.failure(meanwhile))
         }
     }
 }

@@ -42,6 +42,10 @@ struct RefreshFlight: Sendable {
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
+        /// Whether the pair in hand is of a grant that a step-up has replaced.
+        var isOutgrown = false
+        /// The version whose subject was looked at.
+        var lookedAt: Int64 = 0
         var hasWaited = false
 
         /// The code of a refusal that may mean a dead grant; empty for an answer without a body.
@@ -71,7 +75,10 @@ struct RefreshFlight: Sendable {
                 case .commit: action = machine.handle(await commit(&work))
                 case .checkSubject: action = machine.handle(await checkSubject(&work))
                 case .end(let reason):
-                    try await EndSession(context).end(.token(session), reason: reason, handle: work.row?.handle)
+                    guard try await end(reason, ifStillAt: work.lookedAt, work) else {
+                        action = .finish(.unavailable)
+                        continue
+                    }
                     note(ending: reason, work)
                     work.row?.endReason = reason
                     action = .finish(.sessionEnded)
@@ -286,6 +293,7 @@ struct RefreshFlight: Sendable {
         tokens.idToken = idToken
         let version = isOurs ? row.tokenVersion + 1 : row.tokenVersion
         work.fresh = nil
+        work.lookedAt = version
         do throws(ProviderFailure) {
             let found = try await provider.subjectOfRefreshed(
                 tokens, before: stored.tokens, client: stored.client)
@@ -310,6 +318,31 @@ struct RefreshFlight: Sendable {
     }
 
     // MARK: Ending and giving back
+
+    /// Ends the session where the tokens whose subject was looked at are still its own: after a step-up they are not, and say
+    /// nothing of it.
+    private func end(
+        _ reason: EndReason, ifStillAt version: Int64, _ work: Work
+    ) async throws(BrokerProblem) -> Bool {
+        do throws(StoreFailure) {
+            guard let row = try await context.store.session(tokenDigest: session), row.endedAt == nil else {
+                return true
+            }
+            guard row.tokenVersion == version else { return false }
+            let isEnded = try await context.store.condemnRefresh(
+                tokenDigest: session, tokenVersion: version, fence: row.fence, reason: reason,
+                now: context.clock.now())
+            if isEnded { EndSession(context).announce([session], reason, row.handle) }
+            return isEnded
+        } catch {
+            context.cache.remove([session])
+            _ = failed("condemnRefresh", error)
+            // On a full disk endings alone are written.
+            guard error == .full else { throw BrokerProblem(error) }
+        }
+        try await EndSession(context).end(.token(session), reason: reason, handle: work.row?.handle)
+        return true
+    }
 
     private func condemn(_ reason: EndReason, _ work: inout Work) async -> RefreshStateMachine.Input {
         guard let row = work.row, let grant = work.grant else { return .storeFailed }

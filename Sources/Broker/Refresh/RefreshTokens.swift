@@ -102,7 +102,8 @@ package struct RefreshTokens: Sendable {
             }
             let row = try outcome.get()
             // A flight that began for another need may have found nothing to do.
-            if !isNew, case .forced(let from) = need, row.tokenVersion == from { continue }
+            // One that a step-up overtook has an older version still.
+            if !isNew, case .forced(let from) = need, row.tokenVersion <= from { continue }
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }

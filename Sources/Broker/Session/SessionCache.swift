@@ -222,7 +222,7 @@ extension SessionView {
             identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
             lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
             tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
-            binding: binding, child: facts.child)
+            binding: binding, child: facts.child, signIn: facts.signIn)
     }
 
     /// Returns a child's view within its parent's limits, with how its parent's tokens stand.

@@ -97,7 +97,7 @@ struct SessionMaker: Sendable {
         let facts = SessionFacts(
             provider: profile.name, client: client.name, subject: identity.subject, identity: identity.claims,
             unverified: identity.unverified, scope: tokens?.scope ?? [], device: device, lifetimes: client.lifetimes,
-            authenticatedAt: identity.authenticatedAt, thumbprint: thumbprint)
+            signIn: identity.signIn, thumbprint: thumbprint)
         let refreshable = tokens?.refreshToken != nil && context.providers[profile.name] is any TokenRefreshing
         let stored = tokens.map {
             StoredTokens(provider: profile.name, client: client.name, tokens: $0, issuedAt: now)
@@ -132,8 +132,9 @@ package struct SessionFacts: Sendable {
     package var device: String?
     /// The client's lifetimes at login, so that a later change of configuration ends nothing by surprise.
     package var lifetimes: SessionLifetimes
-    /// `auth_time`, which a refreshed id_token must repeat (SEC-59).
-    package var authenticatedAt: Int64?
+    /// The manner and time of the user's sign-in: only a sign-in sets them, and what a refreshed id_token must repeat (SEC-59) stands with
+    /// the tokens.
+    package var signIn: SignInFacts
     /// The thumbprint of the key that it belongs to (RFC 7638); sealed, because it links sessions of one device.
     package var thumbprint: Digest?
     /// Its place in a family; nil for a session that is nobody's child.
@@ -142,7 +143,7 @@ package struct SessionFacts: Sendable {
     package init(
         provider: ProviderName, client: ClientName, subject: String, identity: [(name: String, value: JSONValue)],
         unverified: [(name: String, value: JSONValue)], scope: [String], device: String?, lifetimes: SessionLifetimes,
-        authenticatedAt: Int64?, thumbprint: Digest? = nil, child: ChildFacts? = nil
+        signIn: SignInFacts = SignInFacts(), thumbprint: Digest? = nil, child: ChildFacts? = nil
     ) {
         self.provider = provider
         self.client = client
@@ -152,7 +153,7 @@ package struct SessionFacts: Sendable {
         self.scope = scope
         self.device = device
         self.lifetimes = lifetimes
-        self.authenticatedAt = authenticatedAt
+        self.signIn = signIn
         self.thumbprint = thumbprint
         self.child = child
     }
@@ -181,14 +182,19 @@ extension SessionFacts {
         writer.optional(device)
         writer.integer(lifetimes.idle.wholeMilliseconds)
         writer.integer(lifetimes.absolute.wholeMilliseconds)
-        writer.optional(authenticatedAt)
+        writer.optional(signIn.authenticatedAt)
+        // Behind what the version before reads, which seals the facts anew without them.
+        if signIn.contextClass != nil || !signIn.methods.isEmpty {
+            writer.optional(signIn.contextClass)
+            writer.strings(signIn.methods)
+        }
         return writer.bytes
     }
 
     /// Opens the facts of a row, which another version, or a key that the ring lacks, may have sealed.
     ///
     /// A row that stands in another family than its facts say was changed.
-    static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
+    package static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
         let facts = try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.tokenDigest))
         guard facts.child?.parent == row.lineage?.parent else { throw RecordFailure.malformed }
         return facts
@@ -203,7 +209,10 @@ extension SessionFacts {
             scope: try reader.strings(), device: try reader.optionalString(),
             lifetimes: SessionLifetimes(
                 idle: .milliseconds(try reader.integer()), absolute: .milliseconds(try reader.integer())),
-            authenticatedAt: try reader.optionalInteger(), thumbprint: thumbprint, child: child)
+            signIn: SignInFacts(authenticatedAt: try reader.optionalInteger()), thumbprint: thumbprint, child: child)
+        guard !reader.isAtEnd else { return }
+        signIn.contextClass = try reader.optionalString()
+        signIn.methods = try reader.strings()
     }
 
     private static func beginning(

@@ -16,6 +16,8 @@ package struct SessionView: Sendable {
     package var tokensExpireAt: WallTime?
     package var refreshable: Bool
     package var device: String?
+    /// The manner and time of the user's sign-in.
+    package var signIn: SignInFacts
     package var binding: SessionBinding?
     /// Its place in a family; nil for a session that is nobody's child.
     package var child: ChildFacts?
@@ -25,7 +27,7 @@ package struct SessionView: Sendable {
         identity: [(name: String, value: JSONValue)], unverified: [(name: String, value: JSONValue)], scope: [String],
         createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime, expiresAt: WallTime,
         tokensExpireAt: WallTime?, refreshable: Bool, device: String?, binding: SessionBinding?,
-        child: ChildFacts? = nil
+        child: ChildFacts? = nil, signIn: SignInFacts = SignInFacts()
     ) {
         self.handle = handle
         self.provider = provider
@@ -43,6 +45,7 @@ package struct SessionView: Sendable {
         self.device = device
         self.binding = binding
         self.child = child
+        self.signIn = signIn
     }
 }
 
@@ -50,6 +53,8 @@ package struct SessionView: Sendable {
 package enum SignInOutcome: Sendable {
     case signedIn(SignedIn)
     case registrationRequired(RegistrationView)
+    /// The session that was presented, stepped up.
+    case steppedUp(SteppedUp)
 }
 
 /// A new session with the secret that opens it.

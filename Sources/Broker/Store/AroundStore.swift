@@ -2,6 +2,7 @@
 package enum StoreOperation: String, Sendable, CaseIterable {
     case insertLogin, login, pendingLogins, burnLogin
     case claimExchange, exchange, renewExchange, releaseExchange, settleExchange, completeExchange
+    case completeStepUp
     case session, sessions, endSessions, slideSession, children, insertChild
     case claimRefresh, renewRefresh, refreshState, commitRefresh, releaseRefresh, markSubjectChecked, condemnRefresh
     case keepHandoff, handoff, handoffOfLogin, registration, insertRegistration
@@ -28,7 +29,7 @@ package enum StoreOperation: String, Sendable, CaseIterable {
         case .burnLogin, .renewExchange, .releaseExchange, .settleExchange, .completeExchange, .slideSession,
             .claimRefresh, .renewRefresh, .commitRefresh, .releaseRefresh, .markSubjectChecked, .condemnRefresh,
             .keepHandoff, .insertRegistration, .addOutbox, .takeOutbox, .postponeOutbox, .removeOutbox, .countSeals,
-            .appendAudit, .insertChild:
+            .appendAudit, .insertChild, .completeStepUp:
             .changing
         case .insertLogin, .claimExchange, .acquireLease, .releaseLease, .sweep: .writing
         case .endSessions, .consumeLogoutToken: .ending
@@ -112,6 +113,10 @@ extension AroundStore {
             try await store.completeExchange(
                 key, fence: fence, session: session, replacing: replacing, sessionLimit: sessionLimit)
         }
+    }
+
+    package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        try await around(.completeStepUp) { store throws(StoreFailure) in try await store.completeStepUp(commit) }
     }
 
     package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {

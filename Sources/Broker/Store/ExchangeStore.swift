@@ -39,6 +39,15 @@ package protocol ExchangeStore: Sendable {
     /// ended, or nil, with nothing written, when the fence is another's.
     func completeExchange(_ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int)
         async throws(StoreFailure) -> EndedSessions?
+
+    /// Settles an exchange with the step-up of a session that stands already, all in one transaction: `.calling` with this
+    /// fence → `.session`, the session's facts, tokens and sid replaced, and the outbox rows added, where the session lives
+    /// and has the version that the commit was made of.
+    ///
+    /// A new grant raises `tokenVersion` and the fence and clears claim and marks: what older claims come to is void, and
+    /// `commitRefresh` tells a pair of the grant before from one that lost to its own grant's. Where the old refresh token
+    /// stays, neither moves, and a refresh of it that is under way commits or condemns as ever.
+    func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult
 }
 
 /// The sessions that a new one put an end to.

@@ -108,6 +108,8 @@ package struct RefreshCommit: Sendable {
     package let tokens: Sealed
     /// The facts sealed anew, when the scope shrank; nil leaves them.
     package let facts: Sealed?
+    /// The facts that `facts` were made of: where others stand by now, a step-up wrote them, and they stay.
+    package let formerFacts: Sealed?
     package let tokenExpiresAt: WallTime?
     package let refreshable: Bool
     /// The new end of the session, when the new refresh token's life moves it; nil leaves it.
@@ -118,8 +120,9 @@ package struct RefreshCommit: Sendable {
     package let answerLost: Bool
 
     package init(
-        tokenDigest: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, tokenExpiresAt: WallTime?,
-        refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false, answerLost: Bool = false
+        tokenDigest: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, formerFacts: Sealed? = nil,
+        tokenExpiresAt: WallTime?, refreshable: Bool, expiresAt: WallTime?, subjectUnchecked: Bool = false,
+        answerLost: Bool = false
     ) {
         self.answerLost = answerLost
         self.subjectUnchecked = subjectUnchecked
@@ -127,6 +130,7 @@ package struct RefreshCommit: Sendable {
         self.tokenVersion = tokenVersion
         self.tokens = tokens
         self.facts = facts
+        self.formerFacts = formerFacts
         self.tokenExpiresAt = tokenExpiresAt
         self.refreshable = refreshable
         self.expiresAt = expiresAt
@@ -138,6 +142,8 @@ package enum RefreshCommitResult: Sendable, Equatable {
     case committed
     /// A newer version stands: drop the pair, do not revoke it.
     case superseded
+    /// A step-up has begun another grant since: the pair is the old one's, never stored, and revoked as its reach allows.
+    case outgrown
     /// The session ended meanwhile: revoke the pair.
     case ended
 }

@@ -48,7 +48,8 @@ package protocol SessionStore: Sendable {
     /// Commits a refreshed token set: `tokenVersion` + 1, claim cleared, where the session is not ended and the version
     /// is still `tokenVersion` — without the fence: the first pair stored for a version wins (guarantee 2). What the row
     /// remembers of the version is cleared, but that its refresh token may have gone out twice is carried into the next:
-    /// a claim of it was taken over, or a call of it was not answered and may arrive late.
+    /// a claim of it was taken over, or a call of it was not answered and may arrive late. A pair of a version from before
+    /// the present grant is `outgrown`, and changes nothing.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
 
     /// Gives a claim back that came to nothing, only with its own fence and version.

@@ -44,6 +44,10 @@ enum SessionBody {
             writer.member("expires_at", session.tokensExpireAt)
             writer.member("refreshable", session.refreshable)
         }
+        writer.member("acr", session.signIn.contextClass)
+        writer.name("amr")
+        writer.array { writer in for method in session.signIn.methods { writer.string(method) } }
+        writer.member("authenticated_at", session.signIn.authenticatedAt.map(WallTime.init(seconds:)))
         writer.member("kind", session.child?.kind.text)
         writer.member("parent", session.child?.parentHandle.text)
         writer.name("binding")

@@ -90,6 +90,20 @@ struct RequestObject {
         return text
     }
 
+    /// Returns a whole number of a range; nil when it is missing or faulty.
+    mutating func integer(_ name: String, in range: ClosedRange<Int64>) -> Int64? {
+        guard let value = value(name, required: false) else { return nil }
+        guard case .number = value else {
+            fault(name, .wrongType)
+            return nil
+        }
+        guard let number = value.integer, range.contains(number) else {
+            fault(name, .malformed)
+            return nil
+        }
+        return number
+    }
+
     /// Returns a secret of somebody else's: 1–4096 visible ASCII characters.
     mutating func opaque(_ name: String, required: Bool = false) -> Secret? {
         text(name, required: required, length: 1...4096, where: RequestText.isVisible).map { Secret($0) }

@@ -30,6 +30,7 @@ enum ProblemBody {
             if let reason = problem.reason { writer.member("reason", reason.rawValue) }
             if let retry = problem.retry { writer.member("retry", retry) }
             if let word = problem.providerError { writer.member("provider_error", word) }
+            if let shortfall = problem.shortfall { StepUpBody.members(of: shortfall, into: &writer) }
             if let login = problem.login {
                 writer.name("login")
                 writer.object { StartedLoginBody.members(of: login, into: &$0) }

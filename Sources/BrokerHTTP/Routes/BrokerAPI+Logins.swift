@@ -5,7 +5,13 @@ import HTTPTypes
 extension BrokerAPI {
     /// `POST /v1/logins`: starts a login (flow A).
     @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let input = try startLoginInput(call)
+        var input = try startLoginInput(call)
+        // What comes of it outlives a pass.
+        if input.demand != nil, try presentedToken(call) != nil {
+            input.steppingUp = try await ownSession(call, demanding: .proof)
+        } else if input.provider == nil {
+            throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
+        }
         let login = try await useCases.startLogin.start(input)
         let cookie =
             login.transport == .cookie
@@ -15,8 +21,9 @@ extension BrokerAPI {
 
     private func startLoginInput(_ call: Call) throws(BrokerProblem) -> StartLoginInput {
         var body = try json(call)
-        let provider: ProviderName? = body.name("provider", required: true)
+        let provider: ProviderName? = body.name("provider", required: !body.contains("step_up"))
         let client: ClientName? = body.name("client")
+        let demand = body.object("step_up", stepUpDemand)
         let redirectURI = body.text("redirect_uri", length: 3...2048, where: RequestText.isVisible)
         let scope = scopeList(&body)
         let challenge = body.text("code_challenge", length: 43...43, where: RequestText.isBase64URL)
@@ -30,14 +37,32 @@ extension BrokerAPI {
         }
         let token = body.token("login_token", length: 43...128)
         try body.finish()
-        guard let provider else { throw BrokerProblem(.invalidRequest) }
         var input = StartLoginInput(
             provider: provider, client: client, redirectURI: redirectURI, scope: scope, codeChallenge: challenge,
             codeChallengeMethod: method, socialProvider: social,
             parameters: (parameters ?? []).map { ($0.name, $0.value.string ?? "") },
             loginToken: try loginToken(call, body: token), charge: charge(call))
         input.evidence = try evidence(of: call)
+        input.demand = demand
         return input
+    }
+
+    /// Reads the member `step_up`.
+    private func stepUpDemand(_ body: inout RequestObject) -> StepUpDemand? {
+        let text = body.text(
+            "acr_values", length: 1...(StepUpDemand.mostClasses * (StepUpDemand.longestClass + 1)),
+            where: RequestText.isScopeList)
+        let classes = text.map { $0.split(separator: " ", omittingEmptySubsequences: false).map(String.init) } ?? []
+        if classes.count > StepUpDemand.mostClasses
+            || classes.contains(where: { $0.isEmpty || $0.utf8.count > StepUpDemand.longestClass })
+        {
+            body.fault("acr_values", .malformed)
+        }
+        let age = body.integer("max_age", in: 0...StepUpDemand.longestAge)
+        if text == nil, age == nil, !body.contains("acr_values"), !body.contains("max_age") {
+            body.fault("acr_values", .required)
+        }
+        return StepUpDemand(contextClasses: classes, maximumAge: age)
     }
 
     /// Returns the words of a member `scope`.

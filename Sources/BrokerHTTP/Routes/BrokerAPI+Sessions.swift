@@ -13,7 +13,17 @@ extension BrokerAPI {
         case .signedIn(let signedIn): return created(signedIn, call)
         case .registrationRequired(let registration):
             return Answers.json(.accepted, RegistrationBody.bytes(registration), call)
+        case .steppedUp(let steppedUp): return stillThere(steppedUp, call)
         }
+    }
+
+    /// Returns the 200 of a session that was stepped up: its cookie stays, and so does a bearer's token.
+    private func stillThere(_ steppedUp: SteppedUp, _ call: Call) -> Answer {
+        RequestScope.concerns(steppedUp.session.handle)
+        let lifetime = steppedUp.endsAtLatest.since(clock.now())
+        return Answers.json(
+            .ok, SessionBody.bytes(steppedUp.session), call,
+            adding: steppedUp.transport == .cookie ? [cookies.session(steppedUp.token, lifetime: lifetime)] : [])
     }
 
     /// Returns the 201 of a new session, with its cookie or its token.

@@ -98,13 +98,13 @@ extension ProblemCode {
             400
         case .sessionRequired, .sessionEnded, .backendUnauthorized, .proofRequired, .useDPoPNonce, .proofInvalid: 401
         case .loginNotYours, .accessDenied, .clientNotAllowed, .backendNotAllowed, .emailDomainDenied, .crossOrigin,
-            .upstreamNotAllowed:
+            .upstreamNotAllowed, .stepUpFailed:
             403
         case .notFound, .providerNotFound, .upstreamNotFound: 404
         case .methodNotAllowed: 405
         case .requestTimeout: 408
         case .codeAlreadyUsed, .userAlreadyExists, .loginRequired, .interactionRequired, .notRefreshable,
-            .tooManySessions, .otherSession:
+            .tooManySessions, .otherSession, .subjectMismatch:
             409
         case .loginExpired, .stateKeyExpired, .handoffExpired, .handoverExpired: 410
         case .tooLarge: 413
@@ -158,6 +158,9 @@ extension ProblemCode {
         case .interactionRequired: ("Interaction required", "The provider has to ask the user. Start a login that may.")
         case .notRefreshable: ("Not refreshable", "The session's tokens cannot be refreshed.")
         case .tooManySessions: ("Too many sessions", "The user has as many sessions as the client may have.")
+        case .stepUpFailed: ("Step-up failed", "The sign-in is not what was asked for. The session stays as it was.")
+        case .subjectMismatch:
+            ("Another user", "Somebody else signed in than the session's user. The session stays as it was.")
         case .otherSession: ("Other session", "The browser holds a session of another user.")
         case .loginExpired: ("Login expired", "The login took too long. Start a new one.")
         case .stateKeyExpired: ("State key expired", "The registration can no longer be finished. Sign in again.")

@@ -10,14 +10,15 @@ package enum Presets {
     /// All presets.
     package static let all: [Preset] = [google, apple, microsoft, github, slack, facebook, linkedin, cloudentity]
 
-    // A refresh token comes only with offline access, and only while consent is asked for. Revoking withdraws the user's
+    // It ignores `acr_values` and `max_age`, and sends no `auth_time`. A refresh token comes only with offline access, and only
+    // while consent is asked for. Revoking withdraws the user's
     // consent, with all that was granted on it (developers.google.com/identity/protocols/oauth2/web-server).
     private static let google = Preset(
         name: "google", displayName: "Google", service: .oidc, issuer: "https://accounts.google.com",
         wire: WireSettings(
             authorizationParameters: [("access_type", "offline"), ("prompt", "consent")], refresh: .keep,
             revocation: RevocationSettings(reaches: .user)),
-        nonce: true, scope: ["openid", "email", "profile"], nativeRedirect: .empty)
+        nonce: true, scope: ["openid", "email", "profile"], stepUp: .nothing, nativeRedirect: .empty)
 
     // The name comes once, in the form post; identity is in the id_token alone. Revoking is its call for deleting an
     // account: the user's authorization goes with it (Technical Note TN3194).
@@ -28,7 +29,7 @@ package enum Presets {
             responseMode: .formPost, refresh: .keep, revocation: RevocationSettings(reaches: .user),
             identity: IdentitySettings(source: .idToken),
             idToken: IDTokenSettings(algorithms: [.rs256, .es256])),
-        nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"])
+        nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"], stepUp: .nothing)
 
     // `common` lets every tenant in: its issuer is a template. There is no revocation per token. A certificate's assertion is
     // for the tenant's token endpoint, signed with PS256, and names the certificate.
@@ -36,7 +37,7 @@ package enum Presets {
         name: "microsoft", displayName: "Microsoft", service: .oidc,
         issuer: "https://login.microsoftonline.com/common/v2.0",
         wire: microsoftWire, nonce: true, assertionAlgorithm: .ps256,
-        scope: ["openid", "email", "profile", "offline_access"])
+        scope: ["openid", "email", "profile", "offline_access"], stepUp: .nothing)
 
     private static var microsoftWire: WireSettings {
         var wire = WireSettings(
@@ -110,7 +111,7 @@ package enum Presets {
     private static let linkedin = Preset(
         name: "linkedin", displayName: "LinkedIn", service: .oidc, issuer: "https://www.linkedin.com/oauth",
         wire: WireSettings(revocation: RevocationSettings(style: .none)),
-        secretInBody: true, pkce: .unsupported, scope: ["openid", "profile", "email"])
+        secretInBody: true, pkce: .unsupported, scope: ["openid", "profile", "email"], stepUp: .nothing)
 
     // A repeated call with the same key gets the first answer again; a public client may have to revoke by its token.
     private static let cloudentity = Preset(
@@ -146,6 +147,8 @@ package struct Preset: Sendable {
     /// The scope of a client that names none.
     package var scope: [String] = []
     package var callbackParameters: [String] = []
+    /// Its ability to step up; nil where it goes by the kind.
+    package var stepUp: StepUpCapability?
     /// The way in which a native SDK's code is redeemed.
     package var nativeRedirect = CodeGrant.RedirectParameter.omitted
 }

@@ -17,7 +17,9 @@ extension OAuthEngine {
     /// Properties that the sign-in has to show: what was asked for by the login, and what the configuration asks for always.
     func demands(_ context: IdentityContext, _ client: EngineClient) -> SignInDemands {
         guard let asked = context.demands else { return SignInDemands() }
-        return asked.under(SignInDemands(client.wire.authorizationParameters))
+        var demands = asked.under(SignInDemands(client.wire.authorizationParameters))
+        if context.isStepUp { (demands.maximumAge, demands.contextClasses) = (nil, []) }
+        return demands
     }
 
     /// Calls an API with the access token and returns its object; a signed answer is verified (SEC-32).

@@ -97,7 +97,8 @@ enum AuthorizationURL {
         if let proof = request.proof { pairs.append(("dpop_jkt", proof.thumbprint)) }
         if let mode = client.wire.responseMode { pairs.append(("response_mode", mode.rawValue)) }
         var names = Set(pairs.map(\.name)).union(reserved)
-        for pair in client.wire.authorizationParameters + request.parameters where names.insert(pair.name).inserted {
+        let further = request.demanded + client.wire.authorizationParameters + request.parameters
+        for pair in further where names.insert(pair.name).inserted {
             pairs.append(pair)
         }
         return pairs

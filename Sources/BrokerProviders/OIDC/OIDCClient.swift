@@ -138,13 +138,22 @@ enum OIDCIdentity {
         var mapped = IdentityMapper.claims(source, wanted)
         let known = Set(mapped.map(\.name))
         mapped += IdentityMapper.claims(claims, wanted.filter { !known.contains($0.name) })
-        let signIn = SignInID.read(claims["sid"])
+        let sid = SignInID.read(claims["sid"])
         var identity = ProviderIdentity(
             subject: try IdentityMapper.subject(claims, at: subject ?? settings.subject ?? "/sub"), claims: mapped,
             unverified: IdentityMapper.unverified(context, keeping: client.profile.callbackParameters),
-            authenticatedAt: claims["auth_time"]?.double.flatMap { Int64(exactly: $0.rounded(.down)) })
-        if case .id(let text) = signIn { identity.sid = text }
-        identity.sidIsUnusable = signIn == .unusable
+            signIn: signIn(claims))
+        if case .id(let text) = sid { identity.sid = text }
+        identity.sidIsUnusable = sid == .unusable
         return identity
+    }
+
+    /// Reads `acr`, `amr` and `auth_time`; what is longer than anybody asks for says nothing.
+    private static func signIn(_ claims: JSONObject) -> SignInFacts {
+        func isShort(_ text: String) -> Bool { (1...StepUpDemand.longestClass).contains(text.utf8.count) }
+        let methods = claims["amr"]?.array?.compactMap(\.string).filter(isShort) ?? []
+        return SignInFacts(
+            contextClass: claims["acr"]?.string.flatMap { isShort($0) ? $0 : nil }, methods: Array(methods.prefix(16)),
+            authenticatedAt: claims["auth_time"]?.double.flatMap { Int64(exactly: $0.rounded(.down)) })
     }
 }

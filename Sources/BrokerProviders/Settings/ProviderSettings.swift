@@ -27,6 +27,8 @@ package struct ProviderSettings: Sendable {
     package var limits: CallLimits
     /// `session: {own}`; nil is `device` for Clover, whose subject is a shop, else `subject`.
     package var own: ProviderProfile.Ownership?
+    /// `step_up`; nil is all of it for `oidc` without a preset that says otherwise, and nothing for other kinds.
+    package var stepUp: StepUpCapability?
     /// `clients`, in the file's order; at least one.
     package var clients: [ClientSettings]
 
@@ -74,7 +76,8 @@ package struct ProviderSettings: Sendable {
         ProviderProfile(
             name: name, kind: service.kind, displayName: displayName ?? name.text, issuer: issuer ?? name.text,
             callbackIssuer: callbackIssuer ?? (issuer == nil ? nil : IssuerTemplate.issuer(of: self)),
-            own: own ?? (service.kind == .clover ? .device : .subject), clients: clients.map(\.profile))
+            own: own ?? (service.kind == .clover ? .device : .subject), clients: clients.map(\.profile),
+            stepUp: stepUp ?? (service.kind == .oidc ? .everything : .nothing))
     }
 }
 

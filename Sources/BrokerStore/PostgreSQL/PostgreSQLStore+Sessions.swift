@@ -130,15 +130,39 @@ extension PostgreSQLStore {
             .digest(commit.tokenDigest), .integer(commit.tokenVersion), .text(commit.tokens.keyID),
             .bytes(commit.tokens.envelope), .text(commit.facts?.keyID), .bytes(commit.facts?.envelope),
             .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
-            .truth(commit.subjectUnchecked), .truth(commit.answerLost),
+            .truth(commit.subjectUnchecked), .truth(commit.answerLost), .bytes(commit.formerFacts?.envelope),
         ]
         let result = try await write(PostgreSQLSessionSQL.commit, values) { rows in
             try rows.first { row -> RefreshCommitResult in
                 try row.requireFormat()
                 let isEnded = try row.truth()
-                return try row.truth() ? .committed : isEnded ? .ended : .superseded
+                if try row.truth() { return .committed }
+                return isEnded ? .ended : try row.truth() ? .outgrown : .superseded
             } ?? .ended
         }
+        if result != .committed { try await confirm() }
+        return result
+    }
+
+    package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        let values: [Parameter] =
+            [
+                .digest(commit.exchange), .integer(commit.exchangeFence), .digest(commit.tokenDigest),
+                .time(commit.now),
+                .integer(commit.tokenVersion), .integer(commit.isNewGrant ? 1 : 0), .text(commit.tokens?.keyID),
+                .bytes(commit.tokens?.envelope), .text(commit.facts.keyID), .bytes(commit.facts.envelope),
+                .digest(commit.sid), .time(commit.tokenExpiresAt), .truth(commit.refreshable),
+                .time(commit.idleExpiresAt),
+            ] + commit.outbox.parameters
+        let result = try await write(PostgreSQLSessionSQL.stepUp, values) { rows in
+            try rows.first { row -> StepUpCommitResult in
+                try row.requireFormat()
+                guard try row.truth() else { return .takenAway }
+                guard try !row.truth() else { return .ended }
+                return try row.truth() ? .committed : .moved
+            } ?? .ended
+        }
+        // What another has written is told of, and has to last.
         if result != .committed { try await confirm() }
         return result
     }

@@ -131,6 +131,46 @@ extension SQLiteStore {
             return ended
         }
     }
+
+    package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        let isEnding = endings.ending(commit.tokenDigest) != nil
+        return try await writer.write { database in
+            let key = [commit.exchange.sql, commit.exchangeFence.databaseValue]
+            guard try database.first(ExchangeSQL.owned, key, { _ in true }) == true else { return .takenAway }
+            guard !isEnding,
+                let version = try database.first(
+                    SessionSQL.steppingUp, [commit.tokenDigest.sql], { try $0.version(ofSessionAliveAt: commit.now) }),
+                let version
+            else { return .ended }
+            guard version == commit.tokenVersion else { return .moved }
+            try database.change(ExchangeSQL.settle, ExchangeRow.Outcome.session(commit.tokenDigest).values + key)
+            try database.change(SessionSQL.stepUp, commit.values)
+            for row in commit.outbox { try database.change(MaintenanceSQL.addOutbox, row.values) }
+            return .committed
+        }
+    }
+}
+
+extension Columns {
+    /// Reads `SessionSQL.steppingUp`: the token version of a session that lives at a time, or nil.
+    fileprivate mutating func version(ofSessionAliveAt now: WallTime) throws -> Int64? {
+        try requireFormat()
+        let endedAt = optionalTime()
+        let ends = (try time(), try time())
+        let version = try integer()
+        return endedAt == nil && now < ends.0 && now < ends.1 ? version : nil
+    }
+}
+
+extension StepUpCommit {
+    /// The values of `SessionSQL.stepUp`.
+    fileprivate var values: [DatabaseValue] {
+        [
+            tokenDigest.sql, tokenVersion.databaseValue, (isNewGrant ? 1 : 0).databaseValue,
+            tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null, facts.keyID.databaseValue,
+            facts.envelope.sql, sid.sql, tokenExpiresAt.sql, refreshable.databaseValue, now.sql, idleExpiresAt.sql,
+        ]
+    }
 }
 
 /// Takes, gives back and closes what an exchange takes along, inside the exchange's transaction.
@@ -184,6 +224,7 @@ enum ExchangeSQL {
             outcome_digest, spent_reason, gate_kind, gate, claim, claim_epoch)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, NULL, NULL, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
         """
+    static let owned = "SELECT 1 FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     static let byKey = "SELECT \(columns) FROM exchanges WHERE key = ?"
     static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     /// Of an owner that died: spent, for unknown reason (4).

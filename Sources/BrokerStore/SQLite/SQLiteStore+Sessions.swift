@@ -181,15 +181,17 @@ extension SQLiteStore {
                 commit.facts?.keyID.databaseValue ?? .null, commit.facts?.envelope.sql ?? .null,
                 commit.tokenExpiresAt.sql, commit.refreshable.databaseValue, commit.expiresAt.sql,
                 commit.tokenDigest.sql,
-                commit.tokenVersion.databaseValue,
+                commit.tokenVersion.databaseValue, commit.formerFacts?.envelope.sql ?? .null,
             ]
             if try database.change(SessionSQL.commit, values) == 1 { return .committed }
             // Nothing else of the row is read: a damaged one must not keep its pair waiting for ever.
-            let isLive = try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns in
+            let grant = try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns -> Int64? in
                 try columns.requireFormat()
-                return columns.optionalInteger() == nil
+                guard columns.optionalInteger() == nil else { return nil }
+                return try columns.integer()
             }
-            return isLive ?? false ? .superseded : .ended
+            guard let grant = grant ?? nil else { return .ended }
+            return commit.tokenVersion < grant ? .outgrown : .superseded
         }
     }
 

@@ -29,6 +29,7 @@ enum Schema {
         Migration(version: 4, readableFrom: 1, sql: namedClaims),
         Migration(version: 5, readableFrom: 1, sql: holders), Migration(version: 6, readableFrom: 1, sql: listings),
         Migration(version: 7, readableFrom: 1, sql: families),
+        Migration(version: 8, readableFrom: 1, sql: grants),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -231,6 +232,12 @@ enum Schema {
                 claim_until = NULL
             WHERE parent = NEW.token AND ended_at IS NULL;
         END;
+        """
+
+    // The token version that a session's present grant began with: a step-up begins another (decision 70). The release before
+    // goes by the version, which is raised with it.
+    private static let grants = """
+        ALTER TABLE sessions ADD COLUMN grant_version INTEGER NOT NULL DEFAULT 0;
         """
 
     // Tombstones of a provider and of a client by their end; how long a provider asked to be left alone, because until when

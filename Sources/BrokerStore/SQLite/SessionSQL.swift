@@ -35,7 +35,7 @@ enum SessionSQL {
         WHERE parent = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
         ORDER BY created_at, handle
         """
-    static let standing = "SELECT format, ended_at FROM sessions WHERE token = ?"
+    static let standing = "SELECT format, ended_at, grant_version FROM sessions WHERE token = ?"
     static let exists = "SELECT format FROM sessions WHERE token = ?"
 
     static let slide = """
@@ -66,11 +66,35 @@ enum SessionSQL {
         """
     static let commit = """
         UPDATE sessions SET token_version = token_version + 1, claim = NULL, claim_until = NULL,
-            taken_over_before = (taken_over_at IS NOT NULL OR answer_lost <> 0 OR ?), taken_over_at = NULL,
-            answer_lost = 0, hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, subject_unchecked = ?, tokens_key = ?, tokens = ?,
-            facts_key = coalesce(?, facts_key), facts = coalesce(?, facts), token_expires_at = ?, refreshable = ?,
-            expires_at = coalesce(?, expires_at)
-        WHERE token = ? AND token_version = ? AND ended_at IS NULL AND format = 1
+            taken_over_before = (taken_over_at IS NOT NULL OR answer_lost <> 0 OR ?1), taken_over_at = NULL,
+            answer_lost = 0, hold_until = NULL, empty_refusals = 0, first_empty_at = NULL, subject_unchecked = ?2,
+            tokens_key = ?3, tokens = ?4,
+            facts_key = CASE WHEN ?5 IS NOT NULL AND facts = coalesce(?12, facts) THEN ?5 ELSE facts_key END,
+            facts = CASE WHEN ?6 IS NOT NULL AND facts = coalesce(?12, facts) THEN ?6 ELSE facts END,
+            token_expires_at = ?7, refreshable = ?8, expires_at = coalesce(?9, expires_at)
+        WHERE token = ?10 AND token_version = ?11 AND ended_at IS NULL AND format = 1
+        """
+    /// The columns that a step-up's commit is judged by.
+    static let steppingUp = """
+        SELECT format, ended_at, idle_expires_at, expires_at, token_version FROM sessions WHERE token = ?
+        """
+    /// A step-up: with a new grant version and fence rise, and what is remembered of the grant before goes.
+    static let stepUp = """
+        UPDATE sessions SET token_version = token_version + ?3, fence = fence + ?3,
+            grant_version = CASE ?3 WHEN 1 THEN token_version + 1 ELSE grant_version END,
+            claim = CASE ?3 WHEN 1 THEN NULL ELSE claim END,
+            claim_until = CASE ?3 WHEN 1 THEN NULL ELSE claim_until END,
+            taken_over_at = CASE ?3 WHEN 1 THEN NULL ELSE taken_over_at END,
+            taken_over_before = CASE ?3 WHEN 1 THEN 0 ELSE taken_over_before END,
+            answer_lost = CASE ?3 WHEN 1 THEN 0 ELSE answer_lost END,
+            hold_until = CASE ?3 WHEN 1 THEN NULL ELSE hold_until END,
+            hold_for = CASE ?3 WHEN 1 THEN NULL ELSE hold_for END,
+            empty_refusals = CASE ?3 WHEN 1 THEN 0 ELSE empty_refusals END,
+            first_empty_at = CASE ?3 WHEN 1 THEN NULL ELSE first_empty_at END,
+            subject_unchecked = CASE ?3 WHEN 1 THEN 0 ELSE subject_unchecked END,
+            tokens_key = ?4, tokens = ?5, facts_key = ?6, facts = ?7, sid = ?8, token_expires_at = ?9, refreshable = ?10,
+            last_used_at = max(last_used_at, ?11), idle_expires_at = max(idle_expires_at, ?12)
+        WHERE token = ?1 AND token_version = ?2 AND ended_at IS NULL AND format = 1
         """
 
     /// The two steps of ending one session: its tokens to the outbox, its tombstone.

@@ -82,7 +82,7 @@ struct Authorize {
         var response = issue(
             parameters, clientID: clientID, redirectURI: redirectURI, user: user,
             sid: signedIn?.0.sid ?? parameters["sandbox_sid"] ?? Random.token("sid-", bytes: 12),
-            authenticatedAt: call.now)
+            authenticatedAt: call.now - (parameters["sandbox_auth_age"].flatMap(Double.init) ?? 0))
         if let signedIn { response.headers.append("Set-Cookie", signedIn.cookie) }
         return response
     }

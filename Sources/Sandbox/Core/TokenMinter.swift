@@ -37,6 +37,15 @@ struct TokenMinter {
             "auth_time": .int(Int(grant.authenticatedAt)), "sid": .string(grant.sid),
             "at_hash": .string(Base64URL.encode(Digest256.bytes(accessToken).prefix(16))),
         ]
+        // Many ignore what they are asked of the sign-in, and some say nothing of it.
+        switch call.settings.text("step_up") {
+        case "honours":
+            let asked = grant.extras["acr_values"]?.split(separator: " ").map(String.init) ?? []
+            claims["acr"] = .string(asked.first ?? "pwd")
+            claims["amr"] = asked.isEmpty ? ["pwd"] : ["pwd", "otp"]
+        case "silent": claims["auth_time"] = nil
+        default: break
+        }
         if let nonce = grant.nonce, !refreshing { claims["nonce"] = .string(nonce) }
         claims = claims.merging(user.claims(scope: grant.scopes))
             .merging(server.claims(call, grant: grant, user: user))

@@ -10,7 +10,8 @@ struct Settings: Sendable {
         "code_lifetime": 600, "alg": "ES256", "refresh_mode": "rotate", "refresh_token": "always",
         "access_token_format": "opaque", "id_token_on_refresh": true, "iss_parameter": true, "require_pkce": false,
         "require_par": false, "basic_encoding": "form", "unknown_clients": "public", "sso": true, "end_session": "asks",
-        "profile": "off", "dpop": "off", "nonces": "off", "nonce_status": 400, "spends_before_proof": false,
+        "profile": "off", "step_up": "honours", "dpop": "off", "nonces": "off", "nonce_status": 400,
+        "spends_before_proof": false,
     ]
 
     func text(_ name: String) -> String { json[name]?.text ?? "" }

@@ -40,6 +40,9 @@ struct EventLog: Sendable {
         case .loginSucceeded(let provider, let client, let session):
             count("logins", provider, client, [("result", "succeeded")])
             write(.info, "login succeeded", provider, client, [("session", session.text)])
+        case .steppedUp(let provider, let client, let session):
+            count("logins", provider, client, [("result", "stepped_up")])
+            write(.info, "session stepped up", provider, client, [("session", session.text)])
         case .sidUnusable(let provider, let client, let session):
             write(
                 .warning, "the id_token's `sid` is no text of at most 4 KiB: back-channel log-outs by it do nothing",

@@ -48,7 +48,7 @@ struct RelayFixture {
             idleExpiresAt: time, expiresAt: time, tokenExpiresAt: nil, refreshable: true, facts: sealed, tokens: sealed)
         let facts = SessionFacts(
             provider: ProviderName(unchecked: provider), client: ClientName(unchecked: client), subject: subject,
-            identity: [], unverified: [], scope: [], device: nil, lifetimes: SessionLifetimes(), authenticatedAt: nil)
+            identity: [], unverified: [], scope: [], device: nil, lifetimes: SessionLifetimes())
         return LiveSession(row: row, facts: facts, binding: nil)
     }
 

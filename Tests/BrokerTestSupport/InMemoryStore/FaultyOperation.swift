@@ -1,4 +1,5 @@
 /// An operation of the in-memory store that a test may have fail.
 package enum FaultyOperation: Sendable {
-    case claimExchange, completeExchange, sessions, claimRefresh, renewRefresh, commitRefresh, condemnRefresh
+    case claimExchange, completeExchange, completeStepUp, sessions, claimRefresh, renewRefresh, commitRefresh,
+        condemnRefresh
 }

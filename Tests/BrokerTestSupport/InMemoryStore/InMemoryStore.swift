@@ -158,6 +158,10 @@ package final class InMemoryStore: BrokerStore {
         return ended
     }
 
+    package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        try unlessFaulty(.completeStepUp) { () throws(StoreFailure) in try transaction { $0.completeStepUp(commit) } }
+    }
+
     package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {
         try transaction { $0.sessions[tokenDigest] }
     }

@@ -112,17 +112,44 @@ extension MemoryState {
 
     mutating func commitRefresh(_ commit: RefreshCommit) -> RefreshCommitResult {
         guard var row = sessions[commit.tokenDigest], row.endedAt == nil else { return .ended }
-        guard row.tokenVersion == commit.tokenVersion else { return .superseded }
+        guard row.tokenVersion == commit.tokenVersion else {
+            return commit.tokenVersion < grantVersions[commit.tokenDigest, default: 0] ? .outgrown : .superseded
+        }
         row.tokenVersion += 1
         row.subjectUnchecked = commit.subjectUnchecked
         marks[commit.tokenDigest] = (marks[commit.tokenDigest] ?? RefreshMarks()).afterCommit(
             answerLost: commit.answerLost)
         row.tokens = commit.tokens
-        if let facts = commit.facts { row.facts = facts }
+        if let facts = commit.facts, commit.formerFacts.map({ $0 == row.facts }) ?? true { row.facts = facts }
         row.tokenExpiresAt = commit.tokenExpiresAt
         row.refreshable = commit.refreshable
         if let expiresAt = commit.expiresAt { row.expiresAt = expiresAt }
         sessions[commit.tokenDigest] = row
+        return .committed
+    }
+
+    mutating func completeStepUp(_ commit: StepUpCommit) -> StepUpCommitResult {
+        guard var exchange = owned(commit.exchange, commit.exchangeFence) else { return .takenAway }
+        guard var row = sessions[commit.tokenDigest], row.isLive(at: commit.now) else { return .ended }
+        guard row.tokenVersion == commit.tokenVersion else { return .moved }
+        exchange.outcome = .session(commit.tokenDigest)
+        exchanges[commit.exchange] = exchange
+        if commit.isNewGrant {
+            row.tokenVersion += 1
+            row.fence += 1
+            row.subjectUnchecked = false
+            marks[commit.tokenDigest] = RefreshMarks()
+            grantVersions[commit.tokenDigest] = row.tokenVersion
+        }
+        row.tokens = commit.tokens
+        row.facts = commit.facts
+        row.sid = commit.sid
+        row.tokenExpiresAt = commit.tokenExpiresAt
+        row.refreshable = commit.refreshable
+        row.lastUsedAt = max(row.lastUsedAt, commit.now)
+        row.idleExpiresAt = max(row.idleExpiresAt, commit.idleExpiresAt)
+        sessions[commit.tokenDigest] = row
+        addOutbox(commit.outbox)
         return .committed
     }
 

@@ -16,6 +16,8 @@ struct MemoryState {
     var sessions: [Digest: SessionRow] = [:]
     /// The rows' memory of their refreshes.
     var marks: [Digest: RefreshMarks] = [:]
+    /// The token versions that sessions' present grants began with.
+    var grantVersions: [Digest: Int64] = [:]
     var handles: [SessionHandle: Digest] = [:]
     var registrations: [Digest: RegistrationRow] = [:]
     /// By login.
@@ -176,7 +178,7 @@ extension MemoryState {
         return ended
     }
 
-    private func owned(_ key: Digest, _ fence: Int64) -> ExchangeRow? {
+    func owned(_ key: Digest, _ fence: Int64) -> ExchangeRow? {
         guard let row = exchanges[key], row.outcome == .calling, row.fence == fence else { return nil }
         return row
     }

@@ -24,7 +24,7 @@ struct ProofNonceTests {
             tokens: nil)
         let facts = SessionFacts(
             provider: ProviderName(unchecked: "oidc"), client: ClientName(unchecked: "ios"), subject: "ana",
-            identity: [], unverified: [], scope: [], device: nil, lifetimes: SessionLifetimes(), authenticatedAt: nil)
+            identity: [], unverified: [], scope: [], device: nil, lifetimes: SessionLifetimes())
         return LiveSession(row: row, facts: facts, binding: nil)
     }
 

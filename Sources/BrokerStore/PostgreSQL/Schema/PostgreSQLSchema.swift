@@ -24,6 +24,7 @@ enum PostgreSQLSchema {
     static let migrations: [Migration] = [
         Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: listings),
         Migration(version: 3, readableFrom: 1, sql: proofs), Migration(version: 4, readableFrom: 1, sql: families),
+        Migration(version: 5, readableFrom: 1, sql: grants),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -236,6 +237,12 @@ enum PostgreSQLSchema {
         CREATE TRIGGER children_end_with_their_parent AFTER UPDATE OF ended_at ON sessions
             FOR EACH ROW WHEN (OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL AND NEW.parent IS NULL)
             EXECUTE FUNCTION children_end_with_their_parent();
+        """
+
+    // The token version that a session's present grant began with: a step-up begins another (decision 70). The release before
+    // goes by the version, which is raised with it.
+    private static let grants = """
+        ALTER TABLE session_states ADD COLUMN grant_version bigint NOT NULL DEFAULT 0;
         """
 
     // Tombstones of a provider and of a client by their end.

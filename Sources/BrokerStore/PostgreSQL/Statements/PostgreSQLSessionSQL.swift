@@ -149,10 +149,10 @@ enum PostgreSQLSessionSQL {
         WHERE token = $1 AND token_version = $2 AND NOT ended AND format = 1
         """)
     static let commit = Statement(
-        "commit_refresh", "bitbtbioioo",
+        "commit_refresh", "bitbtbioioob",
         """
         WITH held AS MATERIALIZED (
-            SELECT token, token_version, ended, format FROM session_states WHERE token = $1 FOR UPDATE),
+            SELECT token, token_version, grant_version, ended, format FROM session_states WHERE token = $1 FOR UPDATE),
         won AS MATERIALIZED (SELECT * FROM held WHERE token_version = $2 AND NOT ended AND format = 1),
         moved AS (
             UPDATE session_states st SET token_version = st.token_version + 1, claim = NULL, claim_until = NULL,
@@ -161,10 +161,47 @@ enum PostgreSQLSessionSQL {
                 expires_at = coalesce($9, st.expires_at), subject_unchecked = $10
             FROM won w WHERE st.token = w.token),
         kept AS (
-            UPDATE sessions s SET tokens_key = $3, tokens = $4, facts_key = coalesce($5, s.facts_key),
-                facts = coalesce($6, s.facts)
+            UPDATE sessions s SET tokens_key = $3, tokens = $4,
+                facts_key = CASE WHEN $5 IS NOT NULL AND s.facts = coalesce($12, s.facts) THEN $5 ELSE s.facts_key END,
+                facts = CASE WHEN $6 IS NOT NULL AND s.facts = coalesce($12, s.facts) THEN $6 ELSE s.facts END
             FROM won w WHERE s.token = w.token)
-        SELECT h.format, h.ended, w.token IS NOT NULL FROM held h LEFT JOIN won w ON true
+        SELECT h.format, h.ended, w.token IS NOT NULL, $2 < h.grant_version FROM held h LEFT JOIN won w ON true
+        """)
+    /// Settles an exchange with a step-up: its key, its fence, the session's token, the time, the version; whether it is a
+    /// new grant (1), what is written, and the outbox rows' columns as lists.
+    static let stepUp = Statement(
+        "step_up", "bibiii" + "tbtbbioi" + "BBTBIII",
+        """
+        WITH owned AS MATERIALIZED (
+            SELECT key FROM exchanges WHERE key = $1 AND fence = $2 AND outcome = 0 AND format = 1 FOR UPDATE),
+        held AS MATERIALIZED (
+            SELECT token, token_version, format, ended OR idle_expires_at <= $4 OR expires_at <= $4 AS is_over
+            FROM session_states WHERE token = $3 FOR UPDATE),
+        won AS MATERIALIZED (
+            SELECT h.token FROM held h, owned WHERE NOT h.is_over AND h.token_version = $5 AND h.format = 1),
+        settled AS (
+            UPDATE exchanges e SET outcome = 2, outcome_digest = w.token FROM won w WHERE e.key = $1),
+        moved AS (
+            UPDATE session_states st SET token_version = st.token_version + $6, fence = st.fence + $6,
+                grant_version = CASE $6 WHEN 1 THEN st.token_version + 1 ELSE st.grant_version END,
+                claim = CASE $6 WHEN 1 THEN NULL ELSE st.claim END,
+                claim_until = CASE $6 WHEN 1 THEN NULL ELSE st.claim_until END,
+                taken_over_at = CASE $6 WHEN 1 THEN NULL ELSE st.taken_over_at END,
+                taken_over_before = $6 <> 1 AND st.taken_over_before, answer_lost = $6 <> 1 AND st.answer_lost,
+                hold_until = CASE $6 WHEN 1 THEN NULL ELSE st.hold_until END,
+                empty_refusals = CASE $6 WHEN 1 THEN 0 ELSE st.empty_refusals END,
+                first_empty_at = CASE $6 WHEN 1 THEN NULL ELSE st.first_empty_at END,
+                subject_unchecked = $6 <> 1 AND st.subject_unchecked, token_expires_at = $12, refreshable = $13,
+                last_used_at = greatest(st.last_used_at, $4), idle_expires_at = greatest(st.idle_expires_at, $14)
+            FROM won w WHERE st.token = w.token),
+        kept AS (
+            UPDATE sessions s SET tokens_key = $7, tokens = $8, facts_key = $9, facts = $10, sid = $11
+            FROM won w WHERE s.token = w.token),
+        revoked AS (
+            INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
+            SELECT o.* FROM won, unnest($15, $16, $17, $18, $19, $20, $21) o ON CONFLICT (key) DO NOTHING)
+        SELECT coalesce(h.format, 1), (SELECT count(*) FROM owned) = 1, coalesce(h.is_over, true), w.token IS NOT NULL
+        FROM (SELECT 1) one LEFT JOIN held h ON true LEFT JOIN won w ON true
         """)
     static let condemn = Statement(
         "condemn_refresh", "biiti",

@@ -36,6 +36,7 @@ struct ClientSection: Sendable {
         } else {
             WireReader.read(section, into: &wire)
             profile.revocationReach = wire.revocation.reaches
+            profile.signInLeeway = min(wire.idToken.leeway, .seconds(120))
             let whenAbsent = wire.tokenResponse.scopeWhenAbsent
             profile.assumesScope = whenAbsent.map { $0 == .requested } ?? (kind == .oidc || kind == .oauth2)
             profile.allowedParameters = WireReader.allowedParameters(section) ?? provider.allowedParameters

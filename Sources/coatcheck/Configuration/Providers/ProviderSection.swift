@@ -140,12 +140,13 @@ struct ProviderSection: Sendable {
         let callbackIssuer =
             (kind == .zephr ? nil : Self.callbackIssuer(section))
             ?? (endpoints.authorization == authorization ? preset?.callbackIssuer : nil)
-        let settings = ProviderSettings(
+        var settings = ProviderSettings(
             name: ProviderName(unchecked: name), service: service ?? .oauth2,
             displayName: section.text("display_name", limit: 64) ?? preset?.displayName, issuer: issuer,
             callbackIssuer: callbackIssuer, discovery: discovery.map { $0 == .on }, endpoints: endpoints,
             allowPrivate: section.flag("allow_private", default: false), limits: limits,
             own: section.section("session").choice("own", among: [.subject, .device]), clients: clients)
+        settings.stepUp = StepUpReader.capability(section, kind: kind, preset: preset)
         if kind == .oidc, issuer == nil { section.require("issuer") }
         if let issuer, issuer.contains("/.well-known/") {
             section.report(

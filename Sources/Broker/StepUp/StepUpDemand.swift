@@ -1,0 +1,111 @@
+/// A demand on how, and how lately, the user signed in (RFC 9470).
+package struct StepUpDemand: Sendable, Equatable {
+    /// One of these has to be the `acr`; empty where any will do.
+    package var contextClasses: [String]
+    /// The most seconds that may have passed since the user signed in; nil where any will do.
+    package var maximumAge: Int64?
+
+    /// The most values that may be named, and the most characters of one.
+    package static let mostClasses = 8
+    package static let longestClass = 200
+    /// The longest age that may be named.
+    package static let longestAge: Int64 = 1 << 31
+
+    package init(contextClasses: [String] = [], maximumAge: Int64? = nil) {
+        self.contextClasses = contextClasses
+        self.maximumAge = maximumAge
+    }
+
+    /// Whether it demands nothing.
+    package var isEmpty: Bool { contextClasses.isEmpty && maximumAge == nil }
+
+    /// The parameters of the authorization request.
+    var parameters: [(name: String, value: String)] {
+        var pairs: [(name: String, value: String)] = []
+        if let maximumAge { pairs.append(("max_age", String(maximumAge))) }
+        if !contextClasses.isEmpty { pairs.append(("acr_values", contextClasses.joined(separator: " "))) }
+        return pairs
+    }
+
+    /// Returns whether a sign-in meets it at a time.
+    ///
+    /// A time that is not known meets no age, and neither does one that has not come.
+    package func isMet(by signIn: SignInFacts, at now: WallTime, leeway: Duration) -> Bool {
+        if !contextClasses.isEmpty {
+            guard let reached = signIn.contextClass, contextClasses.contains(where: { $0.hasBytes(of: reached) }) else {
+                return false
+            }
+        }
+        guard let maximumAge else { return true }
+        guard let at = signIn.authenticatedAt else { return false }
+        let age = now.since(WallTime(seconds: at))
+        return age <= .seconds(maximumAge) + leeway && age >= .zero - leeway
+    }
+}
+
+/// The manner and time of a sign-in, as its id_token says: `acr`, `amr` and `auth_time`.
+package struct SignInFacts: Sendable, Equatable {
+    package var contextClass: String?
+    package var methods: [String]
+    /// Seconds since 1970; nil where the provider does not say, and then it is never the time of the sign-in here.
+    package private(set) var authenticatedAt: Int64?
+
+    package init(contextClass: String? = nil, methods: [String] = [], authenticatedAt: Int64? = nil) {
+        self.contextClass = contextClass
+        self.methods = methods
+        // A time beyond every calendar is none.
+        self.authenticatedAt = authenticatedAt.flatMap { (0..<253_402_300_800).contains($0) ? $0 : nil }
+    }
+}
+
+/// The reason for which a step-up failed: what was required, and what came; nil where nobody knows any more, or the provider
+/// said so by itself.
+package struct StepUpShortfall: Sendable, Equatable {
+    package let required: StepUpDemand
+    package let got: SignInFacts?
+
+    package init(required: StepUpDemand, got: SignInFacts?) {
+        self.required = required
+        self.got = got
+    }
+}
+
+/// A provider's ability to step up (`providers.NAME.step_up`).
+package struct StepUpCapability: Sendable, Equatable {
+    /// Whether it honours `acr_values` and says `acr`.
+    package var contextClass: Bool
+    /// Whether it honours `max_age` and says `auth_time`.
+    package var maximumAge: Bool
+
+    package init(contextClass: Bool, maximumAge: Bool) {
+        self.contextClass = contextClass
+        self.maximumAge = maximumAge
+    }
+
+    package static let nothing = StepUpCapability(contextClass: false, maximumAge: false)
+    package static let everything = StepUpCapability(contextClass: true, maximumAge: true)
+
+    /// Returns whether it can fulfil a demand.
+    package func canFulfil(_ demand: StepUpDemand) -> Bool {
+        (demand.contextClasses.isEmpty || contextClass) && (demand.maximumAge == nil || maximumAge)
+    }
+}
+
+/// A session that has been stepped up: the same session, and the same token.
+package struct SteppedUp: Sendable {
+    package let session: SessionView
+    /// The token that the request presented, for the cookie's `Max-Age`.
+    package let token: Secret
+    package let transport: ClientProfile.Transport
+    /// The session's end however often it is refreshed.
+    package let endsAtLatest: WallTime
+
+    init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport) {
+        session = live.view
+        self.token = token
+        self.transport = transport
+        endsAtLatest =
+            live.row.refreshable
+            ? live.row.createdAt.advanced(by: live.facts.lifetimes.absolute) : live.row.expiresAt
+    }
+}

@@ -1,0 +1,185 @@
+/// The settlement of a step-up's exchange: the session that was presented gets the new sign-in, or stays as it was.
+extension ExchangeSettlement {
+    /// Stores the sign-in in its session, trying again until it stands or the session has ended.
+    ///
+    /// The user has just signed in, and does so again for no fault of ours.
+    func stepUp(
+        _ session: Digest, _ demand: StepUpDemand, _ answer: TokenSet, _ identity: ProviderIdentity,
+        _ requestedScope: [String]
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        var tokens = answer
+        if answer.scope == nil, !requestedScope.isEmpty { tokens.scope = requestedScope }
+        let origin = SignInOrigin(
+            subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
+            sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
+        await enter(origin)
+        defer { context.memory.signIns.leave(row.key) }
+        while true {
+            let standing: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
+                try await context.store.session(tokenDigest: session)
+            }
+            guard let standing else { throw Self.notStored }
+            let now = time
+            guard let current = standing, current.endedAt == nil, current.isLive(at: now) else {
+                throw await ended(standing, tokens, origin)
+            }
+            guard current.subject == origin.subject else {
+                throw await settle(
+                    .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: tokens,
+                    of: origin)
+            }
+            guard demand.isMet(by: identity.signIn, at: now, leeway: plan.client.signInLeeway) else {
+                throw await tooWeak(demand, identity, tokens, origin)
+            }
+            let commit: StepUpCommit
+            let facts: SessionFacts
+            do {
+                (commit, facts) = try self.commit(current, tokens, identity, now)
+            } catch {
+                throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+            }
+            let result = await insisting("completeStepUp") { () async throws(StoreFailure) in
+                try await context.store.completeStepUp(commit)
+            }
+            guard let result else { throw Self.notStored }
+            switch result {
+            case .committed: return try await steppedUp(current, facts, commit)
+            case .moved: continue
+            case .ended: throw await ended(current, tokens, origin)
+            case .takenAway:
+                // Perhaps by ourselves, when the answer to our own write was lost.
+                let exchange: ExchangeRow?? = await insisting("exchange") { () async throws(StoreFailure) in
+                    try await context.store.exchange(row.key)
+                }
+                guard exchange??.outcome != .session(session) else {
+                    return try await steppedUp(current, facts, commit)
+                }
+                throw await settle(
+                    .unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, of: origin)
+            }
+        }
+    }
+
+    /// Demands of a first sign-in what its login was started with; the tokens of one that is too weak make no session.
+    func checkFirst(
+        _ demand: StepUpDemand, _ tokens: TokenSet, _ identity: ProviderIdentity
+    ) async throws(BrokerProblem) {
+        guard !demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway) else { return }
+        let origin = SignInOrigin(
+            subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
+            sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
+        throw await tooWeak(demand, identity, tokens, origin)
+    }
+
+    private func ended(
+        _ row: SessionRow??, _ tokens: TokenSet, _ origin: SignInOrigin
+    ) async -> BrokerProblem {
+        let failure = await settle(
+            .identityRejected, because: .identityRejected(detail: "the session that steps up has ended"),
+            revoking: tokens, of: origin)
+        guard failure.code != .storeUnavailable else { return failure }
+        guard let row = row ?? nil else { return BrokerProblem(.sessionRequired) }
+        var reason = row.endReason
+        if reason == nil {
+            reason =
+                (try? await context.store.session(tokenDigest: row.tokenDigest))?.endReason
+                ?? SessionEnds(row).reason
+        }
+        return BrokerProblem(.sessionEnded, reason: reason)
+    }
+
+    private func tooWeak(
+        _ demand: StepUpDemand, _ identity: ProviderIdentity, _ tokens: TokenSet, _ origin: SignInOrigin
+    ) async -> BrokerProblem {
+        var problem = await settle(
+            .stepUpFailed, because: .identityRejected(detail: "the sign-in is not what was asked for"),
+            revoking: tokens, of: origin)
+        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: identity.signIn) }
+        return problem
+    }
+
+    private func steppedUp(
+        _ before: SessionRow, _ facts: SessionFacts, _ commit: StepUpCommit
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        exchange.claim.held.drop()
+        context.cache.remove([before.tokenDigest])
+        if commit.isNewGrant { context.notices.refreshed(before.tokenDigest, version: before.tokenVersion + 1) }
+        plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
+        context.events.emit(
+            .steppedUp(provider: profile.name, client: plan.client.name, session: before.handle))
+        var row = before
+        if commit.isNewGrant { row.tokenVersion += 1 }
+        row.lastUsedAt = max(row.lastUsedAt, commit.now)
+        row.idleExpiresAt = max(row.idleExpiresAt, commit.idleExpiresAt)
+        row.tokenExpiresAt = commit.tokenExpiresAt
+        row.refreshable = commit.refreshable
+        let live = LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
+        guard let token = plan.stepUpToken else { throw BrokerProblem(.sessionRequired) }
+        return .steppedUp(SteppedUp(live, token: token, transport: plan.client.transport))
+    }
+
+    /// Makes the commit of a row as it was read.
+    private func commit(
+        _ row: SessionRow, _ fresh: TokenSet, _ identity: ProviderIdentity, _ now: WallTime
+    ) throws -> (StepUpCommit, SessionFacts) {
+        let vault = context.vault
+        var facts = try SessionFacts.open(row, vault)
+        let old = try row.tokens.map {
+            try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
+        }
+        let isNewGrant = fresh.refreshToken != nil || old?.tokens.refreshToken == nil
+        let next: StoredTokens?
+        var outbox: [OutboxRow] = []
+        if isNewGrant {
+            next = StoredTokens(provider: profile.name, client: plan.client.name, tokens: fresh, issuedAt: now)
+            if let old { outbox = [try former(old, row, now)] }
+        } else {
+            next = old.map { $0.lending(fresh, at: now) }
+        }
+        facts.identity = identity.claims
+        facts.unverified = identity.unverified
+        if let scope = next?.tokens.scope { facts.scope = scope }
+        facts.signIn = identity.signIn
+        let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
+        let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
+        let commit = StepUpCommit(
+            exchange: self.row.key, exchangeFence: self.row.fence, tokenDigest: row.tokenDigest,
+            tokenVersion: row.tokenVersion, isNewGrant: isNewGrant,
+            tokens: try next.map { try vault.seal($0.record, as: .tokens, row: row.tokenDigest) },
+            facts: try vault.seal(facts.record, as: .session, row: row.tokenDigest),
+            // Whom a revocation must spare goes by the sign-in that the refresh token is of.
+            sid: isNewGrant ? sid : row.sid ?? sid, tokenExpiresAt: next?.tokens.expiresAt, refreshable: refreshable,
+            idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: row.createdAt, facts.lifetimes), now: now,
+            outbox: outbox)
+        return (commit, facts)
+    }
+
+    /// Returns the work of ending the grant that the session had, as its reach allows: the session itself lives.
+    private func former(_ old: StoredTokens, _ row: SessionRow, _ now: WallTime) throws -> OutboxRow {
+        var tokens = old.tokens.withoutKey
+        // The provider's own session is the user's, who is signed in.
+        tokens.idToken = nil
+        let stored = StoredTokens(
+            provider: old.provider, client: old.client, tokens: tokens, issuedAt: old.issuedAt,
+            origin: SignInOrigin(row))
+        return OutboxRow(
+            id: context.vault.digest(try context.vault.random(32)), boundTo: row.tokenDigest,
+            tokens: try context.vault.seal(stored.record, as: .tokens, row: row.tokenDigest), createdAt: now,
+            nextAttemptAt: now)
+    }
+}
+
+extension StoredTokens {
+    /// Returns the set with the access token of a sign-in that brought no refresh token: what a refresh has to repeat stays
+    /// with the refresh token.
+    ///
+    /// Tokens that are bound to a key stay as they are, for the new one is bound to another.
+    fileprivate func lending(_ fresh: TokenSet, at now: WallTime) -> StoredTokens {
+        guard tokens.key == nil, fresh.key == nil, tokens.credential == fresh.credential else { return self }
+        var next = self
+        next.tokens.accessToken = fresh.accessToken
+        next.tokens.expiresAt = fresh.expiresAt
+        next.issuedAt = now
+        return next
+    }
+}

@@ -1,0 +1,53 @@
+/// A step-up's result to store in the session that stepped up.
+///
+/// It is made of the row as it was read a moment before, with `tokenVersion`: what a refresh has stored since must not be
+/// lost, so the caller reads again until it stands.
+package struct StepUpCommit: Sendable {
+    package let exchange: Digest
+    package let exchangeFence: Int64
+    package let tokenDigest: Digest
+    package let tokenVersion: Int64
+    /// Whether the tokens are of a new grant; where the old refresh token stays, they are not.
+    package let isNewGrant: Bool
+    package let tokens: Sealed?
+    package let facts: Sealed
+    package let sid: Digest?
+    package let tokenExpiresAt: WallTime?
+    package let refreshable: Bool
+    package let idleExpiresAt: WallTime
+    /// The calendar time, by which the session has to live.
+    package let now: WallTime
+    /// The tokens of the grant that ends with it, to be revoked.
+    package let outbox: [OutboxRow]
+
+    package init(
+        exchange: Digest, exchangeFence: Int64, tokenDigest: Digest, tokenVersion: Int64, isNewGrant: Bool,
+        tokens: Sealed?, facts: Sealed, sid: Digest?, tokenExpiresAt: WallTime?, refreshable: Bool,
+        idleExpiresAt: WallTime, now: WallTime, outbox: [OutboxRow]
+    ) {
+        self.exchange = exchange
+        self.exchangeFence = exchangeFence
+        self.tokenDigest = tokenDigest
+        self.tokenVersion = tokenVersion
+        self.isNewGrant = isNewGrant
+        self.tokens = tokens
+        self.facts = facts
+        self.sid = sid
+        self.tokenExpiresAt = tokenExpiresAt
+        self.refreshable = refreshable
+        self.idleExpiresAt = idleExpiresAt
+        self.now = now
+        self.outbox = outbox
+    }
+}
+
+/// The answer to a step-up that is to be stored.
+package enum StepUpCommitResult: Sendable, Equatable {
+    case committed
+    /// A refresh has stored a newer version: read the row again.
+    case moved
+    /// The session is not there, has ended or is past its times; the exchange is as it was.
+    case ended
+    /// The exchange is another fence's, or settled.
+    case takenAway
+}

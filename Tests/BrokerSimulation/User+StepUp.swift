@@ -1,0 +1,86 @@
+import Broker
+
+/// A person who signs in again for a session that stands.
+extension User {
+    /// Steps the session up, while others may use it.
+    func stepUpBeside(_ ticket: Ticket, _ widget: Ticket?) async -> Seen {
+        guard world.scheduler.random.chance(0.6) else { return await stepUp(ticket) }
+        async let seen = stepUp(ticket)
+        let forced = world.scheduler.random.chance(0.7)
+        let beside = await token(world.scheduler.random.chance(0.7) ? ticket : widget ?? ticket, forced: forced)
+        let own = await seen
+        return own == .ended || beside == .ended ? .ended : own
+    }
+
+    private func stepUp(_ ticket: Ticket) async -> Seen {
+        guard let person = world.person(of: ticket) else { return .unknown }
+        let keeps = world.scheduler.random.chance(world.weather.keepsGrant)
+        let code = world.authority.stepUp(person, withRefreshToken: !keeps)
+        let started = await world.process().serve(hangUpAfter: Self.patience) { useCases in
+            let live = try await useCases.resumeSession.resume(ticket.token)
+            var input = StartLoginInput(provider: nil)
+            input.demand = StepUpDemand(contextClasses: ["mfa"], maximumAge: 300)
+            input.steppingUp = live
+            return try await useCases.startLogin.start(input)
+        }
+        switch started {
+        case .success(let login)?:
+            var input = ForwardCodeInput()
+            input.callbackURL = "com.example.app:/cb?code=\(code)&state=\(login.state.reveal())"
+            input.loginToken = login.loginToken
+            input.presentedSession = ticket.token
+            world.authority.bind(code, toLoginOf: login.state)
+            return await forwardStepUp(input, code, ticket)
+        case .failure(let problem)? where problem.code == .sessionEnded || problem.code == .sessionRequired:
+            await world.toldOfEnd(ticket)
+            return .ended
+        default: return .unknown
+        }
+    }
+
+    /// Forwards what came back, again where the app was told so or hung up; some repeat what has succeeded.
+    private func forwardStepUp(_ input: ForwardCodeInput, _ code: String, _ ticket: Ticket) async -> Seen {
+        var succeeded = false
+        var repeats = world.scheduler.random.chance(0.3) ? 1 : 0
+        for _ in 0..<12 {
+            let patience =
+                world.isFoul && world.scheduler.random.chance(world.weather.hangUps)
+                ? world.scheduler.random.number(200...28_000) : Self.patience
+            let answer = await world.process().serve(hangUpAfter: patience) { try await $0.forwardCode.forward(input) }
+            switch answer {
+            case .success(.steppedUp(let steppedUp))?:
+                world.told(of: steppedUp, ticket)
+                succeeded = true
+                if repeats == 0 { return .lives }
+                repeats -= 1
+            case .success?:
+                world.say("FAULT: a step-up made another session")
+                world.verdict.answeredWritesLost += 1
+                return .lives
+            case .failure(let problem)?:
+                switch problem.code {
+                case .sessionEnded, .sessionRequired:
+                    await world.toldOfEnd(ticket)
+                    return .ended
+                case .providerUnavailable, .storeUnavailable:
+                    if problem.retry != nil {
+                        if succeeded { world.forgot(ticket) }
+                        world.refused(code)
+                        return .unknown
+                    }
+                case .loginRequired, .codeRejected, .providerError, .identityRejected, .codeAlreadyUsed,
+                    .subjectMismatch, .stepUpFailed:
+                    if succeeded { world.forgot(ticket) }
+                    world.refused(code)
+                    return .unknown
+                default: return .unknown
+                }
+            case nil: break
+            }
+            let wake = Promise<Int>()
+            world.scheduler.after(world.scheduler.random.number(300...4_000)) { wake.resolve(0) }
+            _ = await wake.wait()
+        }
+        return .unknown
+    }
+}

@@ -1,0 +1,193 @@
+import Broker
+import BrokerStore
+import BrokerTestSupport
+import Testing
+
+@Suite("Store contract: step-ups", .timeLimit(.minutes(2)))
+struct StepUpContract {
+    @Test(
+        "A step-up's commit needs its exchange, a living session and the version it was made of",
+        arguments: StoreEngine.allCases)
+    func refused(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            let ended = Rows.session()
+            let lapsed = Rows.session(at: Rows.seconds(-3600))
+            for row in [session, ended, lapsed] { try await store.signIn(row) }
+            _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
+            let before = try await store.session(tokenDigest: ended.tokenDigest)
+            let exchange = try await store.mustClaim(Rows.exchange())
+            #expect(
+                try await store.stepUp(session.tokenDigest, exchange, fence: exchange.fence + 1) == .takenAway)
+            #expect(try await store.stepUp(session.tokenDigest, Rows.exchange()) == .takenAway)
+            #expect(try await store.stepUp(ended.tokenDigest, exchange) == .ended)
+            #expect(try await store.stepUp(lapsed.tokenDigest, exchange) == .ended)
+            #expect(try await store.stepUp(Rows.digest(), exchange) == .ended)
+            #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .moved)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
+            #expect(try await store.session(tokenDigest: ended.tokenDigest) == before)
+            #expect(try await store.exchange(exchange.key)?.outcome == .calling)
+            #expect(try await store.outboxCount() == 1)
+            // One whose answer was lost is found by its exchange.
+            #expect(try await store.stepUp(session.tokenDigest, exchange) == .committed)
+            #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .takenAway)
+            #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
+        }
+    }
+
+    @Test(
+        "A new grant raises version and fence, clears what was remembered, and revokes the one before",
+        arguments: StoreEngine.allCases)
+    func newGrant(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let first = try await store.mustClaimRefresh(session.tokenDigest)
+            try await store.release(session.tokenDigest, fence: first.fence, answerLost: true, emptyRefusal: true)
+            let claim = try await store.mustClaimRefresh(session.tokenDigest)
+            #expect(claim.answerLost)
+            let sid = Rows.digest()
+            let old = OutboxRow(
+                id: Rows.digest(), boundTo: session.tokenDigest, tokens: Rows.sealed("old"), createdAt: Rows.now,
+                nextAttemptAt: Rows.now)
+            let exchange = try await store.mustClaim(Rows.exchange())
+            #expect(
+                try await store.stepUp(
+                    session.tokenDigest, exchange, sid: sid, idleEnd: Rows.seconds(5000), at: Rows.seconds(60),
+                    outbox: [old]) == .committed)
+            var expected = session
+            expected.tokenVersion = 2
+            expected.fence = claim.fence + 1
+            expected.sid = sid
+            expected.tokens = Rows.sealed("stepped up")
+            expected.facts = Rows.sealed("new facts")
+            expected.tokenExpiresAt = Rows.seconds(900)
+            expected.lastUsedAt = Rows.seconds(60)
+            expected.idleExpiresAt = Rows.seconds(5000)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == expected)
+            #expect(try await store.sessions(.sid(sid), .live, after: nil, limit: 5, now: Rows.now).count == 1)
+            let work = try await store.takeOutbox(now: Rows.now, until: Rows.seconds(60), limit: 5)
+            #expect(work.map(\.id) == [old.id])
+            // The claim of before is nobody's any more, and neither are its marks.
+            #expect(
+                try await !store.renewRefresh(
+                    tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
+            try await store.release(session.tokenDigest, fence: claim.fence, holdBack: .seconds(60), answerLost: true)
+            clock.advance(.seconds(1))
+            #expect(
+                try await store.mustClaimRefresh(session.tokenDigest, version: 2)
+                    == RefreshGrant(fence: claim.fence + 2))
+        }
+    }
+
+    @Test(
+        "Of an older grant no pair is stored and no condemnation counts, in either order",
+        arguments: StoreEngine.allCases)
+    func olderGrant(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let claim = try await store.mustClaimRefresh(session.tokenDigest)
+            let exchange = try await store.mustClaim(Rows.exchange())
+            #expect(try await store.stepUp(session.tokenDigest, exchange) == .committed)
+            // The refresh comes second.
+            #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .outgrown)
+            let condemned = try await store.condemnRefresh(
+                tokenDigest: session.tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked,
+                now: Rows.now)
+            #expect(!condemned)
+            let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
+            #expect(row.tokens == Rows.sealed("stepped up") && row.tokenVersion == 2 && row.endedAt == nil)
+            // The new grant is refreshed as ever: a pair that loses to its own is dropped.
+            #expect(try await store.commit(session.tokenDigest, version: 2, "next") == .committed)
+            #expect(try await store.commit(session.tokenDigest, version: 2, "loser") == .superseded)
+            #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .outgrown)
+            // The refresh comes first: the step-up reads again.
+            let second = try await store.mustClaim(Rows.exchange())
+            #expect(try await store.stepUp(session.tokenDigest, second, version: 2) == .moved)
+            #expect(try await store.stepUp(session.tokenDigest, second, version: 3) == .committed)
+            #expect(try await store.commit(session.tokenDigest, version: 3, "late pair") == .outgrown)
+        }
+    }
+
+    @Test(
+        "Where the old refresh token stays, a refresh of it commits or condemns as ever",
+        arguments: StoreEngine.allCases)
+    func sameGrant(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            for ends in [false, true] {
+                let session = Rows.session()
+                try await store.signIn(session)
+                let claim = try await store.mustClaimRefresh(session.tokenDigest)
+                let exchange = try await store.mustClaim(Rows.exchange())
+                #expect(
+                    try await store.stepUp(session.tokenDigest, exchange, isNewGrant: false) == .committed)
+                let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
+                #expect(row.tokenVersion == 1 && row.fence == claim.fence)
+                #expect(row.facts == Rows.sealed("new facts"))
+                #expect(try await store.refreshState(session.tokenDigest)?.claimFor != nil)
+                if ends {
+                    let condemned = try await store.condemnRefresh(
+                        tokenDigest: session.tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked,
+                        now: Rows.now)
+                    #expect(condemned)
+                    continue
+                }
+                // Facts that were made of those before the step-up do not undo it; the pair is stored all the same.
+                func commit(_ version: Int64, of former: Sealed) async throws -> RefreshCommitResult {
+                    try await store.commitRefresh(
+                        RefreshCommit(
+                            tokenDigest: session.tokenDigest, tokenVersion: version, tokens: Rows.sealed("pair"),
+                            facts: Rows.sealed("shrunk", key: "k2"), formerFacts: former, tokenExpiresAt: nil,
+                            refreshable: true, expiresAt: nil))
+                }
+                #expect(try await commit(1, of: session.facts) == .committed)
+                let refreshed = try #require(try await store.session(tokenDigest: session.tokenDigest))
+                #expect(refreshed.tokens == Rows.sealed("pair") && refreshed.tokenVersion == 2)
+                #expect(refreshed.facts == Rows.sealed("new facts"))
+                #expect(try await commit(2, of: refreshed.facts) == .committed)
+                #expect(
+                    try await store.session(tokenDigest: session.tokenDigest)?.facts
+                        == Rows.sealed("shrunk", key: "k2"))
+                #expect(try await store.commit(session.tokenDigest, version: 1, "loser") == .superseded)
+            }
+        }
+    }
+
+    @Test("Step-up and refresh at once: the pair is stored before, or is outgrown", arguments: StoreEngine.allCases)
+    func race(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            for _ in 0..<30 {
+                let session = Rows.session()
+                try await store.signIn(session)
+                let exchange = try await store.mustClaim(Rows.exchange())
+                async let refreshed = store.commit(session.tokenDigest, version: 1, "pair")
+                async let steppedUp = store.stepUp(session.tokenDigest, exchange)
+                switch try await (refreshed, steppedUp) {
+                case (.committed, .moved):
+                    #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .committed)
+                case (.outgrown, .committed): break
+                case let other: Issue.record("\(other)")
+                }
+                #expect(
+                    try await store.session(tokenDigest: session.tokenDigest)?.tokens == Rows.sealed("stepped up"))
+            }
+        }
+    }
+}
+
+extension ExchangeStore {
+    /// Stores a step-up of a session by a claimed exchange.
+    fileprivate func stepUp(
+        _ tokenDigest: Digest, _ exchange: ExchangeRow, fence: Int64? = nil, version: Int64 = 1,
+        isNewGrant: Bool = true, sid: Digest? = nil, idleEnd: WallTime = Rows.seconds(3600),
+        at now: WallTime = Rows.now, outbox: [OutboxRow] = []
+    ) async throws -> StepUpCommitResult {
+        try await completeStepUp(
+            StepUpCommit(
+                exchange: exchange.key, exchangeFence: fence ?? exchange.fence, tokenDigest: tokenDigest,
+                tokenVersion: version, isNewGrant: isNewGrant, tokens: Rows.sealed("stepped up"),
+                facts: Rows.sealed("new facts"), sid: sid, tokenExpiresAt: Rows.seconds(900), refreshable: true,
+                idleExpiresAt: idleEnd, now: now, outbox: outbox))
+    }
+}

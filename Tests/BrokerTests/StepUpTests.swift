@@ -1,0 +1,84 @@
+import Testing
+
+@testable import Broker
+
+@Suite("Step-up: what is demanded, and what the session keeps", .timeLimit(.minutes(1)))
+struct StepUpTests {
+    private let now = WallTime(seconds: 1_795_000_000)
+
+    private func isMet(
+        _ demand: StepUpDemand, acr: String? = "mfa", secondsAgo: Int64? = 10, leeway: Int64 = 60
+    ) -> Bool {
+        let signIn = SignInFacts(contextClass: acr, authenticatedAt: secondsAgo.map { 1_795_000_000 - $0 })
+        return demand.isMet(by: signIn, at: now, leeway: .seconds(leeway))
+    }
+
+    @Test("A class has to be one of those named, byte for byte, and a time that is not known meets no age")
+    func demands() {
+        let classes = StepUpDemand(contextClasses: ["phr", "mfa"])
+        #expect(isMet(classes))
+        #expect(isMet(classes, secondsAgo: nil))
+        for other in [nil, "", "MFA", "mfa ", "pwd"] { #expect(!isMet(classes, acr: other)) }
+        // The same characters in other bytes.
+        #expect(!isMet(StepUpDemand(contextClasses: ["caf\u{E9}"]), acr: "cafe\u{301}"))
+        let age = StepUpDemand(maximumAge: 300)
+        #expect(isMet(age, acr: nil))
+        #expect(isMet(age, secondsAgo: 360) && !isMet(age, secondsAgo: 361))
+        #expect(isMet(age, secondsAgo: -60) && !isMet(age, secondsAgo: -61))
+        #expect(!isMet(age, secondsAgo: nil))
+        #expect(isMet(StepUpDemand(maximumAge: 0), secondsAgo: 0, leeway: 0))
+        let both = StepUpDemand(contextClasses: ["mfa"], maximumAge: 300)
+        #expect(isMet(both) && !isMet(both, acr: "pwd") && !isMet(both, secondsAgo: 1000))
+        #expect(isMet(StepUpDemand(), acr: nil, secondsAgo: nil))
+        // Beyond every calendar, it is no time.
+        #expect(SignInFacts(authenticatedAt: .max).authenticatedAt == nil)
+        #expect(SignInFacts(authenticatedAt: -1).authenticatedAt == nil)
+    }
+
+    @Test("What no provider of the kind can do is known before a browser opens")
+    func capability() {
+        let classOnly = StepUpCapability(contextClass: true, maximumAge: false)
+        #expect(classOnly.canFulfil(StepUpDemand(contextClasses: ["mfa"])))
+        #expect(!classOnly.canFulfil(StepUpDemand(contextClasses: ["mfa"], maximumAge: 1)))
+        #expect(!StepUpCapability.nothing.canFulfil(StepUpDemand(maximumAge: 1)))
+        #expect(StepUpCapability.everything.canFulfil(StepUpDemand(contextClasses: ["mfa"], maximumAge: 1)))
+    }
+
+    @Test("The sign-in stands behind what the version before reads, and where there is none nothing does")
+    func facts() throws {
+        var facts = SessionFacts(
+            provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s", identity: [],
+            unverified: [], scope: ["openid"], device: nil, lifetimes: SessionLifetimes(),
+            signIn: SignInFacts(authenticatedAt: 7))
+        let plain = facts.record
+        #expect(try SessionFacts(record: plain).signIn == SignInFacts(authenticatedAt: 7))
+        facts.signIn = SignInFacts(contextClass: "mfa", methods: ["pwd", "otp"], authenticatedAt: 7)
+        #expect(facts.record.starts(with: plain) && facts.record.count > plain.count)
+        #expect(try SessionFacts(record: facts.record).signIn == facts.signIn)
+        for length in plain.count + 1..<facts.record.count {
+            #expect(throws: RecordFailure.self) { try SessionFacts(record: Array(facts.record.prefix(length))) }
+        }
+    }
+
+    @Test("A login that steps a session up has a record that the version before does not read")
+    func login() throws {
+        let session = try #require(Digest(Array(repeating: 7, count: 32)))
+        var secrets = LoginSecrets(
+            provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), redirectURI: "a:/b",
+            verifier: nil, appChallenge: nil, nonce: nil, scope: [],
+            issuer: IssuerExpectation(issuer: nil, demanded: false),
+            socialProvider: nil, demands: SignInDemands(), providerStarted: false, thumbprint: session)
+        let demand = StepUpDemand(contextClasses: ["mfa"], maximumAge: 300)
+        secrets.stepUp = LoginStepUp(demand: demand, session: session)
+        #expect(secrets.record.first == 4)
+        let read = try LoginSecrets(record: secrets.record)
+        #expect(read.stepUp == secrets.stepUp && read.thumbprint == session)
+        for length in 0..<secrets.record.count {
+            _ = try? LoginSecrets(record: Array(secrets.record.prefix(length)))
+        }
+        // A first sign-in's demand is read past.
+        secrets.stepUp = LoginStepUp(demand: demand, session: nil)
+        #expect(secrets.record.first == 2)
+        #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)
+    }
+}

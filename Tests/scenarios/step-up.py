@@ -1,0 +1,322 @@
+"""Step-up: the user signs in again for a session that stands. Refusals before acceptances; calls of the provider are counted,
+and processes die between the provider's answer and the commit.
+"""
+
+import re
+import threading
+import time
+import urllib.parse
+
+from support.dpop import Phone
+from support.harness import Broker, Gate, GaveUp, Sandbox, call, main, wait_for
+
+WEAK = {"step_up": {"max_age": 600}}
+MFA = {"step_up": {"acr_values": "mfa"}}
+# The calls that revoke a refresh token and the access token beside it.
+A_PAIR = 2
+
+
+def told(answer):
+    found = answer.json or {}
+    return " ".join(filter(None, [str(answer.status), found.get("code"), found.get("reason")]))
+
+
+class Login:
+    """A login and its callback, with the login token that came along."""
+
+    def __init__(self, broker, session=None, body=WEAK, bearer=False, **fields):
+        self.broker, self.session, self.bearer = broker, session, bearer
+        if bearer and session:
+            fields["Authorization"] = f"Bearer {session}"
+        self.begun = broker.call("POST", "/v1/logins", None if bearer else session, body, **fields)
+        self.url = None
+        if self.begun.status == 201:
+            self.url = self.begun.json["authorization_url"]
+            cookie = re.search(r"coatcheck-login=[^;]+", self.begun.fields["Set-Cookie"] or "")
+            self.cookie = cookie and cookie[0]
+            self.token = self.begun.json.get("login_token")
+
+    @property
+    def asked(self):
+        """The parameters of the authorization request."""
+        return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.url).query))
+
+    def sign_in(self, user="ana", **authorize):
+        if self.url is None:
+            raise GaveUp(f"no login: {told(self.begun)} {self.begun.body}")
+        query = urllib.parse.urlencode({"sandbox_user": user} | authorize)
+        self.callback = call(f"{self.url}&{query}").fields["Location"]
+        return self
+
+    def forward(self, session=..., **fields):
+        session = self.session if session is ... else session
+        cookies = [self.cookie] if self.cookie else []
+        if session and self.bearer:
+            fields["Authorization"] = f"Bearer {session}"
+        elif session:
+            cookies.append(f"coatcheck={session}")
+        if cookies:
+            fields["Cookie"] = "; ".join(cookies)
+        body = {"callback_url": self.callback} | ({"login_token": self.token} if self.token else {})
+        return self.broker.call("POST", "/v1/sessions", body=body, **fields)
+
+
+def step_up(broker, session, body=WEAK, user="ana", **authorize):
+    return Login(broker, session, body).sign_in(user, **authorize).forward()
+
+
+def refusals(case):
+    """Who may step up, and what makes a step-up fail: the session stays as it was."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings={
+        "providers": {
+            "oidc": {"revocation": {"reaches": "user"}, "clients": {"ios": {"children": {"widget": {}}}}},
+            "plain": {"kind": "oidc", "issuer": f"{sandbox.url}/oidc", "step_up": {"acr": False}, "clients": {"ios": {
+                "client_id": "plain-app", "auth": "none", "redirect_uris": ["com.example.plain:/cb"], "login": "both"}}}}})
+    session = broker.sign_in()
+    before = broker.look(session).json
+    case.same(("pwd", ["pwd"]), (before["acr"], before["amr"]), "a session says how its user signed in")
+    case.verdict(before["authenticated_at"] is not None, "and when")
+    logins = "SELECT count(*) FROM logins"
+    count = broker.query(logins)[0][0]
+
+    def begin(body, session=session, **fields):
+        return told(broker.call("POST", "/v1/logins", session, body, **fields))
+
+    for body, why in [
+            ({"step_up": {}}, "which demands nothing"), ({"step_up": {"max_age": -1}}, "with an age below nothing"),
+            ({"step_up": {"max_age": "5"}}, "with an age that is text"), ({"step_up": {"acr_values": 'a"b'}}, "with a quote"),
+            ({"step_up": {"acr_values": " ".join("abcdefghi")}}, "with nine values"), ({"step_up": {"presence": True}}, "with a member that is none"),
+            (WEAK | {"provider": "oauth2"}, "of another provider than the session's"), (WEAK | {"client": "android"}, "of another client"),
+            (WEAK | {"scope": "openid"}, "with a scope"), (WEAK | {"parameters": {"acr_values": "mfa"}}, "with the same as a parameter")]:
+        case.same("400 invalid_request", begin(body), f"a step-up {why}")
+    case.same("400 invalid_request", begin(WEAK, None), "without a session, and without a provider")
+    case.same("401 session_required", begin(WEAK, "x" * 43), "with a session that is none")
+    case.same("403 cross_origin", begin(WEAK, Sec_Fetch_Site="cross-site"), "from another site")
+    widget = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json
+    case.same(
+        "403 client_not_allowed", begin(WEAK, None, Authorization=f"Bearer {widget['session_token']}"), "of a child session")
+    case.same(("pwd", before["authenticated_at"]), (widget["acr"], widget["authenticated_at"]), "which has its parent's sign-in")
+    oauth2 = broker.sign_in(provider="oauth2")
+    case.same("403 client_not_allowed", begin(WEAK, oauth2), "of a provider that says nothing of the sign-in")
+    case.same((None, [], None), tuple(broker.look(oauth2).json[name] for name in ("acr", "amr", "authenticated_at")), "whose sessions know nothing of it")
+    case.same("403 client_not_allowed", begin(MFA | {"provider": "plain"}, None), "of a provider that does not know `acr_values`, as the file says")
+    case.same(count + 1, broker.query(logins)[0][0], "none of these made a login")
+
+    tokens = sandbox.calls("oidc/token")
+    login = Login(broker, session).sign_in()
+    case.same("600", login.asked["max_age"], "the provider is asked")
+    case.same("401 session_required", told(login.forward(None)), "the forward without the session")
+    other = broker.sign_in()
+    case.same("403 login_not_yours", told(login.forward(other)), "with another session of the same user")
+    case.same("400 state_mismatch", told(login.forward()), "which burned the login")
+    login = Login(broker, session).sign_in()
+    login.cookie, login.token = None, None
+    case.same("403 login_not_yours", told(login.forward()), "with the session, and without the login token")
+    ended = broker.sign_in()
+    login = Login(broker, ended).sign_in()
+    broker.log_out(ended)
+    case.same("401 session_ended logged_out", told(login.forward()), "of a session that has ended meanwhile")
+    case.same(tokens + 2, sandbox.calls("oidc/token"), "no code of these was sent to the provider (two were sign-ins)")
+
+    login = Login(broker, session).sign_in("ben")
+    case.same("409 subject_mismatch", told(login.forward()), "somebody else signed in")
+    case.same("409 subject_mismatch", told(login.forward()), "and the repeat says the same")
+    failed = step_up(broker, session, WEAK, sandbox_auth_age=4000)
+    case.same("403 step_up_failed", told(failed), "a sign-in of an hour ago")
+    case.same({"max_age": 600}, failed.json["required"], "the answer says what was required")
+    case.verdict(failed.json["got"]["authenticated_at"] < before["authenticated_at"], "and what came")
+    sandbox.settings("oidc", step_up="ignores")
+    failed = step_up(broker, session, MFA)
+    case.same(("403 step_up_failed", {"acr_values": "mfa"}, None), (told(failed), failed.json["required"], failed.json["got"]["acr"]), "a provider that ignores `acr_values`")
+    sandbox.settings("oidc", step_up="silent")
+    failed = step_up(broker, session)
+    case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a provider that does not say when")
+    sandbox.settings("oidc", step_up="honours")
+    for error, code in [
+            ("unmet_authentication_requirements", "403 step_up_failed"), ("login_required", "409 interaction_required"), ("access_denied", "403 access_denied")]:
+        login = Login(broker, session)
+        sandbox.fault("oidc", fault="error-callback", value=error, times=1)
+        login.sign_in()
+        case.same(code, told(login.forward()), f"the provider says {error}")
+        case.same("400 state_mismatch", told(login.forward()), "and the login is spent")
+    after = broker.look(session).json
+    case.same(
+        {name: before[name] for name in before if name not in ("last_used_at", "idle_expires_at")},
+        {name: after[name] for name in after if name not in ("last_used_at", "idle_expires_at")}, "the session is as it was")
+    case.same(200, broker.exchange(session).status, "and its tokens work")
+    case.same(200, broker.refresh(session).status, "and are refreshed")
+    case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "their tokens were looked at")
+    case.same(A_PAIR, sandbox.calls("oidc/revoke"), "and revoked only of the one who has no session here, where revoking takes all of a user's along")
+
+    # A demand of the first sign-in.
+    failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()
+    case.same("403 step_up_failed", told(failed), "a first sign-in that is too old")
+    made = Login(broker, None, {"provider": "oidc", "client": "ios", "step_up": {"acr_values": "phr mfa"}}).sign_in().forward()
+    case.same(("201", "phr"), (told(made), made.json["acr"]), "a first sign-in as it was asked for")
+
+
+def acceptances(case):
+    """The same session goes on with the new sign-in, and with the new grant."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
+    session = broker.sign_in(sandbox_auth_age=5000)
+    before = broker.look(session).json
+    login = Login(broker, session, {"step_up": {"acr_values": "phr mfa", "max_age": 300}}).sign_in()
+    case.same(("300", "phr mfa", "openid email offline_access"), tuple(login.asked[name] for name in ("max_age", "acr_values", "scope")), "what the provider is asked")
+    tokens = sandbox.calls("oidc/token")
+    answer = login.forward()
+    case.same("200", told(answer), "a step-up")
+    case.same(before["handle"], answer.json["handle"], "is the same session")
+    case.verdict(f"coatcheck={session}" in (answer.fields["Set-Cookie"] or ""), "its cookie stays")
+    case.verdict("session_token" not in answer.json, "and no token is in the body")
+    case.same("phr", answer.json["acr"], "it has the new sign-in's class")
+    case.verdict(answer.json["authenticated_at"] > before["authenticated_at"], "and time")
+    case.same(before["expires_at"], answer.json["expires_at"], "nothing but its idle time is prolonged")
+    case.same((2, 1, 2), broker.row(session, "token_version, fence, grant_version"), "version, fence and grant have risen")
+    again = login.forward()
+    case.same(("200", answer.json["authenticated_at"]), (told(again), again.json["authenticated_at"]), "the same forward is answered again")
+    case.same(tokens + 1, sandbox.calls("oidc/token"), "and the code was sent once")
+    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == A_PAIR), "the old grant was revoked")
+    case.same(200, broker.refresh(session).status, "the new one is refreshed")
+    after = broker.look(session).json
+    case.same(("phr", answer.json["authenticated_at"]), (after["acr"], after["authenticated_at"]), "which changes nothing of the sign-in")
+    case.same(1.0, broker.metric("coatcheck_logins_total", result="stepped_up"), "the metric")
+
+    sandbox.fault("oidc", fault="no-refresh-token", times=1)
+    revoked = sandbox.calls("oidc/revoke")
+    kept = step_up(broker, session, MFA)
+    case.same(("200", "mfa", True), (told(kept), kept.json["acr"], kept.json["tokens"]["refreshable"]), "without a new refresh token the old one stays")
+    for _ in range(3):
+        case.same(200, broker.refresh(session).status, "and is refreshed")
+    case.same("mfa", broker.look(session).json["acr"], "the class stays")
+    time.sleep(2)
+    case.same(revoked, sandbox.calls("oidc/revoke"), "and nothing of it was revoked")
+
+    bearer = broker.sign_in(client="android")
+    answer = Login(broker, bearer, MFA, bearer=True).sign_in().forward()
+    case.same(("200", False), (told(answer), "session_token" in answer.json), "a bearer's token stays, too")
+    case.same(200, broker.call("GET", "/v1/session", Authorization=f"Bearer {bearer}").status, "and works")
+
+
+def crossing(case):
+    """A step-up and a refresh that is under way, in both orders; a process that dies between provider and commit."""
+    sandbox = Sandbox(case)
+    gate = Gate(sandbox)
+    broker = Broker(case, sandbox, gate, gated=("refresh",), settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
+    session = broker.sign_in()
+
+    def under_way():
+        release = threading.Event()
+        gate.plan.append(Gate.hold(release))
+        before = len(gate.calls)
+        asked = case.beside(broker.refresh, session)
+        if not wait_for(20, lambda: len(gate.calls) > before):
+            raise GaveUp("no refresh came")
+        return release, asked
+
+    # The refresh comes second.
+    release, asked = under_way()
+    answer = step_up(broker, session, MFA)
+    case.same("200", told(answer), "a step-up while a refresh is under way")
+    stood = broker.row(session, "token_version, grant_version")
+    case.same((2, 2), stood, "begins another grant")
+    release.set()
+    asked.result(30)
+    case.verdict(wait_for(20, lambda: sandbox.calls("oidc/revoke") == 2 * A_PAIR), "the old pair and the late one are revoked")
+    case.same(stood, broker.row(session, "token_version, grant_version"), "and the late one was not stored")
+    case.same(200, broker.refresh(session).status, "the session goes on with the new grant")
+    case.same("mfa", broker.look(session).json["acr"], "and keeps the sign-in")
+
+    # The refresh comes second, and is refused.
+    release = threading.Event()
+
+    def refuse(_, forward):
+        release.wait(30)
+        return 400, {"Content-Type": "application/json"}, b'{"error": "invalid_grant"}'
+
+    gate.plan.append(refuse)
+    before = len(gate.calls)
+    asked = case.beside(broker.refresh, session)
+    wait_for(20, lambda: len(gate.calls) > before)
+    case.same("200", told(step_up(broker, session, MFA)), "a step-up while a refresh is on its way to be refused")
+    release.set()
+    asked.result(30)
+    case.same(200, broker.look(session).status, "the refusal is of an older grant, and void")
+    case.same(200, broker.refresh(session).status, "the session goes on")
+
+    # The process dies with the refresh under way, then with the step-up.
+    release, _ = under_way()
+    case.same("200", told(step_up(broker, session, MFA)), "a step-up while a refresh is under way")
+    broker.restart()
+    release.set()
+    case.same(200, broker.refresh(session).status, "and a kill: the new grant goes on")
+
+
+def dying(case):
+    """kill -9 between the provider's answer and the commit: the session stays as it was."""
+    sandbox = Sandbox(case)
+    gate = Gate(sandbox)
+    broker = Broker(case, sandbox, gate, gated=("token",))
+    session = broker.sign_in()
+    before = broker.look(session).json
+    login = Login(broker, session, MFA).sign_in()
+    release = threading.Event()
+    arrived = len(gate.calls)
+
+    def lose(_, forward):
+        forward()
+        release.wait(30)
+
+    gate.plan.append(lose)
+    asked = case.beside(login.forward)
+    wait_for(20, lambda: len(gate.calls) > arrived)
+    time.sleep(0.5)
+    broker.restart()
+    release.set()
+    asked.result(30)
+    case.same("503 provider_unavailable", told(login.forward()), "nobody knows what became of the code")
+    case.same("new_login", login.forward().json.get("retry"), "the app starts another step-up")
+    case.same(before["authenticated_at"], broker.look(session).json["authenticated_at"], "the session is as it was")
+    case.same(200, broker.refresh(session).status, "and its tokens work")
+    case.same("200", told(step_up(broker, session, MFA)), "the next step-up succeeds")
+
+
+def bound(case):
+    """Of a session that belongs to a key the step-up does, too."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings={"providers": {"oidc": {"clients": {"ios": {"binding": {"mode": "enforce"}}}}}})
+    phone, thief = Phone(broker), Phone(broker)
+    case.same(201, phone.sign_in().status, "a bound session")
+    thief.nonce = phone.nonce
+    session = phone.session
+    count = broker.query("SELECT count(*) FROM logins")[0][0]
+    held = f"coatcheck={session}; coatcheck-pass={phone.held_pass}"
+    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", session, MFA)), "a step-up without a proof")
+    case.same("401 proof_required", told(broker.call("POST", "/v1/logins", None, MFA, Cookie=held)), "with a pass")
+    case.same("401 proof_invalid key", told(thief.call("POST", "/v1/logins", session, MFA)), "with another key's proof")
+    case.same(count, broker.query("SELECT count(*) FROM logins")[0][0], "none of these made a login")
+
+    def begin():
+        begun = phone.call("POST", "/v1/logins", session, MFA)
+        cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
+        callback = call(f"{begun.json['authorization_url']}&sandbox_user=ana").fields["Location"]
+        return {"callback_url": callback}, cookie
+
+    body, cookie = begin()
+    case.same(
+        "401 proof_required", told(broker.call("POST", "/v1/sessions", None, body, Cookie=f"{cookie}; {held}")), "the forward without a proof")
+    case.same("403 login_not_yours", told(thief.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "by another key")
+    case.same("400 state_mismatch", told(phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)), "which burned it")
+    body, cookie = begin()
+    answer = phone.call("POST", "/v1/sessions", session, body, Cookie=cookie)
+    case.same(("200", "mfa", phone.thumbprint), (told(answer), answer.json["acr"], answer.json["binding"]["jkt"]), "its own key steps up, and the key stays")
+    case.same(200, phone.call("GET", "/v1/session", session).status, "the session works as before")
+
+
+CASES = {
+    "refusals": (refusals, 120), "acceptances": (acceptances, 120), "crossing": (crossing, 180), "dying": (dying, 120), "bound": (bound, 120),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

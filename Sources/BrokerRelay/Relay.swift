@@ -74,17 +74,17 @@ package struct Relay: Sendable {
     ///
     /// Throws `upstream_not_found`, `upstream_not_allowed`, `invalid_request` (a path, query or upgrade that is
     /// refused), `method_not_allowed`, `too_large`, `rate_limited`, `upstream_busy`, `upstream_error`,
-    /// `upstream_timeout`, `upstream_nonce`, and what `token` or the request's body throw.
+    /// `upstream_timeout`, `upstream_nonce`, and what `token`, `signIns` or the request's body throw.
     package func call(
-        _ request: RelayRequest, session: LiveSession,
+        _ request: RelayRequest, session: LiveSession, signIns: any SignInJudging,
         token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let observe, let upstream = upstreams[request.target.upstream] else {
-            return try await answer(request, session: session, token: token)
+            return try await answer(request, session: session, signIns: signIns, token: token)
         }
         let begin = ContinuousClock.now
         do throws(BrokerProblem) {
-            let response = try await answer(request, session: session, token: token)
+            let response = try await answer(request, session: session, signIns: signIns, token: token)
             observe(upstream.settings.name, ContinuousClock.now - begin, response.status.code)
             return response
         } catch {
@@ -94,11 +94,12 @@ package struct Relay: Sendable {
     }
 
     private func answer(
-        _ request: RelayRequest, session: LiveSession,
+        _ request: RelayRequest, session: LiveSession, signIns: any SignInJudging,
         token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
-        let path = try path(of: request, at: upstream, for: session)
+        let (path, demand) = try path(of: request, at: upstream, for: session)
+        if let demand { try await signIns.require(demand, of: session) }
         let body = try await body(of: request)
         let first = try await token(false)
         // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
@@ -107,9 +108,11 @@ package struct Relay: Sendable {
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
             certificates: certificates, token: first)
         let response = try await call.send()
-        guard response.status == .unauthorized, call.canBeRepeated(after: response) else {
-            return try await call.answer(response)
+        guard response.status == .unauthorized else { return try await call.answer(response) }
+        if upstream.settings.passesChallenges, let challenge = UpstreamChallenge.demand(in: response) {
+            return try await answer(challenge, of: session, to: &call, signIns, token)
         }
+        guard call.canBeRepeated(after: response) else { return try await call.answer(response) }
         do throws(BrokerProblem) {
             call.token = try await token(true)
         } catch {
@@ -119,10 +122,31 @@ package struct Relay: Sendable {
         return try await call.answer(try await call.send())
     }
 
-    /// Refuses what may not be called; returns the target of what may.
+    /// Answers an upstream's own challenge for another sign-in: by no forced refresh, for a refresh changes nothing of that; but
+    /// where the session has another token since its sign-in, with that one.
+    private func answer(
+        _ challenge: StepUpDemand, of session: LiveSession, to call: inout RelayCall, _ signIns: any SignInJudging,
+        _ token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
+    ) async throws(BrokerProblem) -> RelayResponse {
+        var isLast = false
+        if case .stream = call.body { isLast = true }
+        try await signIns.answer(challenge: challenge, of: session, to: call.token, isLast: isLast)
+        do throws(BrokerProblem) { call.token = try await token(true) } catch {
+            guard error.code == .notRefreshable else { throw error }
+            try await signIns.answer(challenge: challenge, of: session, to: call.token, isLast: true)
+        }
+        let response = try await call.send()
+        guard response.status == .unauthorized, let again = UpstreamChallenge.demand(in: response) else {
+            return try await call.answer(response)
+        }
+        try await signIns.answer(challenge: again, of: session, to: call.token, isLast: true)
+        return try await call.answer(response)
+    }
+
+    /// Refuses what may not be called; returns the target of what may, and the sign-in that it needs.
     private func path(
         of request: RelayRequest, at upstream: Upstream, for session: LiveSession
-    ) throws(BrokerProblem) -> String {
+    ) throws(BrokerProblem) -> (target: String, demand: StepUpDemand?) {
         let settings = upstream.settings
         let method = request.method.rawValue
         guard !AllowList.refusedMethods.contains(method) else { throw BrokerProblem(.methodNotAllowed) }
@@ -154,11 +178,12 @@ package struct Relay: Sendable {
                 .upstreamNotAllowed,
                 detail: "The answer would hold employees' PINs, which this upstream does not relay.")
         }
-        guard let raw = request.target.query else { return settings.base.path + path.text }
+        let demand = settings.require.isEmpty ? nil : settings.require.demand(method: method, path: path)
+        guard let raw = request.target.query else { return (settings.base.path + path.text, demand) }
         guard let query = CanonicalQuery(raw) else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("query", .malformed)])
         }
-        return settings.base.path + path.text + "?" + query.text
+        return (settings.base.path + path.text + "?" + query.text, demand)
     }
 
     /// Checks the body's size and holds a small one.

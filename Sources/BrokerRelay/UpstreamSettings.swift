@@ -25,6 +25,10 @@ package struct UpstreamSettings: Sendable {
     package let maximumConcurrent: Int
     /// Whether calls about employees are refused whatever `allow` says (Clover, unless `employees: true`).
     package var hidesEmployees = false
+    /// The sign-ins that some of its calls need.
+    package var require: [UpstreamRequirement] = []
+    /// Whether a challenge of its own for another sign-in becomes ours (`challenges: pass`).
+    package var passesChallenges = true
 
     /// The deadline for a response head unless configured otherwise.
     package static let defaultTimeout = Duration.seconds(30)

@@ -954,7 +954,9 @@ paths:
       one session half of that; beyond it the answer is 429, and when all are taken, 503. An upstream's redirect is
       passed on, not followed: a `Location` or `Content-Location` under its base URL becomes its path here, an absolute one
       that leads elsewhere stays, every other is left out. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
-      remains is passed on and never ends the session. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
+      remains is passed on and never ends the session. What the operator's `require` or an upstream's own challenge
+      (RFC 9470) wants of the sign-in is 401 `step_up_required`; where the session has what the upstream asks for, 403
+      `step_up_failed` with the reason `upstream`. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
       and invalid UTF-8 in `{path}` are 400.
     parameters:
       - name: upstream
@@ -973,7 +975,7 @@ paths:
       responses:
         default: {$ref: '#/components/responses/UpstreamAnswer'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/NoSession'}
+        '401': {$ref: '#/components/responses/RelayUnauthorized'}
         '403': {$ref: '#/components/responses/RelayForbidden'}
         '404': {$ref: '#/components/responses/RelayNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
@@ -993,7 +995,7 @@ paths:
       responses:
         default: {$ref: '#/components/responses/UpstreamAnswer'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/NoSession'}
+        '401': {$ref: '#/components/responses/RelayUnauthorized'}
         '403': {$ref: '#/components/responses/RelayForbidden'}
         '404': {$ref: '#/components/responses/RelayNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
@@ -1013,7 +1015,7 @@ paths:
       responses:
         default: {$ref: '#/components/responses/UpstreamAnswer'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/NoSession'}
+        '401': {$ref: '#/components/responses/RelayUnauthorized'}
         '403': {$ref: '#/components/responses/RelayForbidden'}
         '404': {$ref: '#/components/responses/RelayNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
@@ -1033,7 +1035,7 @@ paths:
       responses:
         default: {$ref: '#/components/responses/UpstreamAnswer'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/NoSession'}
+        '401': {$ref: '#/components/responses/RelayUnauthorized'}
         '403': {$ref: '#/components/responses/RelayForbidden'}
         '404': {$ref: '#/components/responses/RelayNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
@@ -1053,7 +1055,7 @@ paths:
       responses:
         default: {$ref: '#/components/responses/UpstreamAnswer'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/NoSession'}
+        '401': {$ref: '#/components/responses/RelayUnauthorized'}
         '403': {$ref: '#/components/responses/RelayForbidden'}
         '404': {$ref: '#/components/responses/RelayNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
@@ -1073,7 +1075,7 @@ paths:
       responses:
         default: {$ref: '#/components/responses/UpstreamAnswer'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/NoSession'}
+        '401': {$ref: '#/components/responses/RelayUnauthorized'}
         '403': {$ref: '#/components/responses/RelayForbidden'}
         '404': {$ref: '#/components/responses/RelayNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
@@ -1093,7 +1095,7 @@ paths:
       responses:
         default: {$ref: '#/components/responses/UpstreamAnswer'}
         '400': {$ref: '#/components/responses/InvalidRequest'}
-        '401': {$ref: '#/components/responses/NoSession'}
+        '401': {$ref: '#/components/responses/RelayUnauthorized'}
         '403': {$ref: '#/components/responses/RelayForbidden'}
         '404': {$ref: '#/components/responses/RelayNotFound'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
@@ -1118,6 +1120,13 @@ paths:
         `original_request: true`. A bound session's pass is taken as the app sent it. A child session passes only where
         its kind names this backend (403 `backend_not_allowed`), and slides its parent's idle time, too. Any failure denies;
         there is no redirect. Slides the idle time.
+
+        `acr` and `max_age` in the query are the proxy's own demands on the sign-in, over those of
+        `backends.NAME.require`: too little is 401 `step_up_required`. They count whoever calls, because they only tighten;
+        other parameters, doubled and malformed ones deny (403 `backend_not_allowed`).
+      parameters:
+        - {name: acr, in: query, schema: {type: string, minLength: 1, maxLength: 1608}, description: 'One of these words has to be the session''s `acr`.'}
+        - {name: max_age, in: query, schema: {type: integer, minimum: 60, maximum: 2147483648}, description: The most seconds since the user signed in.}
       security:
         - {backendHeader: [], sessionCookie: []}
         - {backendHeader: [], sessionHeader: []}
@@ -1141,6 +1150,10 @@ paths:
             X-Auth-Scope: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Kind: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Parent: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Acr: {$ref: '#/components/headers/X-Auth'}
+            X-Auth-Time:
+              description: The time at which the user signed in, in seconds since 1970, as the provider says; empty where it does not.
+              schema: {type: string, pattern: '^[0-9]*$'}
             X-Auth-Token:
               description: The provider's access token, only with `backends.NAME.forward_access_token` set.
               schema: {type: string}
@@ -1148,7 +1161,7 @@ paths:
         '401':
           description: |
             `session_required`, `session_ended` with its reason, or `backend_unauthorized`; for a bound session
-            `proof_required`, `use_dpop_nonce` or `proof_invalid`, on which nobody is signed out.
+            `proof_required`, `use_dpop_nonce` or `proof_invalid`, on which nobody is signed out; `step_up_required`.
           headers:
             Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
             DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -1159,7 +1172,7 @@ paths:
           content:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
-        '403': {$ref: '#/components/responses/BackendNotAllowed'}
+        '403': {$ref: '#/components/responses/ForwardAuthForbidden'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '421': {$ref: '#/components/responses/WrongHost'}
         '429': {$ref: '#/components/responses/RateLimited'}
@@ -1289,8 +1302,10 @@ paths:
         with a proof for one request alone, which `dpop_htm` and `dpop_htu` name (what the backend will send, and not the
         app's request of `htm` and `htu`): `token_type` is `DPoP` then. Without them it is `invalid_target`. An endpoint
         of the provider's own is no address for a proof. One that is bound to the client's certificate is always
-        `invalid_target`: it is good on the broker's own connections alone. A bound session without good evidence is `invalid_grant` with the `code`
-        `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`.
+        `invalid_target`: it is good on the broker's own connections alone. A bound session without good evidence is
+        `invalid_grant` with the `code` `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`. What
+        `backends.NAME.require` wants of the sign-in, and the session lacks, is 400 `insufficient_user_authentication` with
+        `acr_values` and `max_age` (RFC 9470).
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -2151,6 +2166,15 @@ components:
       content:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
+    ForwardAuthForbidden:
+      description: |
+        `backend_not_allowed`: the credential may not do this, or not for this session, or the query is none that is read;
+        `client_not_allowed`: a child session of a kind that is not configured; `step_up_failed`: no sign-in of the session's
+        provider can be what is demanded.
+      headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+      content:
+        application/problem+json:
+          schema: {$ref: '#/components/schemas/Problem'}
     BackendNotAllowed:
       description: '`backend_not_allowed`: the credential may not do this, or not for this session; `client_not_allowed`: a child session of a kind that is not configured.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
@@ -2282,11 +2306,29 @@ components:
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
+    RelayUnauthorized:
+      description: |
+        As everywhere: `session_required`, `session_ended`, and of bound sessions `proof_required`, `use_dpop_nonce`,
+        `proof_invalid`. `step_up_required`: the call needs a stronger or more recent sign-in; `step_up` says which, the session
+        stays, and the cookie, too.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+        DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+        Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+        Coatcheck-Reason: {$ref: '#/components/headers/Coatcheck-Reason'}
+        Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
+        Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
+      content:
+        application/problem+json:
+          schema: {$ref: '#/components/schemas/Problem'}
     RelayForbidden:
       description: |
         `upstream_not_allowed` (the method and path are not on the upstream's list, the session is of another provider,
         it was made of an id_token and has no access token, or is a child whose kind does not name the upstream);
-        `client_not_allowed` (a child of a kind that is not configured); `cross_origin`.
+        `client_not_allowed` (a child of a kind that is not configured); `cross_origin`; `step_up_failed` (no sign-in of this
+        provider's can be what the call needs, or the upstream asks for what the session has).
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
@@ -2860,6 +2902,8 @@ components:
         exp: {type: integer}
         iat: {type: integer}
         sid: {$ref: '#/components/schemas/Handle'}
+        acr: {type: string, description: 'How the user signed in, where the provider says it (RFC 9470 section 6.2).'}
+        auth_time: {type: integer, description: 'When the user signed in, where the provider says it.'}
         kind: {type: string, description: 'The kind of a child session, of such alone.'}
         parent: {$ref: '#/components/schemas/Handle', description: 'The parent of a child session, of such alone.'}
         token_type: {type: string, description: '`DPoP`, of a bound session alone.'}
@@ -2884,9 +2928,12 @@ components:
           type: string
           description: |
             A word of OAuth's: `invalid_request`, `invalid_client`, `invalid_grant`, `unauthorized_client`,
-            `unsupported_grant_type`, `invalid_scope`, `invalid_target`, `access_denied`, `server_error`, `temporarily_unavailable`.
+            `unsupported_grant_type`, `invalid_scope`, `invalid_target`, `access_denied`, `insufficient_user_authentication`,
+            `server_error`, `temporarily_unavailable`.
         error_description: {type: string}
         code: {$ref: '#/components/schemas/ProblemCode'}
+        acr_values: {type: string, description: 'Of `insufficient_user_authentication`: one of these words has to be the `acr`.'}
+        max_age: {type: integer, minimum: 0, description: 'Of `insufficient_user_authentication`: the most seconds since the user signed in.'}
 
     Problem:
       type: object
@@ -2899,9 +2946,11 @@ components:
         detail: {type: string, description: For a developer. Never holds input.}
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`.'}
+        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`. Of `step_up_failed` `upstream`: it asks for what the session has.'}
         retry: {type: string, description: '`new_login`: the same code is of no more use; start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
+        step_up: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_required`: what `POST /v1/logins` is to be started with.'}
+        parent: {type: boolean, description: 'Of `step_up_required` for a child session: its parent steps up, and makes a new one.'}
         required: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_failed`: what was demanded.'}
         got:
           type: object
@@ -2927,7 +2976,7 @@ components:
         What went wrong, for programs. More may come with a minor version: go by `status` for one that you do not know.
         `invalid_request`, `invalid_callback`, `state_mismatch`, `issuer_mismatch`, `code_rejected`, `verifier_mismatch`,
         `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `proof_required`,
-        `use_dpop_nonce`, `proof_invalid`, `login_not_yours`,
+        `use_dpop_nonce`, `proof_invalid`, `step_up_required`, `login_not_yours`,
         `access_denied`, `client_not_allowed`, `backend_not_allowed`, `email_domain_denied`, `cross_origin`,
         `upstream_not_allowed`, `step_up_failed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
         `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`, `interaction_required`,

@@ -54,7 +54,7 @@ struct ProblemTests {
     func oauth(code: ProblemCode) throws {
         let known: Set<String> = [
             "invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "server_error",
-            "temporarily_unavailable",
+            "temporarily_unavailable", "access_denied", "insufficient_user_authentication",
         ]
         let (status, bytes) = OAuthErrorBody.render(problem(code))
         let json = try JSONParser.parseObject(bytes, maximumBytes: 10_000)

@@ -80,7 +80,7 @@ struct RelayRefreshTests {
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 func call(_ code: ProblemCode) async throws -> RelayResponse {
                     try await fixture.relay.call(
-                        try fixture.request(.get, "/a"), session: fixture.session,
+                        try fixture.request(.get, "/a"), session: fixture.session, signIns: fixture.signIns,
                         token: { (force) throws(BrokerProblem) in
                             if force { throw BrokerProblem(code) }
                             return AccessToken(Secret("old"))
@@ -111,6 +111,7 @@ struct RelayRefreshTests {
                             for _ in 0..<5 {
                                 let response = try await fixture.relay.call(
                                     try fixture.request(.get, "/same"), session: fixture.session,
+                                    signIns: fixture.signIns,
                                     token: { (force) throws(BrokerProblem) in tokens.give(force) })
                                 #expect(try await response.body.text() == "Bearer session\(session)-0")
                             }

@@ -16,7 +16,7 @@ struct RelayRefusalTests {
             request.target = RelayTarget(upstream: name, path: "/x")
             await #expect {
                 _ = try await fixture.relay.call(
-                    request, session: fixture.session,
+                    request, session: fixture.session, signIns: fixture.signIns,
                     token: { (_) throws(BrokerProblem) in fixture.tokens.give(false) })
             } throws: {
                 ($0 as? BrokerProblem)?.code == .upstreamNotFound
@@ -99,7 +99,7 @@ struct RelayRefusalTests {
                 let request = try fixture.request(.get, "/x")
                 await #expect {
                     _ = try await fixture.relay.call(
-                        request, session: fixture.session,
+                        request, session: fixture.session, signIns: fixture.signIns,
                         token: { (_) throws(BrokerProblem) in AccessToken(Secret(text)) })
                 } throws: { error in
                     guard let problem = error as? BrokerProblem else { return false }

@@ -70,7 +70,7 @@ struct RelayWireTests {
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
                 _ = try await fixture.relay.call(
                     try fixture.request(.get, "/x", headers: [.cookie: "blaize_session=mine"]),
-                    session: fixture.session,
+                    session: fixture.session, signIns: fixture.signIns,
                     token: { (_) throws(BrokerProblem) in
                         AccessToken(Secret("zephr-1"), .zephrCookie)
                     })

@@ -2,13 +2,14 @@
 and processes die between the provider's answer and the commit.
 """
 
+import http.server
 import re
 import threading
 import time
 import urllib.parse
 
 from support.dpop import Phone
-from support.harness import Broker, Gate, GaveUp, Sandbox, call, main, wait_for
+from support.harness import BACKEND, Broker, Gate, GaveUp, Sandbox, call, main, wait_for
 
 WEAK = {"step_up": {"max_age": 600}}
 MFA = {"step_up": {"acr_values": "mfa"}}
@@ -314,7 +315,113 @@ def bound(case):
     case.same(200, phone.call("GET", "/v1/session", session).status, "the session works as before")
 
 
+class Upstream:
+    """An API that wants `mfa` for what lies under /strict, and says so itself (RFC 9470)."""
+
+    def __init__(self):
+        upstream = self
+        self.calls, self.challenge = [], 'Bearer error="insufficient_user_authentication", acr_values="mfa", max_age="0"'
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                upstream.calls.append((self.command, self.path, self.headers["Authorization"]))
+                refuses = self.path.startswith("/strict")
+                body = b"{}"
+                self.send_response(401 if refuses else 200)
+                if refuses:
+                    self.send_header("WWW-Authenticate", upstream.challenge)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_POST = do_GET
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def requirements(case):
+    """Calls that need more than the session has: refused with what to ask for, and passed once the user has signed in."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = Broker(case, sandbox, settings={
+        "providers": {"oidc": {"clients": {"ios": {"children": {"widget": {"upstreams": ["api"], "backends": ["orders"]}}}}}},
+        "upstreams": {
+            "api": {
+                "base_url": upstream.url, "provider": "oidc", "allow": ["ANY /**"],
+                "require": [{"allow": "POST /payments/**", "acr": ["mfa", "phr"]}, {"allow": "ANY /payments/*", "max_age": "5m"}]},
+            "foreign": {"base_url": upstream.url, "provider": "oidc", "allow": ["GET /**"], "challenges": "off"},
+            "plain": {"base_url": upstream.url, "provider": "oauth2", "allow": ["GET /**"]}}})
+    gate = {"X_Coatcheck_Backend": BACKEND}
+    session = broker.sign_in(sandbox_auth_age=1000)
+
+    def relay(path="/payments/1", method="POST", session=session, upstream="api", **more):
+        return broker.call(method, f"/v1/relay/{upstream}{path}", session, **more)
+
+    def forward_auth(query="", session=session, **more):
+        return broker.call("GET", f"/v1/forward-auth{query}", session, **gate, **more)
+
+    refused = relay()
+    case.same("401 step_up_required", told(refused), "a call that needs another sign-in")
+    case.same({"acr_values": "mfa phr", "max_age": 300}, refused.json["step_up"], "the answer says what to ask for")
+    case.same(
+        'Bearer error="insufficient_user_authentication", acr_values="mfa phr", max_age="300"', refused.fields["WWW-Authenticate"], "and so does RFC 9470's challenge")
+    case.verdict(not refused.fields["Set-Cookie"], "the cookie stays")
+    case.same("broker", refused.fields["Coatcheck-Source"], "the answer is the broker's")
+    case.same("401 step_up_required", told(relay("/p%61yments/1")), "however its path is written")
+    case.same({"max_age": 300}, relay(method="GET").json["step_up"], "another method needs less")
+    case.same(0, len(upstream.calls), "the upstream heard nothing")
+    case.same(200, relay("/accounts", "GET").status, "what needs nothing passes")
+    for query in ["?acr=mfa&acr=pwd", "?max_age=5", "?max_age=x", "?acr=", "?level=2", "?acr=a%22b", "?max_age=300&presence=1"]:
+        case.same("403 backend_not_allowed", told(forward_auth(query)), f"forward-auth with {query} denies")
+    case.same("401 step_up_required", told(forward_auth("?acr=mfa")), "forward-auth with what the session lacks")
+    passed = forward_auth("?acr=pwd&max_age=3600")
+    case.same((200, "pwd"), (passed.status, passed.fields["X-Auth-Acr"]), "with what it has it passes, and is told of it")
+    other = broker.sign_in(provider="oauth2")
+    passed = forward_auth(session=other)
+    case.same((200, "", ""), (passed.status, passed.fields["X-Auth-Acr"], passed.fields["X-Auth-Time"]), "empty where nothing is known")
+    refused = forward_auth("?max_age=300", session=other)
+    case.same("403 step_up_failed", told(refused), "a provider that cannot: no browser is opened for nothing")
+    told_of = broker.call("POST", "/v1/introspect", body=f"token={session}", Content_Type="application/x-www-form-urlencoded", **gate).json
+    case.same("pwd", told_of["acr"], "introspection tells the class")
+    case.verdict(abs(told_of["auth_time"] + 1000 - time.time()) < 60, "and the time")
+    broker.configure(backends={"orders": {"require": {"acr": ["mfa"], "max_age": "5m"}}})
+    broker.restart()
+    case.same("401 step_up_required", told(forward_auth()), "a backend with `require`")
+    refused = broker.exchange(session)
+    case.same(
+        (400, "insufficient_user_authentication", "mfa", 300), (refused.status, *(refused.json.get(n) for n in ("error", "acr_values", "max_age"))), "its token exchange")
+    made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
+
+    # The upstream's own challenge.
+    before = sandbox.calls("oidc/refresh")
+    refused = relay("/strict", "GET")
+    case.same(("401 step_up_required", {"acr_values": "mfa", "max_age": 0}), (told(refused), refused.json.get("step_up")), "an upstream's own challenge")
+    case.same(before, sandbox.calls("oidc/refresh"), "no refresh was forced before it")
+    case.same(("401", "upstream"), (str(relay("/strict", "GET", upstream="foreign").status), relay("/strict", "GET", upstream="foreign").fields["Coatcheck-Source"]), "with `challenges: off` the 401 is the upstream's")
+
+    case.same("200", told(step_up(broker, session, {"step_up": {"acr_values": "mfa", "max_age": 300}})), "the user steps up")
+    case.same(200, relay().status, "the call passes")
+    case.same(200, forward_auth("?acr=mfa&max_age=300").status, "and the gateway's")
+    case.same(200, broker.exchange(session).status, "and the exchange")
+    refused = relay("/strict", "GET")
+    case.same("403 step_up_failed upstream", told(refused), "an upstream that asks for what the session has: a refusal with a name")
+    refused = relay(session=None, Authorization=f"Bearer {made}")
+    case.same(("401 step_up_required", True), (told(refused), refused.json.get("parent")), "a child of before does not rise with it")
+    made = broker.call("POST", "/v1/session/children", session, {"kind": "widget", "name": "home"}).json["session_token"]
+    case.same(200, relay(session=None, Authorization=f"Bearer {made}").status, "a new one has it")
+
+
 CASES = {
+    "requirements": (requirements, 120),
     "refusals": (refusals, 120), "acceptances": (acceptances, 120), "crossing": (crossing, 180), "dying": (dying, 120), "bound": (bound, 120),
 }
 

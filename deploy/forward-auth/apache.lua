@@ -18,7 +18,7 @@ file:close()
 
 local identity = {
     "X-Auth-Subject", "X-Auth-Provider", "X-Auth-Client", "X-Auth-Session",
-    "X-Auth-Name", "X-Auth-Email", "X-Auth-Scope", "X-Auth-Kind", "X-Auth-Parent", "X-Auth-Token",
+    "X-Auth-Name", "X-Auth-Email", "X-Auth-Scope", "X-Auth-Kind", "X-Auth-Parent", "X-Auth-Acr", "X-Auth-Time", "X-Auth-Token",
 }
 -- What of the broker's refusal the client gets.
 local passed_on = { "Cache-Control", "Retry-After", "WWW-Authenticate", "X-Request-Id", "Coatcheck-Code", "DPoP-Nonce" }

@@ -13,6 +13,7 @@ package struct BrokerUseCases: Sendable {
     package let makeChild: MakeChild
     package let handOver: HandOver
     package let proveForBackend: ProveForBackend
+    package let signInCheck: SignInCheck
     /// Returns the nonce for the next proof (RFC 9449 section 8).
     package let proofNonce: @Sendable () -> String
     /// The origins at which the broker can be reached, for the addresses of proofs.
@@ -38,6 +39,7 @@ package struct BrokerUseCases: Sendable {
         makeChild = MakeChild(context)
         handOver = HandOver(context, publicURL: publicURL)
         proveForBackend = ProveForBackend(context)
+        signInCheck = SignInCheck(context)
         proofOrigins = context.settings.proofOrigins
         proofNonce = { ProofCheck(context: context).nonce }
         backchannelLogout = BackchannelLogout(context)

@@ -24,6 +24,8 @@ package struct BrokerProblem: Error, Sendable {
     package internal(set) var proof: ProofRefusal?
     /// The reason for which a step-up failed.
     package var shortfall: StepUpShortfall?
+    /// The step-up that a call needs.
+    package var wanted: WantedStepUp?
 
     package init(
         _ code: ProblemCode, detail: String? = nil, privateDetail: String? = nil, errors: [FieldFault] = [],

@@ -13,6 +13,7 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case proofRequired = "proof_required"
     case useDPoPNonce = "use_dpop_nonce"
     case proofInvalid = "proof_invalid"
+    case stepUpRequired = "step_up_required"
     case loginNotYours = "login_not_yours"
     case accessDenied = "access_denied"
     case clientNotAllowed = "client_not_allowed"

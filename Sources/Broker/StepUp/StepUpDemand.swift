@@ -4,6 +4,8 @@ package struct StepUpDemand: Sendable, Equatable {
     package var contextClasses: [String]
     /// The most seconds that may have passed since the user signed in; nil where any will do.
     package var maximumAge: Int64?
+    /// Whether some sign-in may meet it: not where two demands that both hold name no class in common.
+    package private(set) var isPossible = true
 
     /// The most values that may be named, and the most characters of one.
     package static let mostClasses = 8
@@ -16,8 +18,29 @@ package struct StepUpDemand: Sendable, Equatable {
         self.maximumAge = maximumAge
     }
 
-    /// Whether it demands nothing.
-    package var isEmpty: Bool { contextClasses.isEmpty && maximumAge == nil }
+    /// Whether these may be demanded: as many as there may be, none too long, and none that a challenge could not hold.
+    package static func areClasses(_ classes: [String]) -> Bool {
+        (1...mostClasses).contains(classes.count)
+            && classes.allSatisfy { text in
+                (1...longestClass).contains(text.utf8.count)
+                    && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
+            }
+    }
+
+    /// Returns the demand that holds where this and another one do.
+    package func joined(with other: StepUpDemand) -> StepUpDemand {
+        var both = self
+        if let age = other.maximumAge { both.maximumAge = min(maximumAge ?? age, age) }
+        if contextClasses.isEmpty {
+            both.contextClasses = other.contextClasses
+        } else if !other.contextClasses.isEmpty {
+            both.contextClasses = contextClasses.filter { own in other.contextClasses.contains { $0.hasBytes(of: own) }
+            }
+            if both.contextClasses.isEmpty { both.isPossible = false }
+        }
+        if !other.isPossible { both.isPossible = false }
+        return both
+    }
 
     /// The parameters of the authorization request.
     var parameters: [(name: String, value: String)] {
@@ -31,6 +54,7 @@ package struct StepUpDemand: Sendable, Equatable {
     ///
     /// A time that is not known meets no age, and neither does one that has not come.
     package func isMet(by signIn: SignInFacts, at now: WallTime, leeway: Duration) -> Bool {
+        guard isPossible else { return false }
         if !contextClasses.isEmpty {
             guard let reached = signIn.contextClass, contextClasses.contains(where: { $0.hasBytes(of: reached) }) else {
                 return false
@@ -63,8 +87,11 @@ package struct SignInFacts: Sendable, Equatable {
 package struct StepUpShortfall: Sendable, Equatable {
     package let required: StepUpDemand
     package let got: SignInFacts?
+    /// Whether an upstream asks for what the session has.
+    package var isUpstreams = false
 
-    package init(required: StepUpDemand, got: SignInFacts?) {
+    package init(required: StepUpDemand, got: SignInFacts?, isUpstreams: Bool = false) {
+        self.isUpstreams = isUpstreams
         self.required = required
         self.got = got
     }

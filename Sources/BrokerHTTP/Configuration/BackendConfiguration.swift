@@ -39,6 +39,8 @@ package struct BackendConfiguration: Sendable {
     package var origins = ProofOrigins()
     /// Whether it checks proofs itself, by `cnf`.
     package var checksEvidence = false
+    /// The sign-in that forward-auth and token exchange need.
+    package var require: StepUpDemand?
 
     package init(
         name: BackendName, digest: Digest?, may: Set<BackendPermission>, peers: [IPNetwork] = [],

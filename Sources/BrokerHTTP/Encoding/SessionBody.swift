@@ -124,10 +124,21 @@ enum IdentityFields {
         fields.append(HTTPField(name: .authName, value: bounded(claim("name", in: facts.identity)?.string ?? "")))
         fields.append(HTTPField(name: .authEmail, value: email(in: facts.identity)))
         fields.append(HTTPField(name: .authScope, value: bounded(facts.scope.joined(separator: " "))))
+        append(facts.signIn, to: &fields)
         guard let child = facts.child else { return fields += nobodysChild }
         fields.append(HTTPField(name: .authKind, value: child.kind.text))
         fields.append(HTTPField(name: .authParent, value: child.parentHandle.text))
     }
+
+    private static func append(_ signIn: SignInFacts, to fields: inout [HTTPField]) {
+        guard signIn.contextClass != nil || signIn.authenticatedAt != nil else { return fields += unknownSignIn }
+        fields.append(HTTPField(name: .authClass, value: bounded(signIn.contextClass ?? "")))
+        fields.append(HTTPField(name: .authTime, value: signIn.authenticatedAt.map { String($0) } ?? ""))
+    }
+
+    private static let unknownSignIn = [
+        HTTPField(name: .authClass, value: ""), HTTPField(name: .authTime, value: ""),
+    ]
 
     private static let nobodysChild = [
         HTTPField(name: .authKind, value: ""), HTTPField(name: .authParent, value: ""),

@@ -1,4 +1,5 @@
 import Broker
+import HTTPTypes
 
 /// Writes what a step-up demands, and what it came to.
 enum StepUpBody {
@@ -20,5 +21,16 @@ enum StepUpBody {
             writer.member("acr_values", demand.contextClasses.joined(separator: " "))
         }
         if let age = demand.maximumAge { writer.member("max_age", age) }
+    }
+
+    /// The challenge of RFC 9470 section 3, by the scheme that the session goes by.
+    static func challenge(_ wanted: WantedStepUp) -> HTTPField {
+        var text = (wanted.isBound ? "DPoP" : "Bearer") + #" error="insufficient_user_authentication""#
+        // Neither has a quote or a backslash in it, wherever it came from.
+        if !wanted.demand.contextClasses.isEmpty {
+            text += #", acr_values="\#(wanted.demand.contextClasses.joined(separator: " "))""#
+        }
+        if let age = wanted.demand.maximumAge { text += #", max_age="\#(age)""# }
+        return HTTPField(name: .wwwAuthenticate, value: text)
     }
 }

@@ -28,9 +28,15 @@ enum ProblemBody {
             }
             if let reason = problem.proof?.reason { writer.member("reason", reason) }
             if let reason = problem.reason { writer.member("reason", reason.rawValue) }
+            if problem.shortfall?.isUpstreams == true { writer.member("reason", "upstream") }
             if let retry = problem.retry { writer.member("retry", retry) }
             if let word = problem.providerError { writer.member("provider_error", word) }
             if let shortfall = problem.shortfall { StepUpBody.members(of: shortfall, into: &writer) }
+            if let wanted = problem.wanted {
+                writer.name("step_up")
+                writer.object { StepUpBody.members(of: wanted.demand, into: &$0) }
+                if wanted.isOfParent { writer.member("parent", true) }
+            }
             if let login = problem.login {
                 writer.name("login")
                 writer.object { StartedLoginBody.members(of: login, into: &$0) }
@@ -47,17 +53,25 @@ enum OAuthErrorBody {
     static func render(_ problem: BrokerProblem) -> (status: Int, bytes: [UInt8]) {
         let (error, status) = name(problem.code)
         let detail = problem.detail ?? problem.code.standardDetail
-        return (status, bytes(error, code: problem.code, detail: detail, reason: problem.proof?.reason))
+        return (
+            status,
+            bytes(
+                error, code: problem.code, detail: detail, reason: problem.proof?.reason, wanted: problem.wanted?.demand
+            )
+        )
     }
 
     /// Returns an error document.
-    static func bytes(_ error: String, code: ProblemCode, detail: String, reason: String? = nil) -> [UInt8] {
+    static func bytes(
+        _ error: String, code: ProblemCode, detail: String, reason: String? = nil, wanted: StepUpDemand? = nil
+    ) -> [UInt8] {
         var writer = JSONWriter(capacity: 160)
         writer.object { writer in
             writer.member("error", error)
             writer.member("error_description", detail)
             writer.member("code", code.rawValue)
             if let reason { writer.member("reason", reason) }
+            if let wanted { StepUpBody.members(of: wanted, into: &writer) }
         }
         return writer.bytes
     }
@@ -70,6 +84,9 @@ enum OAuthErrorBody {
         case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired, .proofRequired, .useDPoPNonce,
             .proofInvalid:
             ("invalid_grant", 400)
+        // RFC 9470, as far as a token endpoint can say it.
+        case .stepUpRequired: ("insufficient_user_authentication", 400)
+        case .stepUpFailed: ("access_denied", 403)
         case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .upstreamNonce,
             .shuttingDown, .upstreamTimeout:
             ("temporarily_unavailable", code.status)

@@ -9,6 +9,7 @@ extension BrokerAPI {
     /// to a key, where the backend is trusted to say them; any failure denies (SEC-87).
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
+        let demand = try demand(in: call.query, over: backend.configuration.require)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
         // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
         let session = try await useCases.resumeSession.use(
@@ -18,6 +19,7 @@ extension BrokerAPI {
             if token.isCookie { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }
+        if let demand { try await useCases.signInCheck.require(demand, of: session) }
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {
@@ -28,6 +30,37 @@ extension BrokerAPI {
             fields.append(HTTPField(name: .authToken, value: value))
         }
         return Answer(.ok, consume fields)
+    }
+
+    /// Returns what the backend's settings and the proxy's query demand of the sign-in.
+    ///
+    /// The query is the proxy's own, and counts whoever calls, because it only tightens. What cannot be read denies, with 403:
+    /// nginx takes no other refusal.
+    private func demand(
+        in query: Substring?, over configured: StepUpDemand?
+    ) throws(BrokerProblem) -> StepUpDemand? {
+        guard let query, !query.isEmpty else { return configured }
+        do throws(BrokerProblem) {
+            var reader = try RequestQuery(parsing: query)
+            var demand = StepUpDemand()
+            if let text = reader.text("acr", maximum: StepUpDemand.mostClasses * (StepUpDemand.longestClass + 1)) {
+                demand.contextClasses = text.split(separator: " ").map(String.init)
+                if !StepUpDemand.areClasses(demand.contextClasses) { reader.fault("acr", .malformed) }
+            }
+            if let text = reader.text("max_age", maximum: 10) {
+                demand.maximumAge = Int64(text)
+                let isNumber = text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+                if !isNumber || !(60...StepUpDemand.longestAge).contains(demand.maximumAge ?? 0) {
+                    reader.fault("max_age", .malformed)
+                }
+            }
+            try reader.finish()
+            return configured.map { $0.joined(with: demand) } ?? demand
+        } catch {
+            throw BrokerProblem(
+                .backendNotAllowed, detail: "The query of this request is not one that forward-auth reads.",
+                privateDetail: "forward-auth takes `acr` and `max_age` (60 s at least), once each")
+        }
     }
 
     /// A session token with whether the browser brought it, or the backend.
@@ -135,6 +168,8 @@ extension BrokerAPI {
             writer.member("exp", min(session.idleExpiresAt, session.expiresAt).seconds)
             writer.member("iat", session.createdAt.seconds)
             writer.member("sid", session.handle.text)
+            if let reached = session.signIn.contextClass { writer.member("acr", reached) }
+            if let at = session.signIn.authenticatedAt { writer.member("auth_time", at) }
             if let child = session.child {
                 writer.member("kind", child.kind.text)
                 writer.member("parent", child.parentHandle.text)
@@ -177,6 +212,9 @@ extension BrokerAPI {
                 return oauthRefusal("invalid_target", "This backend gets no tokens for children of this kind.", call)
             }
             throw error
+        }
+        if let demand = backend.configuration.require {
+            try await useCases.signInCheck.require(demand, of: session)
         }
         let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
         guard let access, access.credential == .bearer || access.credential == .dpop else {

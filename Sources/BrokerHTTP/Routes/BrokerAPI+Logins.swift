@@ -53,11 +53,7 @@ extension BrokerAPI {
             "acr_values", length: 1...(StepUpDemand.mostClasses * (StepUpDemand.longestClass + 1)),
             where: RequestText.isScopeList)
         let classes = text.map { $0.split(separator: " ", omittingEmptySubsequences: false).map(String.init) } ?? []
-        if classes.count > StepUpDemand.mostClasses
-            || classes.contains(where: { $0.isEmpty || $0.utf8.count > StepUpDemand.longestClass })
-        {
-            body.fault("acr_values", .malformed)
-        }
+        if text != nil, !StepUpDemand.areClasses(classes) { body.fault("acr_values", .malformed) }
         let age = body.integer("max_age", in: 0...StepUpDemand.longestAge)
         if text == nil, age == nil, !body.contains("acr_values"), !body.contains("max_age") {
             body.fault("acr_values", .required)

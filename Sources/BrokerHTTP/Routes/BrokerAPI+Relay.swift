@@ -38,7 +38,8 @@ extension BrokerAPI {
             throw BrokerProblem(.upstreamNotAllowed, detail: "This session has no access token.")
         }
         var given: AccessToken?
-        return try await relay.call(request, session: session) { force throws(BrokerProblem) in
+        return try await relay.call(request, session: session, signIns: useCases.signInCheck) {
+            force throws(BrokerProblem) in
             let access =
                 if force, let refused = given {
                     try await useCases.refreshTokens.accessToken(for: session, insteadOf: refused)

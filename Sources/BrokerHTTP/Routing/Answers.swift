@@ -153,5 +153,7 @@ extension HTTPField.Name {
     static let authScope = known("X-Auth-Scope")
     static let authKind = known("X-Auth-Kind")
     static let authParent = known("X-Auth-Parent")
+    static let authClass = known("X-Auth-Acr")
+    static let authTime = known("X-Auth-Time")
     static let authToken = known("X-Auth-Token")
 }

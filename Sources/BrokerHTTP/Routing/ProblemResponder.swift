@@ -49,6 +49,9 @@ struct ProblemResponder: Sendable {
             if status == 401 { fields.append(Self.challenge(refusal)) }
             fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
             addNonce(to: &fields)
+        } else if let wanted = problem.wanted {
+            fields.append(StepUpBody.challenge(wanted))
+            fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
         } else if status == 401 {
             let isBackend = problem.code == .backendUnauthorized
             fields.append(
@@ -96,7 +99,9 @@ extension ProblemCode {
         case .invalidRequest, .invalidCallback, .stateMismatch, .issuerMismatch, .codeRejected, .verifierMismatch,
             .registrationRejected:
             400
-        case .sessionRequired, .sessionEnded, .backendUnauthorized, .proofRequired, .useDPoPNonce, .proofInvalid: 401
+        case .sessionRequired, .sessionEnded, .backendUnauthorized, .proofRequired, .useDPoPNonce, .proofInvalid,
+            .stepUpRequired:
+            401
         case .loginNotYours, .accessDenied, .clientNotAllowed, .backendNotAllowed, .emailDomainDenied, .crossOrigin,
             .upstreamNotAllowed, .stepUpFailed:
             403
@@ -158,6 +163,8 @@ extension ProblemCode {
         case .interactionRequired: ("Interaction required", "The provider has to ask the user. Start a login that may.")
         case .notRefreshable: ("Not refreshable", "The session's tokens cannot be refreshed.")
         case .tooManySessions: ("Too many sessions", "The user has as many sessions as the client may have.")
+        case .stepUpRequired:
+            ("Step-up required", "This needs a stronger or more recent sign-in. The session stays as it is.")
         case .stepUpFailed: ("Step-up failed", "The sign-in is not what was asked for. The session stays as it was.")
         case .subjectMismatch:
             ("Another user", "Somebody else signed in than the session's user. The session stays as it was.")

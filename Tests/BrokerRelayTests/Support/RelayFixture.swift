@@ -31,11 +31,37 @@ final class TokenGiver: Sendable {
     }
 }
 
+/// Judges sign-ins as a test says, and keeps what was demanded.
+final class SignIns: SignInJudging {
+    private let state = Mutex<(required: [StepUpDemand], challenges: [(demand: StepUpDemand, isLast: Bool)])>(([], []))
+    /// The answer to every demand; nil where all are met.
+    let refusal: ProblemCode?
+
+    init(_ refusal: ProblemCode? = nil) { self.refusal = refusal }
+
+    var required: [StepUpDemand] { state.withLock(\.required) }
+    var challenges: [(demand: StepUpDemand, isLast: Bool)] { state.withLock(\.challenges) }
+
+    func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) {
+        state.withLock { $0.required.append(demand) }
+        if let refusal { throw BrokerProblem(refusal) }
+    }
+
+    func answer(
+        challenge: StepUpDemand, of session: LiveSession, to access: AccessToken, isLast: Bool
+    ) async throws(BrokerProblem) {
+        state.withLock { $0.challenges.append((challenge, isLast)) }
+        if let refusal { throw BrokerProblem(refusal) }
+        if isLast { throw BrokerProblem(.stepUpFailed) }
+    }
+}
+
 /// A relay with one upstream, `api`, and how to call it.
 struct RelayFixture {
     let relay: Relay
     var session = RelayFixture.session()
     let tokens = TokenGiver()
+    var signIns = SignIns()
 
     static func session(
         provider: String = "google", client: String = "ios", subject: String = "ana", number: UInt8 = 0
@@ -64,7 +90,9 @@ struct RelayFixture {
         credential: TokenSet.Credential = .bearer, requestHeaders: [String] = [], timeout: Duration = .seconds(10),
         readTimeout: Duration = .seconds(10), isInternal: Bool = false, maximumConcurrent: Int = 1024,
         maximumBody: Int = 1 << 30, ownNames: [String] = [], hidesEmployees: Bool = false,
-        proof: ProofPresentation = ProofPresentation(), proofs: RelayProofs? = nil,
+        proof: ProofPresentation = ProofPresentation(), proofs: RelayProofs? = nil, require: [UpstreamRequirement] = [],
+        passesChallenges: Bool = true,
+        signIns: SignIns = SignIns(),
         _ body: (RelayFixture) async throws -> Void
     ) async throws {
         var settings = try UpstreamSettings(
@@ -74,10 +102,12 @@ struct RelayFixture {
             maximumConcurrent: maximumConcurrent)
         settings.hidesEmployees = hidesEmployees
         settings.proof = proof
+        settings.require = require
+        settings.passesChallenges = passesChallenges
         let relay = Relay(
             upstreams: [settings], outbound: RelayOutbound(readTimeout: readTimeout), maximumBody: maximumBody,
             ownNames: ownNames, proofs: proofs)
-        do { try await body(RelayFixture(relay: relay)) } catch {
+        do { try await body(RelayFixture(relay: relay, signIns: signIns)) } catch {
             await relay.shutdown()
             throw error
         }
@@ -100,7 +130,7 @@ struct RelayFixture {
     ) async throws -> RelayResponse {
         let tokens = tokens
         return try await relay.call(
-            try request(method, target, headers: headers, body: body), session: session,
+            try request(method, target, headers: headers, body: body), session: session, signIns: signIns,
             token: { (force) throws(BrokerProblem) in tokens.give(force) })
     }
 

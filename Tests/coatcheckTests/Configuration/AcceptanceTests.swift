@@ -151,7 +151,7 @@ struct AcceptanceTests {
     func referenceLoads() throws {
         let configuration = try ConfigurationFixture.load(Self.reference)
         #expect(configuration.providers.count == 8)
-        #expect(configuration.upstreams.count == 1)
+        #expect(configuration.upstreams.count == 2)
     }
 
     @Test("Every key that the decoder knows stands in the reference file")

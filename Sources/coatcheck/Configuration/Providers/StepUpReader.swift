@@ -1,5 +1,7 @@
 import Broker
+import BrokerHTTP
 import BrokerProviders
+import BrokerRelay
 
 /// Reads what the file says of stepping up.
 enum StepUpReader {
@@ -15,5 +17,89 @@ enum StepUpReader {
             section.report("step_up", "is for kind `oidc`: others say nothing of how the user signed in")
         }
         return capability
+    }
+
+    /// The least age that may be demanded: the call that follows the sign-in takes time.
+    private static let ages = Duration.seconds(60) ... .seconds(400 * 86_400)
+
+    /// Reads the demand of a `require`; nil where it is faulty.
+    static func demand(_ section: ConfigSection) -> StepUpDemand? {
+        let classes = section.words("acr") ?? []
+        let age = section.duration("max_age", default: ages.upperBound, in: ages)
+        if !classes.isEmpty, !StepUpDemand.areClasses(classes) {
+            section.report(
+                "acr", "has to be at most \(StepUpDemand.mostClasses) words of \(StepUpDemand.longestClass) characters")
+            return nil
+        }
+        guard section.has("acr") || section.has("max_age") else {
+            section.report(nil, "needs `acr`, `max_age` or both: what it demands of the sign-in")
+            return nil
+        }
+        return StepUpDemand(
+            contextClasses: classes, maximumAge: section.has("max_age") ? age.wholeSeconds : nil)
+    }
+
+    /// Reads `require` of an upstream.
+    static func requirements(_ section: ConfigSection) -> [UpstreamRequirement] {
+        section.list("require").compactMap { item in
+            let text = item.requiredText("allow", limit: 1024)
+            guard let demand = demand(item), let text else { return nil }
+            do throws(UpstreamFault) { return try UpstreamRequirement(text, demand) } catch {
+                section.report("require", error.message)
+                return nil
+            }
+        }
+    }
+}
+
+/// Checks what is demanded of sign-ins against who could ever meet it.
+enum StepUpRules {
+    static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
+        for upstream in draft.upstreams {
+            guard let settings = upstream.settings, !settings.require.isEmpty else { continue }
+            let path = "\(upstream.path).require"
+            for requirement in settings.require where !requirement.isReached(by: settings.allow) {
+                context.report("has an entry for calls that `allow` does not have", path: path, line: upstream.line)
+            }
+            guard let provider = draft.providers.first(where: { $0.name == settings.provider }) else { continue }
+            for requirement in settings.require
+            where !provider.settings.profile.stepUp.canFulfil(requirement.demand) {
+                context.report(
+                    "demands what provider `\(provider.name)` cannot do: see its `step_up`", path: path,
+                    line: upstream.line)
+            }
+            let clients = provider.settings.profile.clients.filter { settings.clients?.contains($0.name) ?? true }
+            warn(of: clients, provider.name, path, upstream.line, context)
+        }
+        for backend in draft.backends {
+            guard let demand = backend.settings.require else { continue }
+            let path = "\(backend.path).require"
+            let asked = draft.providers.compactMap { provider in
+                let clients = provider.settings.profile.clients.filter {
+                    backend.settings.mayAsk(about: provider.name, $0.name)
+                }
+                return clients.isEmpty ? nil : (provider: provider, clients: clients)
+            }
+            if !asked.isEmpty, !asked.contains(where: { $0.provider.settings.profile.stepUp.canFulfil(demand) }) {
+                context.report(
+                    "demands what none of the providers can do whose sessions it may ask about: see their `step_up`",
+                    path: path, line: backend.line)
+            }
+            for (provider, clients) in asked where provider.settings.profile.stepUp.canFulfil(demand) {
+                warn(of: clients, provider.name, path, backend.line, context)
+            }
+        }
+    }
+
+    /// A copy of an unbound session's cookie is stepped up with it.
+    private static func warn(
+        of clients: [ClientProfile], _ provider: ProviderName, _ path: String, _ line: Int?, _ context: ConfigContext
+    ) {
+        for client in clients where client.binding.mode != .enforce {
+            context.report(
+                "is met by a copy of the cookie or token as well, once client `\(client.name)` of `\(provider)` has stepped "
+                    + "up: `binding: {mode: enforce}` ties its sessions to their devices", path: path, line: line,
+                severity: .warning)
+        }
     }
 }

@@ -18,6 +18,8 @@ struct BackendSection: Sendable {
         let original = section.flag("original_request", default: false)
         let origins = Self.origins(section)
         let evidence = section.choice("evidence", as: Evidence.self)
+        let required = section.section("require")
+        let require = section.has("require") || section.context.isCataloguing ? StepUpReader.demand(required) : nil
         let scopes = section.list("allow").compactMap { item -> BackendConfiguration.Scope? in
             let clients = item.words("clients").map { Set($0.map { ClientName(unchecked: $0) }) }
             guard let provider = item.requiredText("provider", limit: 63) else { return nil }
@@ -37,6 +39,10 @@ struct BackendSection: Sendable {
         if section.has("origins"), !original, !may.contains(.handover) {
             section.report("origins", "needs `original_request: true`, or `handover` in `may`")
         }
+        if section.has("require"), may.isDisjoint(with: [.forwardAuth, .token]) {
+            section.report(
+                "require", "needs `forward-auth` or `token` in `may`: introspection tells and does not demand")
+        }
         if may.contains(.handover), !section.has("origins") {
             section.report(nil, "needs `origins` for `handover`: whose tickets it redeems")
         }
@@ -54,6 +60,7 @@ struct BackendSection: Sendable {
         settings.originalRequest = original
         settings.origins = origins
         settings.checksEvidence = evidence == .own
+        settings.require = require
         self.settings = settings
     }
 

@@ -37,6 +37,8 @@ struct UpstreamSection: Sendable {
         if let tls = section.optionalSection("tls") { TLSReader.read(tls: tls, into: &connection) }
         self.connection = connection
         employees = section.flag("employees", default: false)
+        let require = StepUpReader.requirements(section)
+        let challenges = section.choice("challenges", as: Challenges.self) ?? .pass
         let concurrent = section.integer("max_concurrent", default: 1024, in: 1...65_536)
         guard let name = UpstreamName(name) else {
             section.report(nil, "has a name that is not 1 to 63 letters, digits, `-`, `_` or `.`")
@@ -55,12 +57,16 @@ struct UpstreamSection: Sendable {
                 credential: credential,
                 requestHeaders: headers, timeout: timeout, isInternal: isInternal, maximumConcurrent: concurrent)
             made.proof = proof
+            made.require = require
+            made.passesChallenges = challenges == .pass
             settings = made
         } catch {
             for fault in error.faults { section.report(fault.key, fault.message) }
             settings = nil
         }
     }
+
+    private enum Challenges: String, CaseIterable { case pass, off }
 
     /// Returns the settings as the relay needs them: what it hides depends on the provider's kind.
     func relayed(_ providers: [ProviderSection]) -> UpstreamSettings? {

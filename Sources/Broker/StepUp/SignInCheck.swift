@@ -1,0 +1,82 @@
+/// Demands of a session, for one call, how and how lately its user signed in (`require`, a query of forward-auth's, an upstream's
+/// own challenge).
+package struct SignInCheck: Sendable {
+    private let context: BrokerContext
+
+    package init(_ context: BrokerContext) { self.context = context }
+
+    /// Returns where the session's sign-in meets a demand; throws `step_up_required` where it does not, and `step_up_failed` where
+    /// the session's provider cannot step up as demanded, so that no browser is opened for nothing.
+    package func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) {
+        guard !isMet(demand, session) else { return }
+        // Another process may have stored a step-up that this one's cache does not know yet.
+        let latest = try await latest(session)
+        guard !isMet(demand, latest) else { return }
+        throw refusal(demand, latest)
+    }
+
+    /// The age below which an upstream's demand counts as this: the call that follows the sign-in takes time.
+    private static let shortestAge: Int64 = 60
+
+    /// Judges an upstream's own challenge of an access token: returns where another token that the session has since then may
+    /// do, and throws `step_up_required`, or, where the session's sign-in is what the upstream asks for, `step_up_failed`.
+    package func answer(
+        challenge: StepUpDemand, of session: LiveSession, to access: AccessToken, isLast: Bool
+    ) async throws(BrokerProblem) {
+        var demand = challenge
+        demand.maximumAge = challenge.maximumAge.map { max($0, Self.shortestAge) }
+        let latest = try await latest(session)
+        guard isMet(demand, latest) else { throw refusal(challenge, latest) }
+        let isOlder = latest.facts.signIn.authenticatedAt.map { access.issuedAt < WallTime(seconds: $0) } ?? false
+        let isReplaced = latest.tokenHolder.row.tokenVersion > access.version
+        guard !isLast, isOlder || isReplaced else {
+            var problem = BrokerProblem(
+                .stepUpFailed, privateDetail: "the upstream asks for a sign-in that the session has")
+            problem.shortfall = StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)
+            throw problem
+        }
+    }
+
+    private func latest(_ session: LiveSession) async throws(BrokerProblem) -> LiveSession {
+        // What a child has of it does not change.
+        guard session.facts.child == nil else { return session }
+        context.cache.remove([session.tokenDigest])
+        return try await ResumeSession(context).resume(session.tokenDigest)
+    }
+
+    private func isMet(_ demand: StepUpDemand, _ session: LiveSession) -> Bool {
+        let client = context.providers[session.facts.provider]?.profile.client(session.facts.client)
+        return demand.isMet(
+            by: session.facts.signIn, at: context.clock.now(), leeway: client?.signInLeeway ?? .seconds(60))
+    }
+
+    private func refusal(_ demand: StepUpDemand, _ session: LiveSession) -> BrokerProblem {
+        let facts = session.facts
+        guard demand.isPossible, context.providers[facts.provider]?.profile.stepUp.canFulfil(demand) == true else {
+            var problem = BrokerProblem(
+                .stepUpFailed, detail: "The session's provider cannot sign its user in as this asks.",
+                privateDetail: "the provider's `step_up` does not have it")
+            problem.shortfall = StepUpShortfall(required: demand, got: facts.signIn)
+            return problem
+        }
+        var problem = BrokerProblem(.stepUpRequired)
+        problem.wanted = WantedStepUp(
+            demand: demand, isOfParent: facts.child != nil, isBound: session.binding != nil)
+        return problem
+    }
+}
+
+/// The step-up that a call needs.
+package struct WantedStepUp: Sendable, Equatable {
+    package let demand: StepUpDemand
+    /// Whether the session is a child: its parent steps up, and makes a new one.
+    package let isOfParent: Bool
+    /// Whether the session belongs to a key, which says the challenge's scheme.
+    package let isBound: Bool
+
+    package init(demand: StepUpDemand, isOfParent: Bool = false, isBound: Bool = false) {
+        self.demand = demand
+        self.isOfParent = isOfParent
+        self.isBound = isBound
+    }
+}

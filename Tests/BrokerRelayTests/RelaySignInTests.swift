@@ -1,0 +1,144 @@
+import Broker
+import BrokerWire
+import HTTPTypes
+import Testing
+
+@testable import BrokerRelay
+
+@Suite("Sign-ins that calls need (RFC 9470)", .timeLimit(.minutes(2)))
+struct RelaySignInTests {
+    private static let mfa = StepUpDemand(contextClasses: ["mfa"])
+
+    @Test("All entries that name a call hold, the strictest counts, and a call that none names needs nothing")
+    func entries() throws {
+        let entries = [
+            try UpstreamRequirement("POST,PUT /payments/**", StepUpDemand(contextClasses: ["mfa", "phr"])),
+            try UpstreamRequirement("ANY /payments/*", StepUpDemand(contextClasses: ["phr"], maximumAge: 300)),
+            try UpstreamRequirement("ANY /payments/large", StepUpDemand(maximumAge: 60)),
+        ]
+        func demand(_ method: String, _ path: String) throws -> StepUpDemand? {
+            entries.demand(method: method, path: try CanonicalPath(Substring(path)))
+        }
+        #expect(try demand("GET", "/accounts") == nil)
+        #expect(try demand("GET", "/payments/1/lines") == nil)
+        #expect(try demand("POST", "/payments/1/lines") == StepUpDemand(contextClasses: ["mfa", "phr"]))
+        #expect(try demand("POST", "/payments/1") == StepUpDemand(contextClasses: ["phr"], maximumAge: 300))
+        #expect(try demand("GET", "/payments/large") == StepUpDemand(contextClasses: ["phr"], maximumAge: 60))
+        #expect(!StepUpDemand(contextClasses: ["a"]).joined(with: StepUpDemand(contextClasses: ["b"])).isPossible)
+    }
+
+    @Test(
+        "An entry that `allow` can never reach is known",
+        arguments: [
+            ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
+            ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", false), ("ANY /**", true),
+        ])
+    func reach(text: String, isReached: Bool) throws {
+        let allow = AllowList([try AllowEntry("POST /a/*/**"), try AllowEntry("POST /a/b"), try AllowEntry("GET /g")])
+        #expect(try UpstreamRequirement(text, Self.mfa).isReached(by: allow) == isReached)
+    }
+
+    @Test("A call that needs another sign-in asks for no token and reaches no upstream")
+    func refused() async throws {
+        let signIns = SignIns(.stepUpRequired)
+        try await RelayFixture.run(
+            at: "http://127.0.0.1:9", require: [try UpstreamRequirement("POST /pay/**", Self.mfa)], signIns: signIns
+        ) { (fixture) async throws in
+            #expect(try await fixture.problem(.post, "/pay/1").code == .stepUpRequired)
+            // Another way of writing the same path.
+            #expect(try await fixture.problem(.post, "/p%61y/1").code == .stepUpRequired)
+            #expect(fixture.tokens.given == 0)
+            #expect(signIns.required == [Self.mfa, Self.mfa])
+            #expect(try await fixture.problem(.get, "/pay/1").code != .stepUpRequired)
+        }
+    }
+
+    private static let challenge =
+        #"Bearer error="insufficient_user_authentication", acr_values="mfa", max_age="5""#
+
+    private func answering(_ challenge: String) -> @Sendable (ScriptedConnection) async throws -> Void {
+        { connection in
+            while try await connection.request() != nil {
+                try await connection.answer(
+                    "401 Unauthorized", fields: ["WWW-Authenticate: \(challenge)"], body: "no")
+            }
+        }
+    }
+
+    @Test("An upstream's challenge becomes ours, without a forced refresh before it")
+    func passed() async throws {
+        let signIns = SignIns(.stepUpRequired)
+        try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
+            try await RelayFixture.run(at: upstream.url, signIns: signIns) { (fixture) async throws in
+                #expect(try await fixture.problem(.get, "/x").code == .stepUpRequired)
+                #expect(fixture.tokens.given == 1 && fixture.tokens.forced == 0)
+                #expect(signIns.challenges.map(\.demand) == [StepUpDemand(contextClasses: ["mfa"], maximumAge: 5)])
+            }
+        }
+    }
+
+    @Test("Where the session has it, another token is tried once, and then it is a refusal with a name")
+    func named() async throws {
+        let signIns = SignIns()
+        try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
+            try await RelayFixture.run(at: upstream.url, signIns: signIns) { (fixture) async throws in
+                #expect(try await fixture.problem(.get, "/x").code == .stepUpFailed)
+                #expect(fixture.tokens.given == 2 && fixture.tokens.forced == 1)
+                #expect(signIns.challenges.map(\.isLast) == [false, true])
+            }
+        }
+    }
+
+    @Test("With `challenges: off`, and for what does not parse whole, the 401 passes on as ever")
+    func off() async throws {
+        let signIns = SignIns(.stepUpRequired)
+        for (field, passes) in [(Self.challenge, false), (Self.challenge + " x", true), (Self.challenge + "\"", true)] {
+            try await ScriptedUpstream.run(answering(field)) { upstream in
+                try await RelayFixture.run(at: upstream.url, passesChallenges: passes, signIns: signIns) {
+                    (fixture) async throws in
+                    #expect(try await fixture.call(.get, "/x").status == .unauthorized)
+                    #expect(fixture.tokens.forced == 1)
+                }
+            }
+        }
+        #expect(signIns.challenges.isEmpty)
+    }
+
+    @Test(
+        "Challenges are read strictly",
+        arguments: [
+            (#"DPoP error="insufficient_user_authentication""#, StepUpDemand()),
+            (#"Bearer error=insufficient_user_authentication,max_age=0"#, StepUpDemand(maximumAge: 0)),
+            (
+                #"Basic realm="a, b", Bearer realm="x" , error="insufficient_user_authentication" , acr_values="a b""#,
+                StepUpDemand(contextClasses: ["a", "b"])
+            ),
+            (#"Bearer error="insufficient_user_authentication", Negotiate"#, StepUpDemand()),
+            (
+                #"bearer ERROR="insufficient_user_authentication", max_age="2147483648""#,
+                StepUpDemand(maximumAge: 1 << 31)
+            ),
+            (#"Bearer error="insufficient_user_authentication", max_age="2147483649""#, nil),
+            (#"Bearer error="insufficient_user_authentication", max_age="-1""#, nil),
+            (#"Bearer error="insufficient_user_authentication", max_age="""#, nil),
+            (#"Bearer error="insufficient_user_authentication", acr_values="""#, nil),
+            (#"Bearer error="insufficient_user_authentication", acr_values="a b c d e f g h i""#, nil),
+            (#"Bearer error="insufficient_user_authentication", acr_values="a\"b""#, nil),
+            (#"Bearer error="insufficient_user_authentication", error="x""#, nil),
+            (#"Bearer error="insufficient_user_authentication" max_age="5""#, nil),
+            (#"Bearer error="insufficient_user_authentication"#, nil),
+            (#"Bearer error="invalid_token""#, nil), ("Bearer", nil), ("", nil), ("=", nil), (", ,", nil),
+            (
+                #"Bearer error="insufficient_user_authentication", DPoP error="insufficient_user_authentication""#, nil
+            ),
+        ] as [(String, StepUpDemand?)])
+    func parsing(field: String, demand: StepUpDemand?) async throws {
+        try await ScriptedUpstream.run(answering(field)) { upstream in
+            let signIns = SignIns(.stepUpRequired)
+            try await RelayFixture.run(at: upstream.url, signIns: signIns) { (fixture) async throws in
+                _ = try? await fixture.call(.get, "/x")
+                #expect(signIns.challenges.map(\.demand) == (demand.map { [$0] } ?? []))
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import Broker
+import Testing
+
+@testable import coatcheck
+
+/// Demands of the file on sign-ins, against who could ever meet them.
+@Suite("Configurations of step-ups", .timeLimit(.minutes(1)))
+struct StepUpConfigurationTests {
+    private func problems(_ require: String, backend: String = "", provider: String = "") -> [String] {
+        let more = """
+            upstreams: {api: {base_url: "https://api.example.com", provider: example, allow: ["POST /pay/**"], require: \(require)}}
+            backends: {orders: {sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [forward-auth]\(backend)}}
+
+            """
+        let text = ConfigurationFixture.minimal
+            .replacingFirst("providers:\n  example:\n", with: more + "providers:\n  example:\n\(provider)")
+        do throws(ConfigurationFailure) {
+            return try ConfigurationFixture.load(text).warnings.map { "\($0.path) \($0.message)" }
+        } catch {
+            return error.problems.filter { $0.severity == .error }.map { "\($0.path) \($0.message)" }
+        }
+    }
+
+    @Test("What nobody can meet, or nothing reaches, is refused")
+    func refused() {
+        let none = "    step_up: {acr: false, max_age: false}\n"
+        for (require, backend, provider, words) in [
+            ("[{allow: \"GET /pay/1\", max_age: 5m}]", "", "", "upstreams.api.require has an entry for calls"),
+            ("[{allow: \"POST /pay/1\", max_age: 59s}]", "", "", "max_age"),
+            ("[{allow: \"POST /pay/1\"}]", "", "", "needs `acr`, `max_age` or both"),
+            ("[{allow: \"POST /pay/1\", acr: [a, b, c, d, e, f, g, h, i]}]", "", "", "acr has to be at most 8 words"),
+            ("[{allow: \"pay\", acr: [mfa]}]", "", "", "upstreams.api.require"),
+            ("[{allow: \"POST /pay/1\", presence: true, acr: [mfa]}]", "", "", "is not a key"),
+            ("[{allow: \"POST /pay/1\", acr: [mfa]}]", "", none, "demands what provider `example` cannot do"),
+            ("[]", ", require: {acr: [mfa]}", none, "backends.orders.require demands what none"),
+            ("[]", ", require: {}", "", "needs `acr`, `max_age` or both"),
+        ] {
+            let found = problems(require, backend: backend, provider: provider)
+            #expect(found.contains { $0.contains(words) }, "\(require) \(backend): \(found)")
+        }
+    }
+
+    @Test("What a copy of the cookie meets, too, is warned of")
+    func warned() {
+        let found = problems("[{allow: \"POST /pay/1\", acr: [mfa], max_age: 5m}]", backend: ", require: {max_age: 1h}")
+        #expect(found.count { $0.contains("is met by a copy of the cookie") } == 2, "\(found)")
+    }
+}

@@ -78,7 +78,7 @@ private struct CurrentRow: DatabaseValueConvertible, StatementColumnConvertible 
 
     init(sqliteStatement: SQLiteStatement, index: CInt) { statement = sqliteStatement }
 
-    /// Whatever the first column holds, also nothing.
+    /// The row of any first column, also of one that is null.
     static func fromStatement(_ statement: SQLiteStatement, atUncheckedIndex index: CInt) -> CurrentRow? {
         CurrentRow(sqliteStatement: statement, index: index)
     }

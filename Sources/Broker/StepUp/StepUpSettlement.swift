@@ -20,9 +20,7 @@ extension ExchangeSettlement {
             }
             guard let standing else { throw Self.notStored }
             let now = time
-            guard let current = standing, current.endedAt == nil, current.isLive(at: now) else {
-                throw await ended(standing, tokens, origin)
-            }
+            guard let current = standing, isStanding(current) else { throw await ended(standing, tokens, origin) }
             guard current.subject == origin.subject else {
                 throw await settle(
                     .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: tokens,
@@ -58,6 +56,13 @@ extension ExchangeSettlement {
                     .unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, of: origin)
             }
         }
+    }
+
+    /// Returns whether a session has neither ended nor lapsed; one that has lapsed by a clock which nobody believes has not.
+    private func isStanding(_ row: SessionRow) -> Bool {
+        guard row.endedAt == nil else { return false }
+        if case .lapsed = SessionStanding(row, context) { return false }
+        return true
     }
 
     /// Demands of a first sign-in what its login was started with; the tokens of one that is too weak make no session.
@@ -142,6 +147,8 @@ extension ExchangeSettlement {
         facts.signIn = identity.signIn
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
+        // By a clock that nobody believes, no idle time moves.
+        let used = context.watch.believes(context.clock) ? now : row.lastUsedAt
         let commit = StepUpCommit(
             exchange: self.row.key, exchangeFence: self.row.fence, tokenDigest: row.tokenDigest,
             tokenVersion: row.tokenVersion, isNewGrant: isNewGrant,
@@ -149,7 +156,7 @@ extension ExchangeSettlement {
             facts: try vault.seal(facts.record, as: .session, row: row.tokenDigest),
             // Whom a revocation must spare goes by the sign-in that the refresh token is of.
             sid: isNewGrant ? sid : row.sid ?? sid, tokenExpiresAt: next?.tokens.expiresAt, refreshable: refreshable,
-            idleExpiresAt: SessionLimits.idleEnd(usedAt: now, created: row.createdAt, facts.lifetimes), now: now,
+            idleExpiresAt: SessionLimits.idleEnd(usedAt: used, created: row.createdAt, facts.lifetimes), now: used,
             outbox: outbox)
         return (commit, facts)
     }

@@ -15,7 +15,7 @@ package struct StepUpCommit: Sendable {
     package let tokenExpiresAt: WallTime?
     package let refreshable: Bool
     package let idleExpiresAt: WallTime
-    /// The calendar time, by which the session has to live.
+    /// The time at which it is used.
     package let now: WallTime
     /// The tokens of the grant that ends with it, to be revoked.
     package let outbox: [OutboxRow]
@@ -46,7 +46,8 @@ package enum StepUpCommitResult: Sendable, Equatable {
     case committed
     /// A refresh has stored a newer version: read the row again.
     case moved
-    /// The session is not there, has ended or is past its times; the exchange is as it was.
+    /// The session is not there or has ended; the exchange is as it was. Whether it has lapsed is not the store's to say: a wall
+    /// clock may be wrong.
     case ended
     /// The exchange is another fence's, or settled.
     case takenAway

@@ -85,9 +85,9 @@ struct JSONWebKey: Sendable {
             guard let n = object["n"]?.string, let e = object["e"]?.string, Self.isSoundRSA(n, e) else { return nil }
             (curve, first, second) = (nil, n, e)
         case "EC":
-            guard let curve = object["crv"]?.string, let x = object["x"]?.string, let y = object["y"]?.string,
-                let size = ["P-256": 32, "P-384": 48, "P-521": 66][curve], Base64URL.decode(x)?.count == size,
-                Base64URL.decode(y)?.count == size
+            guard let curve = object["crv"]?.string, let size = ["P-256": 32, "P-384": 48, "P-521": 66][curve],
+                let x = object["x"]?.string.flatMap({ Self.coordinate($0, size: size) }),
+                let y = object["y"]?.string.flatMap({ Self.coordinate($0, size: size) })
             else { return nil }
             (self.curve, first, second) = (curve, x, y)
         case "OKP":
@@ -97,6 +97,13 @@ struct JSONWebKey: Sendable {
             (self.curve, first, second) = (curve, x, "")
         default: return nil
         }
+    }
+
+    /// Returns a coordinate in its full size (RFC 7518 section 6.2.1.2); some servers leave zeros in front of it off, which one
+    /// key in a hundred has.
+    private static func coordinate(_ text: String, size: Int) -> String? {
+        guard let bytes = Base64URL.decode(text), (size - 3...size).contains(bytes.count) else { return nil }
+        return bytes.count == size ? text : Base64URL.encode([UInt8](repeating: 0, count: size - bytes.count) + bytes)
     }
 
     /// 2048 to 8192 bits and an odd public exponent of at least 3 (SEC-25): more would cost us, less proves nothing.

@@ -139,7 +139,7 @@ extension SQLiteStore {
             guard try database.first(ExchangeSQL.owned, key, { _ in true }) == true else { return .takenAway }
             guard !isEnding,
                 let version = try database.first(
-                    SessionSQL.steppingUp, [commit.tokenDigest.sql], { try $0.version(ofSessionAliveAt: commit.now) }),
+                    SessionSQL.steppingUp, [commit.tokenDigest.sql], { try $0.versionOfUnended() }),
                 let version
             else { return .ended }
             guard version == commit.tokenVersion else { return .moved }
@@ -152,13 +152,12 @@ extension SQLiteStore {
 }
 
 extension Columns {
-    /// Reads `SessionSQL.steppingUp`: the token version of a session that lives at a time, or nil.
-    fileprivate mutating func version(ofSessionAliveAt now: WallTime) throws -> Int64? {
+    /// Reads `SessionSQL.steppingUp`: the token version of a session that has not ended, or nil.
+    fileprivate mutating func versionOfUnended() throws -> Int64? {
         try requireFormat()
         let endedAt = optionalTime()
-        let ends = (try time(), try time())
         let version = try integer()
-        return endedAt == nil && now < ends.0 && now < ends.1 ? version : nil
+        return endedAt == nil ? version : nil
     }
 }
 

@@ -76,7 +76,7 @@ enum SessionSQL {
         """
     /// The columns that a step-up's commit is judged by.
     static let steppingUp = """
-        SELECT format, ended_at, idle_expires_at, expires_at, token_version FROM sessions WHERE token = ?
+        SELECT format, ended_at, token_version FROM sessions WHERE token = ?
         """
     /// A step-up: with a new grant version and fence rise, and what is remembered of the grant before goes.
     static let stepUp = """

@@ -130,7 +130,7 @@ extension MemoryState {
 
     mutating func completeStepUp(_ commit: StepUpCommit) -> StepUpCommitResult {
         guard var exchange = owned(commit.exchange, commit.exchangeFence) else { return .takenAway }
-        guard var row = sessions[commit.tokenDigest], row.isLive(at: commit.now) else { return .ended }
+        guard var row = sessions[commit.tokenDigest], row.endedAt == nil else { return .ended }
         guard row.tokenVersion == commit.tokenVersion else { return .moved }
         exchange.outcome = .session(commit.tokenDigest)
         exchanges[commit.exchange] = exchange

@@ -175,7 +175,7 @@ enum PostgreSQLSessionSQL {
         WITH owned AS MATERIALIZED (
             SELECT key FROM exchanges WHERE key = $1 AND fence = $2 AND outcome = 0 AND format = 1 FOR UPDATE),
         held AS MATERIALIZED (
-            SELECT token, token_version, format, ended OR idle_expires_at <= $4 OR expires_at <= $4 AS is_over
+            SELECT token, token_version, format, ended AS is_over
             FROM session_states WHERE token = $3 FOR UPDATE),
         won AS MATERIALIZED (
             SELECT h.token FROM held h, owned WHERE NOT h.is_over AND h.token_version = $5 AND h.format = 1),

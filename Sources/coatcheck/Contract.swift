@@ -229,7 +229,7 @@ paths:
             Set-Cookie: {$ref: '#/components/headers/Set-Session-Cookie'}
           content:
             application/json:
-              schema: {$ref: '#/components/schemas/Session'}
+              schema: {$ref: '#/components/schemas/ForwardOutcome'}
         '201':
           description: The session. What this answers is durable.
           headers:
@@ -2574,8 +2574,8 @@ components:
         login_token: {$ref: '#/components/schemas/LoginToken'}
     ForwardOutcome:
       description: |
-        What a forward makes: with 201 a session, with 202 a registration to finish. (One type for both statuses, as most
-        generators give an operation one type of answer.)
+        What a forward makes: with 201 a session, with 200 the one that was stepped up, with 202 a registration to finish.
+        (One type for all of them, as most generators give an operation one type of answer.)
       oneOf:
         - {$ref: '#/components/schemas/NewSession'}
         - {$ref: '#/components/schemas/RegistrationRequired'}

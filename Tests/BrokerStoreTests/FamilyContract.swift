@@ -78,6 +78,26 @@ struct FamilyContract {
         }
     }
 
+    @Test(
+        "Endings of many go by parents: a child that was made before a step-up has another sid, and stays",
+        arguments: StoreEngine.allCases)
+    func outgrownSignIn(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let parent = Rows.session(sid: Rows.digest())
+            try await store.signIn(parent)
+            var child = Rows.child(of: parent, at: Rows.seconds(1))
+            child.sid = Rows.digest()
+            #expect(try await store.insertChild(child, places: 16) == .made(replaced: []))
+            let before = SessionSelector.logout(sid: child.sid, subject: nil, clients: [parent.client])
+            #expect(try await store.endSessions(before, reason: .providerLogout, now: Rows.seconds(2)) == [])
+            #expect(try await store.session(tokenDigest: child.tokenDigest)?.endedAt == nil)
+            let now = SessionSelector.logout(sid: parent.sid, subject: nil, clients: [parent.client])
+            #expect(
+                try await store.endSessions(now, reason: .providerLogout, now: Rows.seconds(3)) == [parent.tokenDigest])
+            #expect(try await store.session(tokenDigest: child.tokenDigest)?.endReason == .parentEnded)
+        }
+    }
+
     /// The ways in which a session comes to its end.
     enum Ending: CaseIterable { case token, subject, logoutToken, replaced, limit, condemned, lapsed }
 

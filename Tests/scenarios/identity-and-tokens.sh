@@ -13,6 +13,7 @@ expect_problem 502 identity_rejected "a sign-in of the year 2001, where the file
 sign_in oidc aged
 expect_status 201 "a fresh one"
 ask() { start_login oidc silent "\"parameters\":$1"; browser "$AUTHORIZATION_URL" ana; forward "$CALLBACK"; }
+sandbox PUT /settings/oidc '{"step_up":"ignores"}'
 ask '{"acr_values":"urn:mfa"}'
 expect_problem 502 identity_rejected "an acr that was asked for and is not there"
 claims '{"acr":"urn:mfa"}'

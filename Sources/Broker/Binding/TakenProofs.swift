@@ -104,7 +104,7 @@ package struct ProofNonce: Sendable, Hashable {
     /// A nonce of another scope is none.
     package static func text(at now: WallTime, scope: NonceScope = "", by vault: some Vault) -> String {
         let minute = Self.minute(now)
-        return Base64URL.encode(bytes(minute) + scope.code(minute, by: vault))
+        return Base64URL.encode(bytes(minute) + scope.code(minute, at: minute, by: vault))
     }
 
     /// Reads a nonce; nil for one that is not ours, has ended or is more than a minute of the future.
@@ -114,7 +114,7 @@ package struct ProofNonce: Sendable, Hashable {
         let present = Self.minute(now)
         let age = present / Self.period - minute / Self.period
         guard age == 0 || age == 1 || minute == present + 1, minute <= present + 1 else { return nil }
-        guard scope.code(minute, by: vault).isEqualInConstantTime(to: bytes[4...]) else { return nil }
+        guard scope.code(minute, at: present, by: vault).isEqualInConstantTime(to: bytes[4...]) else { return nil }
         self.minute = minute
         isAging = age == 1
     }
@@ -131,25 +131,30 @@ package struct ProofNonce: Sendable, Hashable {
 ///
 /// It tells the processes apart that each alone remember what they took. Where all share what was taken it is empty.
 package final class NonceScope: Sendable, ExpressibleByStringLiteral {
-    /// The most minutes that are kept: those that are taken, and some.
-    private static let maximum = 32
+    private struct Kept {
+        /// The minute in which the codes were made.
+        var present: Int64 = -1
+        /// The codes of the minutes that are taken now: a dozen.
+        var codes: [Int64: ArraySlice<UInt8>] = [:]
+    }
 
     private let name: String
-    /// Guards the codes: all proofs of a minute have the same.
-    private let codes = Mutex<[Int64: ArraySlice<UInt8>]>([:])
+    /// Guards the codes: all proofs of a minute have the same. They are made anew each minute, for a process that began with
+    /// another installation's key ring takes the right one over while it runs.
+    private let kept = Mutex(Kept())
 
     package init(_ name: String) { self.name = name }
 
     package convenience init(stringLiteral name: String) { self.init(name) }
 
-    /// Returns a minute's code under the index key, which does not rotate; eight bytes: what a guess has to hit within ten
-    /// minutes, request by request.
-    fileprivate func code(_ minute: Int64, by vault: some Vault) -> ArraySlice<UInt8> {
-        codes.withLock { codes in
-            if let known = codes[minute] { return known }
+    /// Returns a minute's code under the index key, which does not rotate, in the present minute; eight bytes: what a guess has
+    /// to hit within ten minutes, request by request.
+    fileprivate func code(_ minute: Int64, at present: Int64, by vault: some Vault) -> ArraySlice<UInt8> {
+        kept.withLock { kept in
+            if kept.present != present { kept = Kept(present: present) }
+            if let known = kept.codes[minute] { return known }
             let code = vault.index(.proofNonce, [String(minute), name]).bytes[..<8]
-            if codes.count >= Self.maximum { codes = [:] }
-            codes[minute] = code
+            kept.codes[minute] = code
             return code
         }
     }

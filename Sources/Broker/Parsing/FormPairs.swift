@@ -26,6 +26,7 @@ package struct FormPairs: Sendable, Equatable {
 
     private init(_ text: [UInt8], _ maximumPairs: Int) throws(Failure) {
         var pairs: [(name: String, value: String)] = []
+        var names: Set<[UInt8]> = []
         if !text.isEmpty {
             for part in text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false) {
                 guard pairs.count < maximumPairs else { throw .tooManyPairs }
@@ -33,11 +34,22 @@ package struct FormPairs: Sendable, Equatable {
                 guard let name = Self.decoded(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
                     let value = Self.decoded(equals.map { part[($0 + 1)...] } ?? part[part.endIndex...])
                 else { throw .malformed }
-                guard !pairs.contains(where: { $0.name.hasBytes(of: name) }) else { throw .duplicate(name) }
+                guard Self.isNew(name, among: pairs, &names) else { throw .duplicate(name) }
                 pairs.append((name, value))
             }
         }
         self.pairs = pairs
+    }
+
+    /// Returns whether there is no pair of that name, in time that the text's author cannot choose; `names` has them all once they
+    /// are too many to look through.
+    private static func isNew(
+        _ name: String, among pairs: [(name: String, value: String)], _ names: inout Set<[UInt8]>
+    ) -> Bool {
+        let few = 16
+        guard pairs.count > few else { return !pairs.contains { $0.name.hasBytes(of: name) } }
+        if names.isEmpty { names = Set(pairs.map { Array($0.name.utf8) }) }
+        return names.insert(Array(name.utf8)).inserted
     }
 
     /// Returns the value of a name, or nil.

@@ -144,8 +144,12 @@ enum SessionSQL {
         """
 
     /// Names of a selector's live sessions, for ending them.
+    ///
+    /// Of many only parents are named, with whom the trigger ends their children: a child has the `sid` that its parent had when
+    /// it was made, and a step-up gives the parent another.
     static func named(_ selector: SessionSelector) -> String {
-        "SELECT id, token FROM sessions WHERE \(condition(selector))ended_at IS NULL LIMIT ?"
+        let parents = selector.namesOne ? "" : "parent IS NULL AND "
+        return "SELECT id, token FROM sessions WHERE \(condition(selector))\(parents)ended_at IS NULL LIMIT ?"
     }
 
     /// A page of a selector's live or ended sessions: each row's place in the order, then the row.

@@ -26,9 +26,10 @@ extension MemoryState {
     mutating func endSessions(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
     ) -> EndedBatch {
-        // Those that are named as well as their parents, before these take them along.
-        let tokens = sessions.values.filter { $0.endedAt == nil && selector.matches($0) }
-            .sorted { $0.lineage != nil && $1.lineage == nil }.prefix(limit).map(\.tokenDigest)
+        // Of many only parents are named; these take their children along.
+        let tokens = sessions.values
+            .filter { $0.endedAt == nil && selector.matches($0) && (selector.namesOne || $0.lineage == nil) }
+            .prefix(limit).map(\.tokenDigest)
         for tokenDigest in tokens { end(tokenDigest, reason, now) }
         return EndedBatch(ended: tokens, more: tokens.count == limit)
     }

@@ -6,6 +6,7 @@ OUTAGE_ROUNDS says how often it goes away (once). The providers rotate strictly 
 
 import contextlib
 import os
+import pathlib
 import random
 import signal
 import socket
@@ -135,6 +136,12 @@ def partition(case):
         judge(case, told, f"{time.monotonic() - begin - 40:.1f} s after the partition")
 
 
+def stands_still(pid):
+    """Whether every thread of a process has been stopped."""
+    states = [task.read_text().rsplit(")", 1)[1].split()[0] for task in pathlib.Path(f"/proc/{pid}/task").glob("*/stat")]
+    return set(states) == {"T"}
+
+
 def frozen(case):
     """A replica stands still amid the exchange of a code for longer than its claim: what it was given is revoked."""
     with stack(case) as (sandbox, gate, database):
@@ -153,6 +160,9 @@ def frozen(case):
         if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.calls)):
             raise GaveUp("no call for the code")
         one.process.send_signal(signal.SIGSTOP)
+        # A signal is not there at once: on a busy machine the answer would be faster.
+        if not wait_for(10, lambda: stands_still(one.process.pid)):
+            raise GaveUp("the replica goes on")
         arrived.set()
         time.sleep(30)
         case.same("409 login_required", forward(two).told, "the other replica gives the code up")

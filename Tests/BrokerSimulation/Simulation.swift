@@ -205,6 +205,8 @@ package final class Simulation: @unchecked Sendable {
     func steppedUp(_ commit: StepUpCommit) {
         let token = refreshToken(commit.tokens, of: commit.tokenDigest)
         say("stepped up with \(token ?? "nothing")")
+        // Where the refresh token stays, so does its version: a refresh that was about to claim it goes on.
+        if !commit.isNewGrant { rules.wants(newerThan: commit.tokenVersion, of: commit.tokenDigest) }
         // Where the refresh token stays, nothing that was lost before is overcome.
         guard commit.isNewGrant, let token, let family = authority.named(token)?.family else { return }
         if let old = families[commit.tokenDigest], old !== family {

@@ -50,10 +50,12 @@ enum TestKeys {
         #"{"kty":"OKP","crv":"Ed25519","kid":"ed","x":"\#(Base64URL.encode(Array(ed25519.publicKey.rawRepresentation)))"}"#
     }
 
-    /// Signs header and claims, both JSON texts, with the P-256 key.
-    static func es256(_ claims: String, header: String = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#) throws -> String {
+    /// Signs header and claims, both JSON texts, with a P-256 key.
+    static func es256(
+        _ claims: String, header: String = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#, key: P256.Signing.PrivateKey = p256
+    ) throws -> String {
         let input = Base64URL.encode(Array(header.utf8)) + "." + Base64URL.encode(Array(claims.utf8))
-        let signature = try p256.signature(for: Data(input.utf8))
+        let signature = try key.signature(for: Data(input.utf8))
         return input + "." + Base64URL.encode(Array(signature.rawRepresentation))
     }
 

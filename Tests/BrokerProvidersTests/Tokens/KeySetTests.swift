@@ -1,4 +1,5 @@
 import Broker
+import Crypto
 import Testing
 
 @testable import BrokerProviders
@@ -75,6 +76,25 @@ struct KeySetTests {
         let third = await set.verifies(
             try CompactToken(try TestKeys.edDSA(Self.claims), allowed: [.edDSA], types: ["jwt"]))
         #expect(!first && second && third)
+    }
+
+    @Test("A coordinate without the zeros in front of it is whole all the same: one key in a hundred has them")
+    func shortCoordinates() async throws {
+        var key = P256.Signing.PrivateKey()
+        while key.publicKey.rawRepresentation.first != 0 { key = P256.Signing.PrivateKey() }
+        let point = Array(key.publicKey.rawRepresentation)
+        func jwk(_ x: some Sequence<UInt8>) -> String {
+            #"{"kty":"EC","crv":"P-256","kid":"k1","x":"\#(Base64URL.encode(Array(x)))","#
+                + #""y":"\#(Base64URL.encode(Array(point[32...])))"}"#
+        }
+        #expect(try set(jwk(point[..<28])).count == 0)
+        #expect(try set(jwk([0] + point[..<32])).count == 0)
+        let text = try TestKeys.es256(Self.claims, header: #"{"alg":"ES256","kid":"k1"}"#, key: key)
+        let token = try CompactToken(text, allowed: [.es256], types: ["jwt"])
+        for x in [Array(point[..<32]), Array(point[..<32].drop { $0 == 0 })] {
+            let verified = await (try set(jwk(x))).verifies(token)
+            #expect(verified)
+        }
     }
 
     @Test("A changed claim or signature does not verify")

@@ -28,6 +28,13 @@ package enum ProviderFailure: Error, Sendable {
         }
     }
 
+    /// Returns the failure with a reason to doubt that a refusal is of the grant.
+    package func doubted(_ doubt: OAuthError.Doubt) -> ProviderFailure {
+        guard case .rejected(var refusal) = self else { return self }
+        refusal.doubt = doubt
+        return .rejected(refusal)
+    }
+
     /// The text for the log.
     package var detail: String {
         switch self {
@@ -49,6 +56,16 @@ package struct OAuthError: Error, Sendable, Equatable {
     package var isNamed: Bool
     /// Whether the call's proof had a nonce that was not the newest any more: what is said of its grant proves nothing then.
     package var isOfOldProof = false
+    /// The reason for which the refusal may be of what the call was made with, and not of its grant; nil for none.
+    package var doubt: Doubt?
+
+    /// Something that a grant may be refused for although it lives.
+    package enum Doubt: Sendable, Equatable {
+        /// The call had no proof, because the server had refused the one before: it may want one, and our clock be off.
+        case noProof
+        /// Another certificate was shown than the tokens are bound to, or than those were asked for with.
+        case otherCertificate
+    }
 
     package init(status: Int, code: String, recoveryOffered: Bool = false, isNamed: Bool = true) {
         self.status = status
@@ -73,9 +90,14 @@ package struct OAuthError: Error, Sendable, Equatable {
     ]
 
     /// Whether a refresh that is refused so may be a dead grant's, which its repetition alone can show: an answer without a
-    /// body, or an OAuth error of another name (one real server says `invalid_request` of a refresh token that it rotated).
+    /// body, an OAuth error of another name (one real server says `invalid_request` of a refresh token that it rotated), or an
+    /// `invalid_grant` that may be of what the call was made with.
     package var mayMeanDeadGrant: Bool {
         if isEmpty { return true }
-        return isNamed && [400, 401].contains(status) && !isInvalidGrant && !Self.aboutNoGrant.contains(code)
+        if isInvalidGrant { return doubt != nil }
+        guard isNamed, [400, 401].contains(status) else { return false }
+        // Keycloak says so of a grant that is bound to another certificate.
+        if code == "unauthorized_client" { return doubt == .otherCertificate }
+        return !Self.aboutNoGrant.contains(code)
     }
 }

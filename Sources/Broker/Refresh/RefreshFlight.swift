@@ -222,11 +222,16 @@ struct RefreshFlight: Sendable {
         // Looked at before the call: a refusal that was on its way when the endpoint came to itself is one of the fault's.
         let grantsOthers = context.memory.answers.hasGranted(
             stored.provider, stored.client, since: begun - grant.emptyFor)
+        let isOthers = showsAnother(than: stored)
         do throws(ProviderFailure) {
             work.fresh = try await provider.refresh(request, by: work.deadline)
             context.memory.answers.granted(stored.provider, stored.client, begun: begun)
+            if work.sending.isBare {
+                tellOfProof(stored, row, "refreshed without one: the tokens stay bound to nothing")
+            }
             return .refreshed
         } catch {
+            let error = isOthers || showsAnother(than: stored) ? error.doubted(.otherCertificate) : error
             work.failure = error
             // It may be spent, whatever the last answer was.
             if work.sending.mayBeSpent { work.answerLost = true }
@@ -234,10 +239,12 @@ struct RefreshFlight: Sendable {
             case .notSent: return .notSent
             case .retryable: return .retryable
             case .rejected(let oauth) where oauth.isAboutProof:
-                context.events.emit(
-                    .proofRefused(
-                        provider: stored.provider, client: stored.client, session: row.handle, detail: error.detail))
+                tellOfProof(stored, row, error.detail)
                 return .unusable
+            // Before all that condemns: the grant may live, and no other call of this moment would tell.
+            case .rejected(let oauth) where oauth.doubt != nil && oauth.mayMeanDeadGrant:
+                if work.sending.isBare { tellOfProof(stored, row, error.detail) }
+                return .rejected(.counted(enough: grantsOthers && isEnough(grant)))
             // Refused for its nonce by a server that may have spent it before, it is as one whose answer was lost.
             case .rejected(let oauth) where oauth.isInvalidGrant && work.sending.mayBeSpent && !confirming: return .lost
             case .rejected(let oauth) where oauth.isInvalidGrant && oauth.isOfOldProof: return .rejected(.unclear)
@@ -251,6 +258,21 @@ struct RefreshFlight: Sendable {
                 return .lost
             }
         }
+    }
+
+    private func tellOfProof(_ stored: StoredTokens, _ row: SessionRow, _ detail: String) {
+        context.events.emit(
+            .proofRefused(provider: stored.provider, client: stored.client, session: row.handle, detail: detail))
+    }
+
+    /// Whether a call shows another certificate than the one that the session's tokens are bound to, or the first one where they
+    /// are bound to nothing yet: what is said of their grant may be said of the certificate.
+    private func showsAnother(than stored: StoredTokens) -> Bool {
+        if stored.tokens.certificate != nil {
+            return !context.shows(stored.tokens.certificate, stored.provider, stored.client)
+        }
+        let client = context.providers[stored.provider]?.profile.client(stored.client)
+        return client?.senderConstraint == .mtls && stored.tokens.key == nil
     }
 
     /// Returns the proofs of the session's key, or, where its tokens are not bound and its client's are to be, of one that is

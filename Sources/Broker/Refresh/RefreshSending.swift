@@ -7,6 +7,7 @@ package final class RefreshSending: Sendable {
         var last: (nonce: String?, idempotencyKey: String)?
         var isAnswered = false
         var mayBeSpent = false
+        var isBare = false
     }
 
     /// Guards all of it.
@@ -38,6 +39,12 @@ package final class RefreshSending: Sendable {
             state.isAnswered = true
         }
     }
+
+    /// Whether it was sent without a proof at last, because the server had refused the one before.
+    package var isBare: Bool { state.withLock { $0.isBare } }
+
+    /// Notes that it is sent without a proof.
+    package func goesBare() { state.withLock { $0.isBare = true } }
 
     /// Notes that the refresh token may be spent although its answer refused it.
     package func spendsPerhaps() { state.withLock { $0.mayBeSpent = true } }

@@ -93,8 +93,9 @@ extension OAuthEngine {
             if request.isBound {
                 tokens.accessToken = Secret("")
                 tokens.expiresAt = nil
+                return tokens
             }
-            return tokens
+            return client.bound(tokens, isCertified: request.isCertified)
         } catch {
             guard case .rejected(var refusal) = error else { throw error }
             if refusal.code == "invalid_dpop_proof", !request.isBound {
@@ -107,6 +108,8 @@ extension OAuthEngine {
 
     /// Makes the call without a proof, for tokens that are bound to none: there are servers that bind none afterwards, and
     /// refuse one that is shown with them.
+    ///
+    /// A refusal is no word on the grant: others want a proof, and our clock is off.
     private func bare(
         _ request: RefreshRequest, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
@@ -114,6 +117,7 @@ extension OAuthEngine {
         if isSpentPerhaps { request.sending.spendsPerhaps() }
         let key = IdempotencyKey.again(request.idempotencyKey, nonce: nil)
         request.sending.begins(nonce: nil, idempotencyKey: key)
+        request.sending.goesBare()
         let answer: ProviderAnswer
         do throws(ProviderFailure) {
             answer = try await post(
@@ -124,7 +128,10 @@ extension OAuthEngine {
             throw error
         }
         request.sending.isHeard()
-        return try answers(client).parse(answer, now: clock.now())
+        do throws(ProviderFailure) {
+            return client.bound(
+                try answers(client).parse(answer, now: clock.now()), isCertified: request.isCertified)
+        } catch { throw error.doubted(.noProof) }
     }
 
     /// Cloudentity takes 32 to 255 characters.

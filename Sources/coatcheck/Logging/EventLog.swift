@@ -87,9 +87,15 @@ struct EventLog: Sendable {
             count("refreshes", provider, client, [("result", "failed"), ("reason", reason)])
             var members = [("session", session.text), ("reason", reason)]
             if let error = counted, !error.isEmpty {
+                let isDoubted = ["invalid_grant", "unauthorized_client"].contains(error)
                 members += [
                     ("error", error),
-                    ("hint", "if the provider says so of a dead grant: `token_response.invalid_grant_codes`"),
+                    (
+                        "hint",
+                        isDoubted
+                            ? "it may be of the proof or the certificate that was shown, and not of the grant"
+                            : "if the provider says so of a dead grant: `token_response.invalid_grant_codes`"
+                    ),
                 ]
             }
             write(.warning, "refresh failed", provider, client, members)

@@ -450,11 +450,38 @@ struct ProvenCallTests {
             #expect(sent.map { $0.header("DPoP") != nil } == [true, false])
             #expect(Set(sent.compactMap { $0.header("X-Idempotency-Key") }).count == 2)
             #expect(asked.sending.mayBeSpent, "the refusal may have spent it")
+            #expect(asked.sending.isBare)
         }
         let revoked = RawServer.Reply.json(#"{"error":"invalid_grant"}"#, status: 400)
         try await refusedProof(isBound: false, revoked, checksFirst: true) { _, failure, asked, sent in
             guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
             #expect(refusal.isInvalidGrant && sent.count == 2 && !asked.sending.mayBeSpent)
+            #expect(
+                refusal.doubt == .noProof && refusal.mayMeanDeadGrant, "the server may want a proof, by a good clock")
+        }
+    }
+
+    @Test(
+        "Tokens of a client that went from its certificate to a key keep the certificate's mark until a key binds them")
+    func switched() async throws {
+        let authority = try TestAuthority()
+        let identity = try authority.identity(try authority.sign("first", for: "client.example"))
+        let bearer = RawServer.Reply.json(#"{"access_token":"at-2","token_type":"Bearer","refresh_token":"rt-2"}"#)
+        let refused = RawServer.Reply.json(#"{"error":"invalid_dpop_proof"}"#, status: 400)
+        for answers in [[bearer], [refused, bearer]] {
+            for isCertified in [true, false] {
+                try await raw({ answers[min($0, answers.count) - 1] }) {
+                    $0.wire.connection = ConnectionSettings(identity: identity)
+                } _: { client, server in
+                    var asked = Support.refresh()
+                    asked.proof = maker
+                    asked.isCertified = isCertified
+                    let tokens = try await refresh(client, asked)
+                    #expect(server.received.count == answers.count)
+                    #expect(tokens.certificate == (isCertified ? identity.current.thumbprint : nil))
+                    #expect(tokens.credential == (isCertified ? .mtls : .bearer))
+                }
+            }
         }
     }
 

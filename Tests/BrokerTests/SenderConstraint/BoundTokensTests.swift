@@ -291,8 +291,9 @@ struct BoundTokensTests {
         return (row.endReason, broker.provider.refreshes)
     }
 
-    private func invalidGrant(old: Bool = false) -> ProviderFailure {
+    private func invalidGrant(old: Bool = false, doubt: OAuthError.Doubt? = nil) -> ProviderFailure {
         var error = OAuthError(status: 400, code: "invalid_grant")
+        error.doubt = doubt
         error.isOfOldProof = old
         return .rejected(error)
     }
@@ -328,6 +329,25 @@ struct BoundTokensTests {
         #expect(broker.events.all.contains { if case .proofRefused = $0 { true } else { false } })
         let row = try #require(try await broker.store.session(tokenDigest: broker.vault.digest(signedIn.token)))
         #expect(row.endReason == nil)
+    }
+
+    @Test("Refreshed without a proof, nothing is condemned at once by what is said then, and operators hear of it once")
+    func bare() async throws {
+        for failures in [[invalidGrant(doubt: .noProof)], [.lost(detail: ""), invalidGrant(doubt: .noProof)]] {
+            for spends in [false, true] {
+                let (reason, calls) = try await ending(failures) {
+                    $0.goesBare()
+                    if spends { $0.spendsPerhaps() }
+                }
+                #expect(reason == nil && calls == failures.count, "\(failures)")
+            }
+        }
+        let broker = try broker()
+        let signedIn = try await broker.signIn()
+        broker.provider.script.withLock { $0.meetsSending = { $0.goesBare() } }
+        _ = await refresh(broker, signedIn)
+        let told = broker.events.all.filter { if case .proofRefused = $0 { true } else { false } }
+        #expect(told.count == 1 && broker.provider.refreshes == 1)
     }
 
     // MARK: What operators see

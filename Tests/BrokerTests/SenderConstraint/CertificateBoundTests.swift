@@ -115,6 +115,50 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 3)
     }
 
+    /// Refreshes by force every two minutes, and another user signs in before the third; the answers, and the session's end.
+    private func refused(
+        _ code: String, after before: TestBroker, _ signedIn: SignedIn, _ certificate: String?
+    ) async throws -> (codes: [ProblemCode?], reason: EndReason?) {
+        let broker = try broker(certificate, after: before) {
+            $0.refresh = Array(repeating: .rejected(OAuthError(status: 400, code: code)), count: 9)
+        }
+        let session = try await broker.useCases.resumeSession.resume(signedIn.token)
+        var codes: [ProblemCode?] = []
+        for number in 0..<4 {
+            if number == 2 { _ = try await broker.signIn(code: "other") }
+            broker.clock.advance(.seconds(120))
+            codes.append(await problem { try await broker.useCases.refreshTokens.refreshNow(session) }?.code)
+        }
+        let row = try #require(try await broker.store.session(tokenDigest: broker.vault.digest(signedIn.token)))
+        return (codes, row.endReason)
+    }
+
+    @Test(
+        "Under another certificate, or a first one, a refusal of the grant is counted: a wrong file ends nobody at once",
+        arguments: ["invalid_grant", "unauthorized_client"])
+    func otherCertificate(_ code: String) async throws {
+        for constraint in [SenderConstraint.mtls, .off] {
+            let before = try broker("first", constraint)
+            let signedIn = try await before.signIn()
+            let (codes, reason) = try await refused(code, after: before, signedIn, "second")
+            #expect(codes == [.providerUnavailable, .providerUnavailable, .providerUnavailable, .sessionEnded])
+            #expect(reason == .grantRevoked)
+        }
+    }
+
+    @Test("Under the certificate that they are bound to, `invalid_grant` ends a session and `unauthorized_client` none")
+    func sameCertificate() async throws {
+        for (code, first, reason) in [
+            ("invalid_grant", ProblemCode.sessionEnded, EndReason.grantRevoked),
+            ("unauthorized_client", .providerUnavailable, nil),
+        ] as [(String, ProblemCode, EndReason?)] {
+            let before = try broker()
+            let signedIn = try await before.signIn()
+            let end = try await refused(code, after: before, signedIn, "first")
+            #expect(end.codes.first == first && end.reason == reason, "\(end)")
+        }
+    }
+
     @Test(
         "The setting comes: the next refresh binds. It goes: what is bound stays so, unless nothing is shown any more")
     func setting() async throws {

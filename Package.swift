@@ -152,7 +152,8 @@ let package = Package(
         .testTarget(
             name: "BrokerRelayTests",
             dependencies: [
-                "BrokerTestSupport", "Broker", "BrokerRelay", "BrokerWire", nioCore, nioPosix, nioHTTP1, httpTypes,
+                "BrokerTestSupport", "Broker", "BrokerRelay", "BrokerWire", nioCore, nioPosix, nioHTTP1, nioSSL,
+                httpTypes,
             ],
             swiftSettings: strict),
         .testTarget(

@@ -107,6 +107,13 @@ package struct Relay: Sendable {
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
             certificates: certificates, token: first)
+        // Over TLS alone another token would go out.
+        if !call.isCarried, upstream.settings.base.isSecure {
+            do throws(BrokerProblem) { call.token = try await token(true) } catch {
+                // The call itself says why it is not made.
+                guard error.code == .notRefreshable else { throw error }
+            }
+        }
         let response = try await call.send()
         guard response.status == .unauthorized else { return try await call.answer(response) }
         if upstream.settings.passesChallenges, let challenge = UpstreamChallenge.demand(in: response) {

@@ -51,6 +51,20 @@ struct RelayCall {
             .upstreamNonce, privateDetail: "the upstream asks for another nonce", retryAfter: .milliseconds(500))
     }
 
+    /// Whether the token in hand may go out on a connection of the upstream's now.
+    var isCarried: Bool {
+        token.certificate == nil || upstream.client(for: token, of: session, certificates) != nil
+    }
+
+    /// A newer certificate costs a refresh, which the next call makes; where none can be made, or none would help, no call does.
+    private var certificateNotShown: BrokerProblem {
+        let words = "the access token is bound to a certificate that this upstream is not shown"
+        guard upstream.settings.base.isSecure, session.tokenHolder.row.refreshable else {
+            return BrokerProblem(.upstreamNotAllowed, privateDetail: words)
+        }
+        return BrokerProblem(.providerUnavailable, privateDetail: words, retryAfter: .seconds(1))
+    }
+
     private func send(_ proof: RelayProof?) async throws(BrokerProblem) -> UpstreamResponse {
         guard let parent = RequestScope.current?.span else { return try await send(proof, nil) }
         let (method, name) = (TraceMethod.name(request.method.rawValue), upstream.settings.name.text)
@@ -82,7 +96,7 @@ struct RelayCall {
         guard let credential = token.field(settings.proof.scheme) else {
             throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
         }
-        let client = upstream.client(for: token, of: session, certificates)
+        guard let client = upstream.client(for: token, of: session, certificates) else { throw certificateNotShown }
         place.hold(client)
         let begun = NIODeadline.now()
         var isRepeated = false

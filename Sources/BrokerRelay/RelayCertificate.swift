@@ -9,11 +9,14 @@ import Synchronization
 package struct RelayCertificate: Sendable {
     /// The name of the whole chain: connections of one are no other's.
     let id: Digest
+    /// The thumbprint that tokens are bound to (`x5t#S256`, RFC 8705 section 3.1).
+    let thumbprint: String
     let chain: [NIOSSLCertificate]
     let key: NIOSSLPrivateKey
 
-    package init(id: Digest, chain: [NIOSSLCertificate], key: NIOSSLPrivateKey) {
+    package init(id: Digest, thumbprint: String, chain: [NIOSSLCertificate], key: NIOSSLPrivateKey) {
         self.id = id
+        self.thumbprint = thumbprint
         self.chain = chain
         self.key = key
     }

@@ -33,11 +33,17 @@ final class Upstream: Sendable {
 
     /// Returns the connections for a call: those of the client's certificate where its tokens are bound to that, else of the
     /// upstream's own, else those that show nothing.
+    ///
+    /// Nil for a token that is bound to a certificate which no connection of ours shows now: it goes out on no other.
     func client(
         for token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?
-    ) -> UpstreamClient {
+    ) -> UpstreamClient? {
         let (provider, client) = (session.facts.provider, session.facts.client)
-        if let certificate = certificates?(provider, client, token.certificate != nil) {
+        let certificate = certificates?(provider, client, token.certificate != nil)
+        if let bound = token.certificate {
+            guard settings.base.isSecure, let certificate, certificate.thumbprint == bound else { return nil }
+        }
+        if let certificate {
             return pools.client(showing: certificate, for: client)
         }
         return pools.client(showing: settings.tls.certificate(), for: nil)

@@ -199,9 +199,16 @@ enum UpstreamTLSRules {
             report("needs an https `base_url`")
         }
         // A token is good only on connections with the certificate that its client showed.
+        let bound = (provider?.clients.map(\.settings.profile) ?? []).filter {
+            $0.senderConstraint == .mtls && settings.clients?.contains($0.name) != false
+        }
+        if !settings.base.isSecure, let client = bound.first {
+            context.report(
+                "has to be https: the tokens of client `\(client.name)`, which has `sender_constrained: mtls`, go out only on "
+                    + "connections that show its certificate", path: "\(upstream.path).base_url", line: upstream.line)
+        }
         guard connection.identity != nil else { return }
-        for client in provider?.clients.map(\.settings.profile) ?? []
-        where client.senderConstraint == .mtls && settings.clients?.contains(client.name) != false {
+        for client in bound {
             report(
                 "has a certificate, and client `\(client.name)` has `sender_constrained: mtls`: its tokens are good only "
                     + "with the client's own; leave `certificate` and `key` out, or name other `clients`")

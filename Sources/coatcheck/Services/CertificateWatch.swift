@@ -51,7 +51,8 @@ struct ShownCertificates: Sendable {
 extension RelayCertificate {
     /// Creates the relay's form of a certificate.
     init(_ certificate: ClientCertificate) {
-        self.init(id: certificate.id, chain: certificate.chain, key: certificate.key)
+        self.init(
+            id: certificate.id, thumbprint: certificate.thumbprint, chain: certificate.chain, key: certificate.key)
     }
 }
 

@@ -64,14 +64,16 @@ struct RelayFixture {
     var signIns = SignIns()
 
     static func session(
-        provider: String = "google", client: String = "ios", subject: String = "ana", number: UInt8 = 0
+        provider: String = "google", client: String = "ios", subject: String = "ana", number: UInt8 = 0,
+        refreshable: Bool = true
     ) -> LiveSession {
         guard let digest = Digest(Array(repeating: 0, count: 32)) else { preconditionFailure("32 bytes") }
         let (sealed, time) = (Sealed(keyID: "", envelope: []), WallTime(milliseconds: 0))
         let row = SessionRow(
             tokenDigest: digest, handle: SessionHandle(random: Array(repeating: number, count: 16)), subject: digest,
             subjectAndClient: digest, sid: nil, provider: digest, client: digest, createdAt: time, lastUsedAt: time,
-            idleExpiresAt: time, expiresAt: time, tokenExpiresAt: nil, refreshable: true, facts: sealed, tokens: sealed)
+            idleExpiresAt: time, expiresAt: time, tokenExpiresAt: nil, refreshable: refreshable, facts: sealed,
+            tokens: sealed)
         let facts = SessionFacts(
             provider: ProviderName(unchecked: provider), client: ClientName(unchecked: client), subject: subject,
             identity: [], unverified: [], scope: [], device: nil, lifetimes: SessionLifetimes())
@@ -91,7 +93,7 @@ struct RelayFixture {
         readTimeout: Duration = .seconds(10), isInternal: Bool = false, maximumConcurrent: Int = 1024,
         maximumBody: Int = 1 << 30, ownNames: [String] = [], hidesEmployees: Bool = false,
         proof: ProofPresentation = ProofPresentation(), proofs: RelayProofs? = nil, require: [UpstreamRequirement] = [],
-        passesChallenges: Bool = true,
+        passesChallenges: Bool = true, certificates: ClientCertificates? = nil,
         signIns: SignIns = SignIns(),
         _ body: (RelayFixture) async throws -> Void
     ) async throws {
@@ -106,7 +108,7 @@ struct RelayFixture {
         settings.passesChallenges = passesChallenges
         let relay = Relay(
             upstreams: [settings], outbound: RelayOutbound(readTimeout: readTimeout), maximumBody: maximumBody,
-            ownNames: ownNames, proofs: proofs)
+            ownNames: ownNames, proofs: proofs, certificates: certificates)
         do { try await body(RelayFixture(relay: relay, signIns: signIns)) } catch {
             await relay.shutdown()
             throw error

@@ -12,20 +12,19 @@ extension OAuthEngine {
             let endpoint =
                 if let fixed = client.revocation { fixed } else { try await metadata(for: client).revocation }
         else { return }
+        // A bound access token is no proof of anybody by itself; in the outbox it may be without its key.
+        let isBearers = tokens.key == nil && tokens.certificate == nil && client.profile.senderConstraint == .off
         switch style {
         case .none: return
         case .rfc7009:
             // A refusal of the one token says nothing about the other.
             var first: ProviderFailure?
-            let isBearers =
-                tokens.key == nil && tokens.certificate == nil && client.profile.senderConstraint == .off
             let all = [("refresh_token", tokens.refreshToken), ("access_token", tokens.accessToken)]
             for case (let hint, let token?) in all where !token.reveal().isEmpty {
                 do throws(ProviderFailure) {
                     try await revoke(
-                        token, hint, at: endpoint, client: client,
-                        // A bound access token is no proof of anybody by itself; in the outbox it may be without its key.
-                        bearer: isBearers ? tokens.accessToken : nil, by: deadline)
+                        token, hint, at: endpoint, client: client, bearer: isBearers ? tokens.accessToken : nil,
+                        by: deadline)
                 } catch {
                     first = Self.moreUrgent(first, error)
                 }
@@ -33,6 +32,7 @@ extension OAuthEngine {
             if let first { throw first }
         case .basicDelete: try await deleteGrant(tokens.accessToken, at: endpoint, client: client, by: deadline)
         case .bearerPost:
+            guard isBearers else { return }
             try checkRevoked(
                 try await client.caller.send(bearerPost([], to: endpoint, token: tokens.accessToken), by: deadline))
         }

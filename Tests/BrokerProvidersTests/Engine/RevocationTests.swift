@@ -115,6 +115,30 @@ struct RevocationTests {
             ])
     }
 
+    @Test("A token that is bound to a certificate, or whose client's are to be bound, is never shown as Bearer")
+    func bound() async throws {
+        for (constraint, certificate, calls) in [
+            (SenderConstraint.off, nil, 1), (.off, "x", 0), (.dpop, nil, 0), (.mtls, nil, 0),
+        ] as [(SenderConstraint, String?, Int)] {
+            let server = try RawServer { _ in .http(200, [], []) }
+            var settings = settings(server.base, RevocationSettings(style: .bearerPost))
+            settings.clients = settings.clients.map { client in
+                var client = client
+                client.profile.senderConstraint = constraint
+                return client
+            }
+            var tokens = tokens
+            tokens.certificate = certificate
+            let failure = try await Support.with(settings) { [tokens] client in
+                let revoker = try #require(client as? any TokenRevoking)
+                return await Support.failure {
+                    try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline)
+                }
+            }
+            #expect(failure == nil && server.received.count == calls, "\(constraint)")
+        }
+    }
+
     @Test("Without an endpoint, or with style none, nothing is called")
     func nothing() async throws {
         let server = try RawServer { _ in .http(200, [], []) }

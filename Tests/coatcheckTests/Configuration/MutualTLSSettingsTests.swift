@@ -64,6 +64,11 @@ struct MutualTLSSettingsTests {
                 "client_secret: is given although"
             ),
             (
+                "auth: none, tls: {\(pair)}, sender_constrained: mtls, revocation: {style: bearer_post}",
+                "web.revocation: has `style: bearer_post`"
+            ),
+            ("auth: none, sender_constrained: dpop, revocation: {style: bearer_post}", "web.revocation: has `style"),
+            (
                 "auth: none, tls: {\(pair)}, sender_constrained: mtls, hand_out_access_token: true",
                 "hand_out_access_token: contradicts `sender_constrained: mtls`"
             ),
@@ -136,6 +141,9 @@ struct MutualTLSSettingsTests {
         #expect(errors.contains { "\($0)".contains("upstreams.api.tls: has a certificate") }, "\(errors)")
         #expect(
             ConfigurationFixture.errors(file(client: bound, more: upstream("ca_file: example-ca.pem"))).isEmpty)
+        let open = ConfigurationFixture.errors(
+            file(client: bound, more: upstream("{}", url: "http://127.0.0.1:9").replacing(", tls: {{}}", with: "")))
+        #expect(open.contains { "\($0)".contains("upstreams.api.base_url: has to be https") }, "\(open)")
         let plain = try ConfigurationFixture.load(file(client: "auth: none", more: upstream(Self.pair)))
         #expect(plain.upstreams.first?.connection.identity != nil)
         #expect(

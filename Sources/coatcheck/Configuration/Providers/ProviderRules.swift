@@ -47,6 +47,12 @@ extension ProviderRules {
             report("sender_constrained", "is for the kinds `oidc` and `oauth2`")
         }
         let constraint = client.settings.profile.senderConstraint
+        if client.settings.wire.revocation.style == .bearerPost {
+            report(
+                "revocation",
+                "has `style: bearer_post`, which shows the access token alone: of no use with "
+                    + "`sender_constrained: \(constraint.rawValue)`")
+        }
         if client.settings.profile.handsOutAccessToken, client.settings.wire.profile == nil {
             let what = constraint == .mtls ? "certificate" : "key"
             report(

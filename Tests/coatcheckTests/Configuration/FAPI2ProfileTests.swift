@@ -84,6 +84,11 @@ struct FAPI2ProfileTests {
             ("\(key), assertion: {audience: \"https://bank.example.com\"}", "web.assertion.audience"),
             ("\(key), id_token: {algorithms: [PS256, RS256]}", "web.id_token.algorithms"),
             ("\(key), id_token: {leeway: 61s}", "web.id_token.leeway"),
+            ("\(key), token_request: {encoding: json}", "web.token_request.encoding"),
+            ("\(key), token_request: {omit: [code_verifier]}", "web.token_request.omit"),
+            ("\(key), token_request: {omit: [redirect_uri]}", "web.token_request.omit"),
+            ("\(key), token_request: {rename: {client_assertion: assertion}}", "web.token_request.rename"),
+            ("\(key), token_request: {rename: {client_id: app}}", "web.token_request.rename"),
             (
                 "\(key), id_token: {issuer_template: \"https://bank.example.com/{tenantid}\"}",
                 "web.id_token.issuer_template"

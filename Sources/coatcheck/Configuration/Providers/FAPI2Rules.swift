@@ -56,6 +56,7 @@ struct FAPI2Rules {
         if wire.idToken.issuerTemplate != nil {
             report("id_token", below: "issuer_template", "`iss` is compared with the issuer byte for byte")
         }
+        check(wire.tokenRequest)
         if profile.login != .broker {
             report("login", "a login is pushed with the client's own proof, which no app has: it has to be `broker`")
         }
@@ -67,6 +68,22 @@ struct FAPI2Rules {
         if kind == .oidc, !profile.nonce { report("nonce", "it has to be `on`") }
         if profile.handsOutAccessToken {
             report("hand_out_access_token", "the token is of no use without what it is bound to, which never leaves")
+        }
+    }
+
+    /// The parameters of a token request that what the profile demands goes in.
+    private static let needed: Set<String> = [
+        "code_verifier", "client_assertion", "client_assertion_type", "client_id", "redirect_uri",
+    ]
+
+    private func check(_ request: TokenRequestSettings) {
+        if request.encoding != .form { report("token_request", below: "encoding", "it has to be `form`") }
+        if let name = Self.needed.intersection(request.omit).min() {
+            report("token_request", below: "omit", "`\(name)` has to be sent")
+        }
+        if let name = Self.needed.intersection(request.rename.flatMap { [$0, $1] }).min() {
+            report(
+                "token_request", below: "rename", "`\(name)` has to go under its own name, and nothing else under that")
         }
     }
 

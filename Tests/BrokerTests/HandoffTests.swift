@@ -36,6 +36,26 @@ import Testing
         return try FormPairs(parsing: String(try #require(link.reveal().split(separator: "?").last)))
     }
 
+    @Test(
+        "An error that belongs to no login is the app's, unless each answer has to name its issuer: then it is nobody's"
+    )
+    func strayError() async throws {
+        for demands in [false, true] {
+            var client = ClientProfile(
+                name: ClientName(unchecked: "web"), redirectURIs: [RedirectURI(Self.callback)].compactMap { $0 },
+                scope: ["openid"], hostedCallbackTo: "https://app.example.com/oauth")
+            client.demandsIssuer = demands
+            let broker = try TestBroker(clients: [client])
+            for query in ["error=access_denied", "error=access_denied&iss=https%3A%2F%2Fas.example"] {
+                let link = try await broker.useCases.hostedCallback.receive(
+                    provider: ProviderName(unchecked: "as"), parameters: try FormPairs(parsing: query))
+                #expect(link.reveal().contains(demands ? "error=login_required" : "error=access_denied"))
+            }
+            let told = broker.events.all.contains { if case .loginRefused = $0 { true } else { false } }
+            #expect(told == !demands)
+        }
+    }
+
     /// Returns the number of rows that a sweep at that time touches, this login's own left out of account.
     private func swept(_ broker: TestBroker, after seconds: Int) async throws -> Int {
         try await broker.store.sweep(

@@ -24,7 +24,8 @@ package struct HostedCallback: Sendable {
             let fallbackTo = fallback.hostedCallbackTo
         else { throw BrokerProblem(.providerNotFound) }
         guard let state = parameters["state"], !state.isEmpty else {
-            if let error = CallbackError(parameters) {
+            // Where each answer has its issuer, nothing that belongs to no login is believed: anybody can send it.
+            if let error = CallbackError(parameters), !fallback.demandsIssuer {
                 let problem = context.refusal(error, provider: name, client: fallback.name)
                 return Self.link(fallbackTo, [("error", problem.code.rawValue)])
             }

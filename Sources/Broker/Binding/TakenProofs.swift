@@ -139,8 +139,10 @@ package final class NonceScope: Sendable, ExpressibleByStringLiteral {
     }
 
     private let name: String
-    /// Guards the codes: all proofs of a minute have the same. They are made anew each minute, for a process that began with
-    /// another installation's key ring takes the right one over while it runs.
+    /// Guards the codes: all proofs of a minute have the same.
+    ///
+    /// They are made anew each minute, for a process that began with another installation's key ring takes the right one over
+    /// while it runs.
     private let kept = Mutex(Kept())
 
     package init(_ name: String) { self.name = name }

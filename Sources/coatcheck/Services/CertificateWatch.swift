@@ -58,7 +58,7 @@ extension RelayCertificate {
 
 /// Keeps the certificates that are shown what their files say: read again every ten seconds and whenever it is asked for.
 ///
-/// A pair that does not load leaves the one before.
+/// A pair that does not load leaves the one before; so does one that is not valid while that is.
 final class CertificateWatch: Sendable {
     static let interval = Duration.seconds(10)
     /// The most bytes of a file.
@@ -75,17 +75,25 @@ final class CertificateWatch: Sendable {
 
     private let current: @Sendable () -> ShownCertificates
     private let digest: @Sendable ([UInt8]) -> Digest
+    private let now: @Sendable () -> WallTime
     private let log: ProcessLog
     private let failures: CounterSeries
     /// Guards what was seen of each pair at the last look, good or not.
-    private let seen = Mutex<[ClientIdentity.Files: Digest]>([:])
+    private let seen = Mutex<[ClientIdentity.Files: Seen]>([:])
+
+    private struct Seen {
+        var digest: Digest
+        /// Whether it was not valid then: with time it may be, or the one before no longer.
+        var isHeld = false
+    }
 
     init(
         current: @escaping @Sendable () -> ShownCertificates, digest: @escaping @Sendable ([UInt8]) -> Digest,
-        log: ProcessLog, metrics: MetricsRegistry
+        now: @escaping @Sendable () -> WallTime, log: ProcessLog, metrics: MetricsRegistry
     ) {
         self.current = current
         self.digest = digest
+        self.now = now
         self.log = log
         failures = metrics.counter("coatcheck_certificate_reload_failures_total", [])
     }
@@ -114,21 +122,23 @@ final class CertificateWatch: Sendable {
                     case .failure(let fault): Array("\(fault)".utf8)
                     }
                 let digest = digest(name)
-                guard seen[files] != digest || isAsked else { continue }
-                seen[files] = digest
-                take(text, of: files)
+                let before = seen[files]
+                let isKnown = before?.digest == digest
+                guard !isKnown || isAsked || before?.isHeld == true else { continue }
+                let isHeld = take(text, of: files, isTold: isKnown && !isAsked)
+                seen[files] = Seen(digest: digest, isHeld: isHeld)
             }
         }
     }
 
-    private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files) {
+    /// Has a pair shown from now on; returns whether it is held back, for it is not valid and the one before is.
+    private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
         let owners = identities.filter { $0.identity.files == files }
         let certificate: ClientCertificate
         do {
             let pair = try text.get()
             certificate = try ClientCertificate(certificate: pair.certificate, key: pair.key)
         } catch {
-            failures.increment(by: 1)
             let words =
                 switch error {
                 case ClientCertificate.Failure.doesNotFit: "the key \(error)"
@@ -136,16 +146,32 @@ final class CertificateWatch: Sendable {
                 case let fault as FileFault: "a file of it \(fault)"
                 default: "its file \(error)"
                 }
-            log.write(
-                .error, "client certificate not reloaded",
-                [("shown_by", owners.first?.name ?? ""), ("detail", "\(words): the one before stays in use")])
-            return
+            fail(words, owners.first?.name)
+            return false
         }
-        for owner in owners where owner.identity.renew(certificate) {
-            log.write(
-                .notice, "client certificate reloaded",
-                [("shown_by", owner.name), ("not_after", certificate.validUntil.rfc3339)])
+        let moment = now()
+        let fault = certificate.fault(at: moment)
+        var held: [String] = []
+        for owner in owners {
+            let current = owner.identity.current
+            if fault != nil, current.id != certificate.id, current.fault(at: moment) == nil {
+                held.append(owner.name)
+            } else if owner.identity.renew(certificate) {
+                log.write(
+                    .notice, "client certificate reloaded",
+                    [("shown_by", owner.name), ("not_after", certificate.validUntil.rfc3339)])
+            }
         }
+        guard let first = held.first, let fault else { return false }
+        if !isTold { fail("its file holds one that \(fault)", first) }
+        return true
+    }
+
+    private func fail(_ words: String, _ owner: String?) {
+        failures.increment(by: 1)
+        log.write(
+            .error, "client certificate not reloaded",
+            [("shown_by", owner ?? ""), ("detail", "\(words): the one before stays in use")])
     }
 
     private var identities: [(name: String, identity: ClientIdentity)] {

@@ -113,7 +113,8 @@ extension Composition {
         let certificates = CertificateRereading(
             CertificateWatch(
                 current: { [running] in running.current.certificates },
-                digest: { [vault = parts.vault] in vault.digest($0) }, log: parts.log, metrics: parts.metrics),
+                digest: { [vault = parts.vault] in vault.digest($0) }, now: context.clock.now, log: parts.log,
+                metrics: parts.metrics),
             context.clock, log: parts.log)
         let keys = KeyRereading(parts.keyWatch, context.clock, log: parts.log)
         func listener(_ name: ListenerName) -> Listener {

@@ -6,17 +6,40 @@ import Testing
 
 @testable import coatcheck
 
+/// A time that a test sets.
+private final class Moment: Sendable {
+    private let time = Mutex<Int64>(1_800_000_000)
+
+    var now: WallTime { WallTime(seconds: time.withLock { $0 }) }
+
+    func set(_ seconds: Int64) { time.withLock { $0 = seconds } }
+}
+
 /// Certificates whose files change: the texts are given, the files are nobody's.
 @Suite("The watch over certificates", .timeLimit(.minutes(1)))
 struct CertificateWatchTests {
     private static let files = ClientIdentity.Files(certificate: "shown.pem", key: "shown.key")
     private static let good = CertificateWatch.Pair(
         certificate: Array(ConfigurationFixture.certificate.utf8), key: Array(ConfigurationFixture.certificateKey.utf8))
+    /// One from 2030 to 2099; `good` is from 2026 to 2126.
+    private static let later = CertificateWatch.Pair(
+        certificate: Array(
+            """
+            -----BEGIN CERTIFICATE-----
+            MIIBFTCBvaADAgECAgEHMAoGCCqGSM49BAMCMBQxEjAQBgNVBAMMCWxvY2FsaG9z
+            dDAgFw0zMDAxMDEwMDAwMDBaGA8yMTAwMDEwMTAwMDAwMFowFDESMBAGA1UEAwwJ
+            bG9jYWxob3N0MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAExqSCQ8u7CnxKI5Sq
+            9e6T907rwmvKWEGcjpNnEnj49gfqv/B62LsNMqt4QUske+EtM5OgjM7pjJXl1G5c
+            yoqrnjAKBggqhkjOPQQDAgNHADBEAiARwicH2YDz6VenQNlZxCqdDuG1FUAXYSE4
+            VmU6nkLvLgIgIpCPgX8i/MB4M4vPjSXwk6bUqtG9kHOdEd/NXp4k9sY=
+            -----END CERTIFICATE-----
+            """.utf8), key: Array(ConfigurationFixture.otherKey.utf8))
     private static let half = CertificateWatch.Pair(
         certificate: Array(ConfigurationFixture.certificate.utf8), key: Array(ConfigurationFixture.otherKey.utf8))
 
     private let lines = WrittenLines()
     private let metrics = MetricsRegistry()
+    private let clock = Moment()
     private let identity: ClientIdentity
     private let watch: CertificateWatch
 
@@ -53,7 +76,7 @@ struct CertificateWatchTests {
         let vault = try OpenSSLVault(
             ring: KeyRing.generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
         watch = CertificateWatch(
-            current: { shown }, digest: { vault.digest($0) },
+            current: { shown }, digest: { vault.digest($0) }, now: { [clock] in clock.now },
             log: ProcessLog(level: .info, now: SystemClock.wallTime, emit: { [lines] in lines.add($0) }),
             metrics: metrics)
     }
@@ -76,6 +99,34 @@ struct CertificateWatchTests {
         take(.failure(.missing))
         #expect(lines.all.contains("does not exist"))
         #expect(identity.current.id == before)
+    }
+
+    @Test("A pair that is not valid yet takes no good one's place, is said once, and does when its time has come")
+    func notYet() {
+        let before = identity.current.id
+        for _ in 0..<3 { take(.success(Self.later)) }
+        #expect(identity.current.id == before && failures && lines.all.contains("is not valid yet"))
+        clock.set(1_906_502_400)
+        take(.success(Self.later))
+        #expect(identity.current.id != before && failures && lines.all.contains("client certificate reloaded"))
+    }
+
+    @Test("A pair that has run out takes no good one's place, and any other's")
+    func runOut() {
+        clock.set(1_906_502_400)
+        take(.success(Self.later))
+        let later = identity.current.id
+        take(.success(Self.good))
+        let good = identity.current.id
+        #expect(good != later && !failures)
+        // In 2110.
+        clock.set(4_417_977_600)
+        take(.success(Self.later))
+        #expect(identity.current.id == good && failures && lines.all.contains("has run out"))
+        // In 2128, when neither is valid.
+        clock.set(4_986_000_000)
+        take(.success(Self.later))
+        #expect(identity.current.id == later)
     }
 
     @Test("The pair that is shown already changes nothing, and says nothing")

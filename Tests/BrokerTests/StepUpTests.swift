@@ -81,4 +81,19 @@ struct StepUpTests {
         #expect(secrets.record.first == 2)
         #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)
     }
+
+    @Test("An access token that a sign-in lends comes with the certificate that it is bound to")
+    func lending() {
+        var tokens = TokenSet(credential: .mtls, accessToken: Secret("old"), refreshToken: Secret("r"))
+        tokens.certificate = "first"
+        var fresh = TokenSet(credential: .mtls, accessToken: Secret("new"))
+        fresh.certificate = "second"
+        let now = WallTime(seconds: 5)
+        let stored = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"), tokens: tokens,
+            issuedAt: WallTime(seconds: 1)
+        ).lending(fresh, at: now)
+        #expect(stored.tokens.accessToken.reveal() == "new" && stored.tokens.certificate == "second")
+        #expect(stored.tokens.refreshToken?.reveal() == "r" && stored.issuedAt == now)
+    }
 }

@@ -181,10 +181,11 @@ extension StoredTokens {
     /// with the refresh token.
     ///
     /// Tokens that are bound to a key stay as they are, for the new one is bound to another.
-    fileprivate func lending(_ fresh: TokenSet, at now: WallTime) -> StoredTokens {
+    func lending(_ fresh: TokenSet, at now: WallTime) -> StoredTokens {
         guard tokens.key == nil, fresh.key == nil, tokens.credential == fresh.credential else { return self }
         var next = self
         next.tokens.accessToken = fresh.accessToken
+        next.tokens.certificate = fresh.certificate
         next.tokens.expiresAt = fresh.expiresAt
         next.issuedAt = now
         return next

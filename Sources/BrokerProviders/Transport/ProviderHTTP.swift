@@ -78,6 +78,10 @@ package final class ProviderHTTP: Sendable {
             // 500 is often about one request; these three say that the service is not there.
             limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive, failed: answer.status >= 500)
             return answer
+        case .refused(let alert) where shown?.certificate == nil:
+            // Nothing was shown that could be refused: the server takes nobody so.
+            limiter.end(Task.isCancelled ? .nothing : .dead, failed: true)
+            throw .notSent(detail: "TLS failed: \(alert)")
         case .refused(let alert):
             // The server is there, and other clients' certificates may be good.
             limiter.end(Task.isCancelled ? .nothing : .alive, failed: true)
@@ -92,7 +96,7 @@ package final class ProviderHTTP: Sendable {
 
     private enum Outcome: Sendable {
         case answer(ProviderAnswer)
-        /// Our certificate, by an alert before a byte of an answer: the server has read nothing.
+        /// Our certificate, or that there is none, by an alert before a byte of an answer: the server has read nothing.
         case refused(String)
         case failed(String, certainlyUnsent: Bool)
     }

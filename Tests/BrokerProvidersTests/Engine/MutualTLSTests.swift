@@ -221,6 +221,41 @@ struct MutualTLSTests {
         }
     }
 
+    @Test("An alert is a refusal of our certificate only where one was shown; else the call failed, and was not sent")
+    func alert() async throws {
+        let authority = try TestAuthority()
+        let certificate = try authority.certificate(try authority.sign("first", for: "client.example"))
+        // `certificate_required` and `unknown_ca`.
+        for alert in [116, 48] as [UInt8] {
+            for isShown in [true, false] {
+                let server = try AlertServer(alert)
+                let http = ProviderHTTP()
+                let shown = ClientConnections.Shown(
+                    clients: http.clients(showing: isShown ? certificate : nil, trusting: nil),
+                    certificate: isShown ? certificate : nil, trust: nil)
+                let limiter = CallLimiter(limits: CallLimits(), clock: Support.clock)
+                let request = ProviderRequest(
+                    method: "POST", url: try #require(EndpointURL("https://127.0.0.1:\(server.port)/token")),
+                    connection: .single, body: Array("code=c".utf8))
+                let told = Mutex(0)
+                for over in isShown ? [shown] : [shown, nil] {
+                    let failure = await failure {
+                        try await http.send(
+                            request, over: over, limiter: limiter, internalAddresses: true, total: .seconds(20)
+                        ) { _ in told.withLock { $0 += 1 } }
+                    }
+                    guard case .notSent = failure else {
+                        Issue.record("\(String(describing: failure))")
+                        continue
+                    }
+                }
+                #expect(told.withLock { $0 } == (isShown ? 1 : 0), "\(alert)")
+                #expect((limiter.breaker == .closed(failures: 0)) == isShown)
+                await http.shutdown()
+            }
+        }
+    }
+
     @Test("With a proof the key binds, whatever certificate is shown (W16)")
     func proof() {
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("t"))

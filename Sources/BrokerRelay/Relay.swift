@@ -101,19 +101,19 @@ package struct Relay: Sendable {
         let (path, demand) = try path(of: request, at: upstream, for: session)
         if let demand { try await signIns.require(demand, of: session) }
         let body = try await body(of: request)
-        let first = try await token(false)
+        var first = try await token(false)
+        // Without TLS no other token would go out, either.
+        if upstream.settings.base.isSecure, !upstream.carries(first, of: session, certificates) {
+            do throws(BrokerProblem) { first = try await token(true) } catch {
+                // The call itself says why it is not made.
+                guard error.code == .notRefreshable else { throw error }
+            }
+        }
         // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
         var call = RelayCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
             certificates: certificates, token: first)
-        // Over TLS alone another token would go out.
-        if !call.isCarried, upstream.settings.base.isSecure {
-            do throws(BrokerProblem) { call.token = try await token(true) } catch {
-                // The call itself says why it is not made.
-                guard error.code == .notRefreshable else { throw error }
-            }
-        }
         let response = try await call.send()
         guard response.status == .unauthorized else { return try await call.answer(response) }
         if upstream.settings.passesChallenges, let challenge = UpstreamChallenge.demand(in: response) {

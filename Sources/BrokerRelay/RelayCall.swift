@@ -51,11 +51,6 @@ struct RelayCall {
             .upstreamNonce, privateDetail: "the upstream asks for another nonce", retryAfter: .milliseconds(500))
     }
 
-    /// Whether the token in hand may go out on a connection of the upstream's now.
-    var isCarried: Bool {
-        token.certificate == nil || upstream.client(for: token, of: session, certificates) != nil
-    }
-
     /// A newer certificate costs a refresh, which the next call makes; where none can be made, or none would help, no call does.
     private var certificateNotShown: BrokerProblem {
         let words = "the access token is bound to a certificate that this upstream is not shown"

@@ -40,13 +40,21 @@ final class Upstream: Sendable {
     ) -> UpstreamClient? {
         let (provider, client) = (session.facts.provider, session.facts.client)
         let certificate = certificates?(provider, client, token.certificate != nil)
-        if let bound = token.certificate {
-            guard settings.base.isSecure, let certificate, certificate.thumbprint == bound else { return nil }
-        }
+        guard fits(token, certificate) else { return nil }
         if let certificate {
             return pools.client(showing: certificate, for: client)
         }
         return pools.client(showing: settings.tls.certificate(), for: nil)
+    }
+
+    /// Whether a token may go out on a connection of now.
+    func carries(_ token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?) -> Bool {
+        token.certificate == nil || fits(token, certificates?(session.facts.provider, session.facts.client, true))
+    }
+
+    private func fits(_ token: AccessToken, _ certificate: RelayCertificate?) -> Bool {
+        guard let bound = token.certificate else { return true }
+        return settings.base.isSecure && certificate?.thumbprint == bound
     }
 
     /// Says whether the session's token is meant for this upstream (SEC-72).

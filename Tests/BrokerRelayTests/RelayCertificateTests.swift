@@ -25,7 +25,9 @@ struct RelayCertificateTests {
         -----END CERTIFICATE-----
         """
 
-    /// What came of a call with a token of each certificate in turn, nil for a refresh that is not possible.
+    /// Calls with a token of each certificate in turn, nil for a refresh that is not possible.
+    ///
+    /// Returns the code of what came of it, how many tokens were asked for, and whether a connection was tried.
     private func call(
         _ given: [String?], shown: String?, secure: Bool = true, refreshable: Bool = true
     ) async throws -> (code: ProblemCode?, asked: Int, isTried: Bool) {

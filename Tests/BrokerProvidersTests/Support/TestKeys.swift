@@ -52,7 +52,8 @@ enum TestKeys {
 
     /// Signs header and claims, both JSON texts, with a P-256 key.
     static func es256(
-        _ claims: String, header: String = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#, key: P256.Signing.PrivateKey = p256
+        _ claims: String, header: String = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#,
+        key: P256.Signing.PrivateKey = p256
     ) throws -> String {
         let input = Base64URL.encode(Array(header.utf8)) + "." + Base64URL.encode(Array(claims.utf8))
         let signature = try key.signature(for: Data(input.utf8))

@@ -21,20 +21,22 @@ extension ExchangeSettlement {
             guard let standing else { throw Self.notStored }
             let now = time
             guard let current = standing, isStanding(current) else { throw await ended(standing, tokens, origin) }
+            // What the session that stays lives by is not revoked with the rest.
+            let unheld = isHeld(tokens.refreshToken, by: current) ? nil : tokens
             guard current.subject == origin.subject else {
                 throw await settle(
-                    .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: tokens,
+                    .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: unheld,
                     of: origin)
             }
             guard demand.isMet(by: identity.signIn, at: now, leeway: plan.client.signInLeeway) else {
-                throw await tooWeak(demand, identity, tokens, origin)
+                throw await tooWeak(demand, identity, unheld, origin)
             }
             let commit: StepUpCommit
             let facts: SessionFacts
             do {
                 (commit, facts) = try self.commit(current, tokens, identity, now)
             } catch {
-                throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
+                throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: unheld)
             }
             let result = await insisting("completeStepUp") { () async throws(StoreFailure) in
                 try await context.store.completeStepUp(commit)
@@ -53,7 +55,7 @@ extension ExchangeSettlement {
                     return try await steppedUp(current, facts, commit)
                 }
                 throw await settle(
-                    .unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, of: origin)
+                    .unknown, because: .lost(detail: "the claim lapsed"), revoking: unheld, of: origin)
             }
         }
     }
@@ -63,6 +65,15 @@ extension ExchangeSettlement {
         guard row.endedAt == nil else { return false }
         if case .lapsed = SessionStanding(row, context) { return false }
         return true
+    }
+
+    /// Returns whether a refresh token is the one that a session has.
+    private func isHeld(_ refreshToken: Secret?, by row: SessionRow) -> Bool {
+        guard let refreshToken, let sealed = row.tokens,
+            let opened = try? context.vault.open(sealed, as: .tokens, row: row.tokenDigest),
+            let stored = try? StoredTokens(record: opened)
+        else { return false }
+        return stored.holds(refreshToken)
     }
 
     /// Demands of a first sign-in what its login was started with; the tokens of one that is too weak make no session.
@@ -94,7 +105,7 @@ extension ExchangeSettlement {
     }
 
     private func tooWeak(
-        _ demand: StepUpDemand, _ identity: ProviderIdentity, _ tokens: TokenSet, _ origin: SignInOrigin
+        _ demand: StepUpDemand, _ identity: ProviderIdentity, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
         var problem = await settle(
             .stepUpFailed, because: .identityRejected(detail: "the sign-in is not what was asked for"),
@@ -132,7 +143,11 @@ extension ExchangeSettlement {
         let old = try row.tokens.map {
             try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
         }
-        let isNewGrant = fresh.refreshToken != nil || old?.tokens.refreshToken == nil
+        // A provider that never gives another refresh token answers with the one that the session has: the grant is the same.
+        // Ended as a former one, it would take the session's refresh token along; and the answer to a refresh of it that is under
+        // way would count as an outgrown pair, which is revoked, too.
+        let isKept = fresh.refreshToken.map { old?.holds($0) ?? false } ?? (old?.tokens.refreshToken != nil)
+        let isNewGrant = !isKept
         let next: StoredTokens?
         var outbox: [OutboxRow] = []
         if isNewGrant {
@@ -177,7 +192,12 @@ extension ExchangeSettlement {
 }
 
 extension StoredTokens {
-    /// Returns the set with the access token of a sign-in that brought no refresh token: what a refresh has to repeat stays
+    /// Whether its refresh token is this one.
+    fileprivate func holds(_ refreshToken: Secret) -> Bool {
+        tokens.refreshToken.map { $0.isEqual(to: refreshToken) } ?? false
+    }
+
+    /// Returns the set with the access token of a sign-in that brought no other refresh token: what a refresh has to repeat stays
     /// with the refresh token.
     ///
     /// Tokens that are bound to a key stay as they are, for the new one is bound to another.

@@ -30,6 +30,9 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var sid: String?
         var tokenLifetime: Duration? = .seconds(3600)
         var refreshToken = true
+        /// The one refresh token of a provider that never gives another.
+        var onlyRefreshToken: String?
+        var signIn = SignInFacts()
         var refreshTokenLifetime: Duration?
         var refreshedSubject = RefreshedSubject.absent
         var grants: [CodeGrant] = []
@@ -139,6 +142,7 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         var identity = ProviderIdentity(
             subject: script.subject, claims: [("name", .string("Ana"))], sid: script.sid)
         identity.sidIsUnusable = script.sidIsUnusable
+        identity.signIn = script.signIn
         return identity
     }
 
@@ -260,7 +264,8 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
     private func tokens(_ tag: String) -> TokenSet {
         let script = script.withLock { $0 }
         return TokenSet(
-            accessToken: Secret("at-\(tag)"), refreshToken: script.refreshToken ? Secret("rt-\(tag)") : nil,
+            accessToken: Secret("at-\(tag)"),
+            refreshToken: script.refreshToken ? Secret(script.onlyRefreshToken ?? "rt-\(tag)") : nil,
             idToken: script.refreshedSubject == .absent ? nil : Secret("id"),
             expiresAt: script.tokenLifetime.map { clock.now.advanced(by: $0) },
             refreshExpiresAt: script.refreshTokenLifetime.map { clock.now.advanced(by: $0) })

@@ -45,7 +45,7 @@ struct TestBroker: Sendable {
         let profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
             callbackIssuer: "https://as.example",
-            clients: clients ?? standard)
+            clients: clients ?? standard, stepUp: .everything)
         provider = shared ?? ScriptedProvider(profile: profile, clock: clock, script: script)
         vault = try sharedVault ?? OpenSSLVault(ring: KeyRing.generate(now: clock.now, random: SystemRandom.bytes))
         self.store = store ?? InMemoryStore(monotonic: clock.clock.monotonic)

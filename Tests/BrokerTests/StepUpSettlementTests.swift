@@ -1,0 +1,77 @@
+import BrokerTestSupport
+import Synchronization
+import Testing
+
+@testable import Broker
+
+@Suite("Step-up: the sign-in in its session, and the grant beside it", .timeLimit(.minutes(1)))
+struct StepUpSettlementTests {
+    private static let mfa = StepUpDemand(contextClasses: ["mfa"])
+
+    /// Starts a step-up of a session.
+    private func start(
+        _ broker: TestBroker, _ session: SignedIn, _ demand: StepUpDemand = Self.mfa
+    ) async throws -> StartedLogin {
+        var input = StartLoginInput(provider: nil)
+        input.demand = demand
+        input.steppingUp = try await broker.useCases.resumeSession.resume(session.token)
+        return try await broker.useCases.startLogin.start(input)
+    }
+
+    private func stepUp(
+        _ broker: TestBroker, _ session: SignedIn, _ demand: StepUpDemand = Self.mfa, code: String = "code-2"
+    ) async throws -> SteppedUp {
+        let login = try await start(broker, session, demand)
+        var input = ForwardCodeInput()
+        input.callbackURL = broker.callback(login, code: code)
+        input.loginToken = login.loginToken
+        input.presentedSession = session.token
+        guard case .steppedUp(let stepped) = try await broker.useCases.forwardCode.forward(input) else {
+            throw BrokerProblem(.internalError)
+        }
+        return stepped
+    }
+
+    private func signsIn(_ broker: TestBroker, _ contextClass: String, secondsAgo: Int64 = 0) {
+        let at = broker.clock.now.since(WallTime(seconds: 0)).wholeSeconds - secondsAgo
+        broker.provider.script.withLock {
+            $0.signIn = SignInFacts(contextClass: contextClass, authenticatedAt: at)
+        }
+    }
+
+    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
+        try #require(try await broker.store.session(tokenDigest: broker.vault.digest(session.token)))
+    }
+
+    @Test("Where the provider gives the refresh token that the session has, nothing is revoked and the grant goes on")
+    func sameRefreshToken() async throws {
+        let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
+        let session = try await broker.signIn()
+        let before = try await row(broker, session)
+        // Too weak: what the session lives by is not thrown away with the rest.
+        signsIn(broker, "pwd")
+        let refusal = await problem { try await stepUp(broker, session) }
+        #expect(refusal?.code == .stepUpFailed)
+        #expect(try await broker.store.outboxCount() == 0)
+        signsIn(broker, "mfa")
+        let stepped = try await stepUp(broker, session, code: "code-3")
+        #expect(stepped.session.signIn.contextClass == "mfa")
+        #expect(try await broker.store.outboxCount() == 0)
+        let after = try await row(broker, session)
+        #expect(after.tokenVersion == before.tokenVersion && after.tokens != before.tokens)
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() == "at-3")
+        _ = try await broker.useCases.refreshTokens.refreshNow(live)
+        #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-only")
+    }
+
+    @Test("Another refresh token is another grant's, and the one before it is revoked")
+    func otherRefreshToken() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        signsIn(broker, "mfa")
+        _ = try await stepUp(broker, session)
+        #expect(try await broker.store.outboxCount() == 1)
+        #expect(try await row(broker, session).tokenVersion == 2)
+    }
+}

@@ -26,9 +26,11 @@ enum StepUpReader {
     static func demand(_ section: ConfigSection) -> StepUpDemand? {
         let classes = section.words("acr") ?? []
         let age = section.duration("max_age", default: ages.upperBound, in: ages)
-        if !classes.isEmpty, !StepUpDemand.areClasses(classes) {
+        // A list of none would be a demand that every sign-in meets.
+        if section.has("acr"), !StepUpDemand.areClasses(classes) {
             section.report(
-                "acr", "has to be at most \(StepUpDemand.mostClasses) words of \(StepUpDemand.longestClass) characters")
+                "acr",
+                "has to be 1 to \(StepUpDemand.mostClasses) words of at most \(StepUpDemand.longestClass) characters")
             return nil
         }
         guard section.has("acr") || section.has("max_age") else {

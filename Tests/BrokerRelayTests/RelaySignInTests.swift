@@ -28,10 +28,32 @@ struct RelaySignInTests {
     }
 
     @Test(
+        "An entry holds for whatever an upstream may take for the call that it names",
+        arguments: [
+            ("POST /payments/**", "POST", "/payments", true), ("POST /payments/**", "POST", "/payments/", true),
+            ("POST /payments/**", "POST", "/Payments/1", true), ("POST /payments/**", "POST", "/PAYMENTS", true),
+            ("POST /payments/**", "POST", "/p%61yments/1/", true), ("GET /x", "HEAD", "/x", true),
+            ("GET /x", "GET", "/x/", true), ("GET /x/", "GET", "/X", true), ("PUT,GET /x", "HEAD", "/x", true),
+            ("ANY /x", "get", "/x", true), ("POST /x", "post", "/x", true), ("ANY /a/*", "PUT", "/A/b/", true),
+            ("ANY /**", "GET", "/", true), ("ANY /", "GET", "/", true), ("ANY /a/*/**", "GET", "/a/b", true),
+            ("ANY /%C3%A9", "GET", "/%c3%a9", true),
+            ("POST /payments/**", "POST", "/payments1", false), ("POST /payments/**", "POST", "/payment", false),
+            ("POST /payments/**", "GET", "/payments", false), ("HEAD /x", "GET", "/x", false),
+            ("POST /x", "HEAD", "/x", false), ("ANY /a/*", "GET", "/a", false), ("ANY /a/*", "GET", "/a/", false),
+            ("ANY /a/*", "GET", "/a/b/c", false), ("ANY /", "GET", "/a", false), ("ANY /x/y", "GET", "/x", false),
+        ])
+    func edges(text: String, method: String, path: String, holds: Bool) async throws {
+        let entry = [try UpstreamRequirement(text, Self.mfa)]
+        let found = entry.demand(method: method, path: try CanonicalPath(Substring(path)))
+        #expect(found == (holds ? Self.mfa : nil))
+    }
+
+    @Test(
         "An entry that `allow` can never reach is known",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
-            ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", false), ("ANY /**", true),
+            ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),
+            ("GET /G/**", true), ("POST /A/B", true), ("ANY /**", true),
         ])
     func reach(text: String, isReached: Bool) throws {
         let allow = AllowList([try AllowEntry("POST /a/*/**"), try AllowEntry("POST /a/b"), try AllowEntry("GET /g")])

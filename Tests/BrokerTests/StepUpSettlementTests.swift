@@ -74,4 +74,46 @@ struct StepUpSettlementTests {
         #expect(try await broker.store.outboxCount() == 1)
         #expect(try await row(broker, session).tokenVersion == 2)
     }
+
+    @Test("A sign-in is as old as it was when the answer came, however long the store takes")
+    func judgedOnce() async throws {
+        let clock = TestClock()
+        let store = SlowStepUps(InMemoryStore(monotonic: clock.clock.monotonic), clock)
+        let broker = try TestBroker(store: store, clock: clock)
+        let session = try await broker.signIn()
+        signsIn(broker, "mfa", secondsAgo: 10)
+        let stepped = try await stepUp(broker, session, StepUpDemand(maximumAge: 300))
+        #expect(stepped.session.signIn.contextClass == "mfa")
+        #expect(store.asked == 2)
+    }
+}
+
+/// A store that loses its first race for a step-up, and takes minutes for it.
+private final class SlowStepUps: AroundStore {
+    let base: any BrokerStore
+    private let clock: TestClock
+    private let count = Mutex(0)
+
+    var asked: Int { count.withLock { $0 } }
+
+    init(_ base: any BrokerStore, _ clock: TestClock) {
+        self.base = base
+        self.clock = clock
+    }
+
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value {
+        try await work(base)
+    }
+
+    func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        let number = count.withLock { count in
+            count += 1
+            return count
+        }
+        guard number == 1 else { return try await base.completeStepUp(commit) }
+        clock.advance(.seconds(400))
+        return .moved
+    }
 }

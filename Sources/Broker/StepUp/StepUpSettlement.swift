@@ -12,6 +12,8 @@ extension ExchangeSettlement {
         let origin = SignInOrigin(
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
+        // As old as it is when the answer comes: a store that takes minutes makes no sign-in too old.
+        let isMet = demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
         while true {
@@ -28,9 +30,7 @@ extension ExchangeSettlement {
                     .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: unheld,
                     of: origin)
             }
-            guard demand.isMet(by: identity.signIn, at: now, leeway: plan.client.signInLeeway) else {
-                throw await tooWeak(demand, identity, unheld, origin)
-            }
+            guard isMet else { throw await tooWeak(demand, identity, unheld, origin) }
             let commit: StepUpCommit
             let facts: SessionFacts
             do {

@@ -86,6 +86,21 @@ struct StepUpSettlementTests {
         #expect(stepped.session.signIn.contextClass == "mfa")
         #expect(store.asked == 2)
     }
+
+    // MARK: What a call needs
+
+    @Test("No age is judged by a clock that nobody believes", arguments: [3600, -3600])
+    func doubted(seconds: Int) async throws {
+        let broker = try TestBroker()
+        signsIn(broker, "mfa", secondsAgo: seconds < 0 ? 3600 : 0)
+        let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
+        let check = broker.useCases.signInCheck
+        broker.clock.jump(.seconds(seconds))
+        let refusal = await problem { try await check.require(StepUpDemand(maximumAge: 300), of: live) }
+        #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil)
+        // A class is the same at every time.
+        #expect(await problem { try await check.require(Self.mfa, of: live) } == nil)
+    }
 }
 
 /// A store that loses its first race for a step-up, and takes minutes for it.

@@ -8,6 +8,7 @@ package struct SignInCheck: Sendable {
     /// Returns where the session's sign-in meets a demand; throws `step_up_required` where it does not, and `step_up_failed` where
     /// the session's provider cannot step up as demanded, so that no browser is opened for nothing.
     package func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) {
+        try checkTellsAge(demand)
         guard !isMet(demand, session) else { return }
         // Another process may have stored a step-up that this one's cache does not know yet.
         let latest = try await latest(session)
@@ -25,6 +26,7 @@ package struct SignInCheck: Sendable {
     ) async throws(BrokerProblem) {
         var demand = challenge
         demand.maximumAge = challenge.maximumAge.map { max($0, Self.shortestAge) }
+        try checkTellsAge(demand)
         let latest = try await latest(session)
         guard isMet(demand, latest) else { throw refusal(challenge, latest) }
         let isOlder = latest.facts.signIn.authenticatedAt.map { access.issuedAt < WallTime(seconds: $0) } ?? false
@@ -35,6 +37,11 @@ package struct SignInCheck: Sendable {
             problem.shortfall = StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)
             throw problem
         }
+    }
+
+    /// By a clock that nobody believes no sign-in is too old, and none is recent: it is 503 until the clock is set.
+    private func checkTellsAge(_ demand: StepUpDemand) throws(BrokerProblem) {
+        guard demand.maximumAge == nil || context.watch.believes(context.clock) else { throw .clockDoubted }
     }
 
     private func latest(_ session: LiveSession) async throws(BrokerProblem) -> LiveSession {

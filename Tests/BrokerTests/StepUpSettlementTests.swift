@@ -87,6 +87,22 @@ struct StepUpSettlementTests {
         #expect(store.asked == 2)
     }
 
+    // MARK: The login
+
+    @Test(
+        "A step-up asks for what was granted only where the provider calls it as the file does",
+        arguments: [
+            (["https://as.example/scopes/email"], ["openid", "email"]),
+            (["openid", "email.read"], ["openid", "email"]), (["openid"], ["openid"]),
+            (["email"], ["openid", "email"]),
+        ])
+    func scope(granted: [String], asked: [String]) async throws {
+        let broker = try TestBroker(script: .init(scope: granted))
+        let session = try await broker.signIn()
+        _ = try await start(broker, session)
+        #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
+    }
+
     // MARK: What a call needs
 
     @Test("No age is judged by a clock that nobody believes", arguments: [3600, -3600])

@@ -46,7 +46,8 @@ struct LoginOrder: Sendable {
             return order
         }
         let granted = session.facts.scope
-        if !granted.isEmpty {
+        // Where the provider calls what it granted by other names than the file, nobody knows which of these were granted.
+        if !granted.isEmpty, granted.allSatisfy({ $0 == "openid" || scope.contains($0) }) {
             order.scope = scope.filter {
                 granted.contains($0) || $0 == "openid" || ($0 == "offline_access" && session.row.refreshable)
             }

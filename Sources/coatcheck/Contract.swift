@@ -129,7 +129,8 @@ paths:
         '403':
           description: |
             `client_not_allowed`: the client is set to `login: app`; or the provider cannot do what `step_up` asks, or a child
-            session asks it. `cross_origin`: see the cross-origin rule.
+            session asks it. `step_up_failed`: what `step_up` asks and what is configured for every sign-in have no class in
+            common. `cross_origin`: see the cross-origin rule.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:

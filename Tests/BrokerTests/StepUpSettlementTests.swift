@@ -103,6 +103,29 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 
+    @Test("A first sign-in is asked for what meets the app's demand and the file's, and for nothing where none can")
+    func joined() async throws {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
+        client.configuredSignIn = StepUpDemand(contextClasses: ["pwd", "mfa"], maximumAge: 3600)
+        let broker = try TestBroker(clients: [client])
+        func asked(_ demand: StepUpDemand) async throws -> [String] {
+            var input = StartLoginInput(provider: ProviderName(unchecked: "as"))
+            input.demand = demand
+            _ = try await broker.useCases.startLogin.start(input)
+            let request = try #require(broker.provider.script.withLock { $0.requests.last })
+            return request.demanded.map { "\($0.name)=\($0.value)" }
+        }
+        let refusal = await problem { try await asked(StepUpDemand(contextClasses: ["phr"])) }
+        #expect(refusal?.code == .stepUpFailed)
+        #expect(refusal?.shortfall?.required == StepUpDemand(contextClasses: ["phr"]))
+        #expect(broker.provider.script.withLock { $0.requests.isEmpty })
+        let tighter = StepUpDemand(contextClasses: ["phr", "mfa"], maximumAge: 60)
+        #expect(try await asked(tighter) == ["max_age=60", "acr_values=mfa"])
+        #expect(try await asked(StepUpDemand(maximumAge: 7200)) == ["max_age=3600", "acr_values=pwd mfa"])
+        #expect(try await asked(Self.mfa) == ["max_age=3600", "acr_values=mfa"])
+    }
+
     // MARK: What a call needs
 
     @Test("No age is judged by a clock that nobody believes", arguments: [3600, -3600])

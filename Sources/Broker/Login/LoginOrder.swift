@@ -5,7 +5,7 @@ struct LoginOrder: Sendable {
     private(set) var scope: [String]
     let appChallenge: String?
     let socialProvider: String?
-    private(set) var parameters: [(name: String, value: String)]
+    let parameters: [(name: String, value: String)]
     let providerStarted: Bool
     /// The demand on the sign-in, and the session that it is for.
     private(set) var stepUp: LoginStepUp?
@@ -41,10 +41,7 @@ struct LoginOrder: Sendable {
         }
         var order = self
         order.stepUp = LoginStepUp(demand: demand, session: session?.tokenDigest)
-        guard let session else {
-            order.parameters += demand.parameters
-            return order
-        }
+        guard let session else { return order }
         let granted = session.facts.scope
         // Where the provider calls what it granted by other names than the file, nobody knows which of these were granted.
         if !granted.isEmpty, granted.allSatisfy({ $0 == "openid" || scope.contains($0) }) {

@@ -19,7 +19,7 @@ package struct StartLogin: Sendable {
         var order = try LoginOrder(input, kind: provider.profile.kind, client: client)
         if let demand = input.demand {
             try Self.checkCanFulfil(demand, provider.profile)
-            order = try order.demanding(demand, for: nil)
+            order = try order.demanding(try Self.joined(demand, client), for: nil)
         }
         let key = try SignInProof(context: context).look(input.evidence, of: client, at: provider.profile.name)
         return try await begin(
@@ -46,6 +46,21 @@ package struct StartLogin: Sendable {
         return try await begin(
             order, at: provider, client: client, loginToken: input.loginToken,
             key: facts.thumbprint.map { .proved($0) } ?? .none, charge: input.charge)
+    }
+
+    /// Returns what a first sign-in is asked for where what is configured holds as well: the stricter of both.
+    private static func joined(
+        _ demand: StepUpDemand, _ client: ClientProfile
+    ) throws(BrokerProblem) -> StepUpDemand {
+        let joined = demand.joined(with: client.configuredSignIn)
+        guard joined.isPossible else {
+            var problem = BrokerProblem(
+                .stepUpFailed, detail: "No sign-in can be what this asks and what is configured.",
+                privateDetail: "`authorization_parameters` has no `acr_values` in common with the login's")
+            problem.shortfall = StepUpShortfall(required: demand, got: nil)
+            throw problem
+        }
+        return joined
     }
 
     /// A demand that the provider cannot fulfil would open a browser for nothing, again and again.
@@ -132,7 +147,7 @@ package struct StartLogin: Sendable {
                     client: client.name, redirectURI: order.redirectURI, state: state, nonce: nonce,
                     codeChallenge: order.appChallenge ?? verifier.map(context.vault.codeChallenge(of:)),
                     scope: order.scope, parameters: order.parameters,
-                    demanded: order.stepUp.map { $0.session == nil ? [] : $0.demand.parameters } ?? [],
+                    demanded: order.stepUp?.demand.parameters ?? [],
                     socialProvider: order.socialProvider,
                     proof: key.map { ProofMaker($0, context.vault, context.clock) }),
                 by: context.clock.monotonic() + Self.callBudget)

@@ -95,6 +95,8 @@ package struct ClientProfile: Sendable {
     package var lifetimes: SessionLifetimes
     /// The skew of clocks that the age of a sign-in is judged with (`id_token: {leeway}`).
     package var signInLeeway = Duration.seconds(60)
+    /// The demand that the configuration's own parameters make of every first sign-in (`authorization_parameters`).
+    package var configuredSignIn = StepUpDemand()
     /// The rules for sessions that belong to a key of the device.
     package var binding = BindingPolicy()
     /// The kinds of child that its sessions may have.

@@ -76,8 +76,18 @@ package struct ProviderSettings: Sendable {
         ProviderProfile(
             name: name, kind: service.kind, displayName: displayName ?? name.text, issuer: issuer ?? name.text,
             callbackIssuer: callbackIssuer ?? (issuer == nil ? nil : IssuerTemplate.issuer(of: self)),
-            own: own ?? (service.kind == .clover ? .device : .subject), clients: clients.map(\.profile),
+            own: own ?? (service.kind == .clover ? .device : .subject), clients: clients.map(\.demandingProfile),
             stepUp: stepUp ?? (service.kind == .oidc ? .everything : .nothing))
+    }
+}
+
+extension ClientSettings {
+    /// The profile with what the client's own parameters demand of a sign-in, for a login's demand to be joined with.
+    fileprivate var demandingProfile: ClientProfile {
+        var profile = profile
+        let asked = SignInDemands(wire.authorizationParameters)
+        profile.configuredSignIn = StepUpDemand(contextClasses: asked.contextClasses, maximumAge: asked.maximumAge)
+        return profile
     }
 }
 

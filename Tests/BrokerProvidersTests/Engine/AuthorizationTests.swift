@@ -21,6 +21,15 @@ struct AuthorizationTests {
             clients: [client])
     }
 
+    @Test("What a client's own parameters demand of every sign-in is known to who starts one")
+    func configuredSignIn() throws {
+        let settings = settings("https://id.example.com") {
+            $0.wire.authorizationParameters = [("prompt", "consent"), ("max_age", "300"), ("acr_values", "mfa phr")]
+        }
+        let demand = try #require(settings.profile.clients.first).configuredSignIn
+        #expect(demand == StepUpDemand(contextClasses: ["mfa", "phr"], maximumAge: 300))
+    }
+
     @Test("Each parameter stands once, in its order, with S256, state and nonce (SEC-02, SEC-04, SEC-30)")
     func url() async throws {
         let settings = settings("https://id.example.com") {

@@ -12,10 +12,11 @@ import NIOHTTP1
 ///     let answer = try await relay.call(
 ///         RelayRequest(method:, target: target, headers: head.headerFields, body: …, requestID: …),
 ///         session: session,            // LiveSession
-///         token: { force in … })       // AccessToken; force: the upstream refused the one given before
+///         token: { session, force in … })  // AccessToken; force: the upstream refused the one given before
 ///
 /// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once,
-/// after everything about the request was found to be allowed, and a second time, with `force`, at most (SEC-60).
+/// after everything about the request was found to be allowed, and a second time at most (SEC-60), with the session as its
+/// sign-in was judged, which may be newer than the one that was given.
 ///
 /// A body of announced length up to 64 KiB is read whole by the relay, so that it can be sent again: give it as
 /// `.stream` with its length, whatever its size. A request body that the app sends too slowly is for the body's own
@@ -35,6 +36,9 @@ package struct Relay: Sendable {
     /// Hears of each call to a configured upstream: how long it took to the answer's head, and its status; nil when there
     /// was no answer.
     package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
+
+    /// Gives an access token of a session; with `force` a newer one than the one before.
+    package typealias TokenGiving = (_ session: LiveSession, _ force: Bool) async throws(BrokerProblem) -> AccessToken
 
     /// Creates a relay.
     ///
@@ -77,7 +81,7 @@ package struct Relay: Sendable {
     /// `upstream_timeout`, `upstream_nonce`, and what `token`, `signIns` or the request's body throw.
     package func call(
         _ request: RelayRequest, session: LiveSession, signIns: any SignInJudging,
-        token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
+        token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let observe, let upstream = upstreams[request.target.upstream] else {
             return try await answer(request, session: session, signIns: signIns, token: token)
@@ -94,17 +98,18 @@ package struct Relay: Sendable {
     }
 
     private func answer(
-        _ request: RelayRequest, session: LiveSession, signIns: any SignInJudging,
-        token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
+        _ request: RelayRequest, session given: LiveSession, signIns: any SignInJudging,
+        token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
-        let (path, demand) = try path(of: request, at: upstream, for: session)
-        if let demand { try await signIns.require(demand, of: session) }
+        let (path, demand) = try path(of: request, at: upstream, for: given)
+        var session = given
+        if let demand { session = try await signIns.require(demand, of: given) }
         let body = try await body(of: request)
-        var first = try await token(false)
+        var first = try await token(session, false)
         // Without TLS no other token would go out, either.
         if upstream.settings.base.isSecure, !upstream.carries(first, of: session, certificates) {
-            do throws(BrokerProblem) { first = try await token(true) } catch {
+            do throws(BrokerProblem) { first = try await token(session, true) } catch {
                 // The call itself says why it is not made.
                 guard error.code == .notRefreshable else { throw error }
             }
@@ -121,7 +126,7 @@ package struct Relay: Sendable {
         }
         guard call.canBeRepeated(after: response) else { return try await call.answer(response) }
         do throws(BrokerProblem) {
-            call.token = try await token(true)
+            call.token = try await token(session, true)
         } catch {
             guard error.code == .notRefreshable else { throw error }
             return try await call.answer(response)
@@ -133,20 +138,22 @@ package struct Relay: Sendable {
     /// where the session has another token since its sign-in, with that one.
     private func answer(
         _ challenge: StepUpDemand, of session: LiveSession, to call: inout RelayCall, _ signIns: any SignInJudging,
-        _ token: (_ force: Bool) async throws(BrokerProblem) -> AccessToken
+        _ token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
         var isLast = false
         if case .stream = call.body { isLast = true }
-        try await signIns.answer(challenge: challenge, of: session, to: call.token, isLast: isLast)
-        do throws(BrokerProblem) { call.token = try await token(true) } catch {
-            guard error.code == .notRefreshable else { throw error }
-            try await signIns.answer(challenge: challenge, of: session, to: call.token, isLast: true)
+        let latest = try await signIns.answer(challenge: challenge, of: session, isLast: isLast)
+        let other = try await token(latest, false)
+        // A step-up that keeps its refresh token moves no version: the bytes tell.
+        if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
+            _ = try await signIns.answer(challenge: challenge, of: latest, isLast: true)
         }
+        call.token = other
         let response = try await call.send()
         guard response.status == .unauthorized, let again = UpstreamChallenge.demand(in: response) else {
             return try await call.answer(response)
         }
-        try await signIns.answer(challenge: again, of: session, to: call.token, isLast: true)
+        _ = try await signIns.answer(challenge: again, of: latest, isLast: true)
         return try await call.answer(response)
     }
 

@@ -2,14 +2,14 @@ package import Broker
 
 /// Judges whether the session of a call was signed in as the call needs.
 package protocol SignInJudging: Sendable {
-    /// Returns where the session's sign-in meets a demand; throws the refusal where it does not.
-    func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem)
+    /// Returns the session whose sign-in meets a demand, as it was judged; throws the refusal where it does not.
+    func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) -> LiveSession
 
-    /// Judges an upstream's own challenge of an access token: returns where another token of the session's may do, unless it
-    /// `isLast`.
+    /// Judges an upstream's own challenge: returns the session as it stands where another token of it may do, unless the one that
+    /// was challenged `isLast`.
     func answer(
-        challenge: StepUpDemand, of session: LiveSession, to access: AccessToken, isLast: Bool
-    ) async throws(BrokerProblem)
+        challenge: StepUpDemand, of session: LiveSession, isLast: Bool
+    ) async throws(BrokerProblem) -> LiveSession
 }
 
 extension SignInCheck: SignInJudging {}

@@ -99,14 +99,68 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("Where the session has it, another token is tried once, and then it is a refusal with a name")
+    @Test("Where the session has it and no other token, it is a refusal with a name, and no refresh is forced")
     func named() async throws {
         let signIns = SignIns()
         try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
             try await RelayFixture.run(at: upstream.url, signIns: signIns) { (fixture) async throws in
                 #expect(try await fixture.problem(.get, "/x").code == .stepUpFailed)
-                #expect(fixture.tokens.given == 2 && fixture.tokens.forced == 1)
+                #expect(fixture.tokens.given == 2 && fixture.tokens.forced == 0)
                 #expect(signIns.challenges.map(\.isLast) == [false, true])
+            }
+            #expect(upstream.received.count == 1)
+        }
+    }
+
+    /// Calls with tokens that are named after their session's subject.
+    private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
+        try await fixture.relay.call(
+            try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,
+            token: { (session, force) throws(BrokerProblem) in
+                AccessToken(Secret("at-\(session.facts.subject)\(force ? "-forced" : "")"))
+            })
+    }
+
+    @Test("The call goes on with the session that was judged")
+    func judged() async throws {
+        let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(
+                at: upstream.url, require: [try UpstreamRequirement("POST /x", Self.mfa)], signIns: signIns
+            ) { (fixture) async throws in
+                #expect(try await call(fixture, .get).status == .ok)
+                #expect(try await call(fixture, .post).status == .ok)
+            }
+            #expect(upstream.received.map { $0.values("authorization") } == [["Bearer at-ana"], ["Bearer at-ben"]])
+        }
+    }
+
+    @Test("After a challenge the token that the session has by then is tried once, unforced")
+    func other() async throws {
+        for works in [true, false] {
+            let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
+            let challenge = Self.challenge
+            try await ScriptedUpstream.run({ connection in
+                while let request = try await connection.request() {
+                    guard works, request.values("authorization") == ["Bearer at-ben"] else {
+                        try await connection.answer(
+                            "401 Unauthorized", fields: ["WWW-Authenticate: \(challenge)"], body: "no")
+                        continue
+                    }
+                    try await connection.answer()
+                }
+            }) { upstream in
+                try await RelayFixture.run(at: upstream.url, signIns: signIns) { (fixture) async throws in
+                    if works {
+                        #expect(try await call(fixture, .get).status == .ok)
+                    } else {
+                        await #expect { _ = try await call(fixture, .get) } throws: {
+                            ($0 as? BrokerProblem)?.code == .stepUpFailed
+                        }
+                    }
+                }
+                #expect(
+                    upstream.received.map { $0.values("authorization") } == [["Bearer at-ana"], ["Bearer at-ben"]])
             }
         }
     }

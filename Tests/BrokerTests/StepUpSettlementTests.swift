@@ -54,7 +54,13 @@ struct StepUpSettlementTests {
         #expect(refusal?.code == .stepUpFailed)
         #expect(try await broker.store.outboxCount() == 0)
         signsIn(broker, "mfa")
+        let heard = Mutex<[SessionNotice]>([])
+        let listening = broker.context.notices.subscribe(
+            before.tokenDigest, of: before.subjectAndClient, limit: 1, version: before.tokenVersion
+        ) { notice in heard.withLock { $0.append(notice) } }
+        defer { withExtendedLifetime(listening) {} }
         let stepped = try await stepUp(broker, session, code: "code-3")
+        #expect(heard.withLock { $0 } == [.tokensRefreshed])
         #expect(stepped.session.signIn.contextClass == "mfa")
         #expect(try await broker.store.outboxCount() == 0)
         let after = try await row(broker, session)
@@ -139,6 +145,29 @@ struct StepUpSettlementTests {
         #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil)
         // A class is the same at every time.
         #expect(await problem { try await check.require(Self.mfa, of: live) } == nil)
+    }
+
+    @Test("A step-up at another replica is found before a call is refused, and the call goes on with it")
+    func judgedElsewhere() async throws {
+        let clock = TestClock()
+        let store = InMemoryStore(monotonic: clock.clock.monotonic)
+        let broker = try TestBroker(store: store, script: .init(onlyRefreshToken: "rt-only"), clock: clock)
+        let other = try TestBroker(store: store, vault: broker.vault, provider: broker.provider, clock: clock)
+        signsIn(broker, "pwd")
+        let session = try await broker.signIn()
+        let stale = try await broker.useCases.resumeSession.resume(session.token)
+        let (check, tokens) = (broker.useCases.signInCheck, broker.useCases.refreshTokens)
+        #expect(try await tokens.accessToken(for: stale).token.reveal() == "at-1")
+        signsIn(broker, "mfa")
+        _ = try await stepUp(other, session)
+        let judged = try await check.require(Self.mfa, of: stale)
+        #expect(judged.facts.signIn.contextClass == "mfa")
+        #expect(try await tokens.accessToken(for: judged).token.reveal() == "at-2")
+        let challenged = try await check.answer(challenge: Self.mfa, of: stale, isLast: false)
+        #expect(try await tokens.accessToken(for: challenged).token.reveal() == "at-2")
+        let last = await problem { try await check.answer(challenge: Self.mfa, of: stale, isLast: true) }
+        #expect(last?.code == .stepUpFailed && last?.shortfall?.isUpstreams == true)
+        #expect(broker.provider.refreshes == 0)
     }
 }
 

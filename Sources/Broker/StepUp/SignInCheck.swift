@@ -5,38 +5,42 @@ package struct SignInCheck: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns where the session's sign-in meets a demand; throws `step_up_required` where it does not, and `step_up_failed` where
-    /// the session's provider cannot step up as demanded, so that no browser is opened for nothing.
-    package func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) {
+    /// Returns the session whose sign-in meets a demand: the given one, or the same as it was read again, and then the caller goes
+    /// on with that one.
+    ///
+    /// Throws `step_up_required` where it does not, and `step_up_failed` where the session's provider cannot step up as demanded,
+    /// so that no browser is opened for nothing.
+    package func require(
+        _ demand: StepUpDemand, of session: LiveSession
+    ) async throws(BrokerProblem) -> LiveSession {
         try checkTellsAge(demand)
-        guard !isMet(demand, session) else { return }
+        guard !isMet(demand, session) else { return session }
         // Another process may have stored a step-up that this one's cache does not know yet.
         let latest = try await latest(session)
-        guard !isMet(demand, latest) else { return }
+        guard !isMet(demand, latest) else { return latest }
         throw refusal(demand, latest)
     }
 
     /// The age below which an upstream's demand counts as this: the call that follows the sign-in takes time.
     private static let shortestAge: Int64 = 60
 
-    /// Judges an upstream's own challenge of an access token: returns where another token that the session has since then may
-    /// do, and throws `step_up_required`, or, where the session's sign-in is what the upstream asks for, `step_up_failed`.
+    /// Judges an upstream's own challenge: returns the session as it stands, where its sign-in is what the upstream asks for and
+    /// another access token of it may do; throws `step_up_required`, or, where this was the last one, `step_up_failed`.
     package func answer(
-        challenge: StepUpDemand, of session: LiveSession, to access: AccessToken, isLast: Bool
-    ) async throws(BrokerProblem) {
+        challenge: StepUpDemand, of session: LiveSession, isLast: Bool
+    ) async throws(BrokerProblem) -> LiveSession {
         var demand = challenge
         demand.maximumAge = challenge.maximumAge.map { max($0, Self.shortestAge) }
         try checkTellsAge(demand)
         let latest = try await latest(session)
         guard isMet(demand, latest) else { throw refusal(challenge, latest) }
-        let isOlder = latest.facts.signIn.authenticatedAt.map { access.issuedAt < WallTime(seconds: $0) } ?? false
-        let isReplaced = latest.tokenHolder.row.tokenVersion > access.version
-        guard !isLast, isOlder || isReplaced else {
+        guard !isLast else {
             var problem = BrokerProblem(
                 .stepUpFailed, privateDetail: "the upstream asks for a sign-in that the session has")
             problem.shortfall = StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)
             throw problem
         }
+        return latest
     }
 
     /// By a clock that nobody believes no sign-in is too old, and none is recent: it is 503 until the clock is set.

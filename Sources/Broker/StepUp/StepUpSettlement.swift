@@ -119,7 +119,12 @@ extension ExchangeSettlement {
     ) async throws(BrokerProblem) -> SignInOutcome {
         exchange.claim.held.drop()
         context.cache.remove([before.tokenDigest])
-        if commit.isNewGrant { context.notices.refreshed(before.tokenDigest, version: before.tokenVersion + 1) }
+        if commit.isNewGrant {
+            context.notices.refreshed(before.tokenDigest, version: before.tokenVersion + 1)
+        } else {
+            // The version stays, and the session and its access token do not.
+            context.notices.post(.tokensRefreshed, to: before.tokenDigest)
+        }
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
         context.events.emit(
             .steppedUp(provider: profile.name, client: plan.client.name, session: before.handle))

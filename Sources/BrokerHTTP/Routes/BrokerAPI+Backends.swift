@@ -12,14 +12,14 @@ extension BrokerAPI {
         let demand = try demand(in: call.query, over: backend.configuration.require)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
         // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
-        let session = try await useCases.resumeSession.use(
+        var session = try await useCases.resumeSession.use(
             token.secret, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) }
         ) { session throws(BrokerProblem) in
             // What a backend presents by itself it may have redeemed a ticket for.
             if token.isCookie { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }
-        if let demand { try await useCases.signInCheck.require(demand, of: session) }
+        if let demand { session = try await useCases.signInCheck.require(demand, of: session) }
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {
@@ -199,7 +199,7 @@ extension BrokerAPI {
         try form.finish()
         guard let subject else { throw BrokerProblem(.invalidRequest) }
         var isTarget = true
-        let session: LiveSession
+        var session: LiveSession
         do throws(BrokerProblem) {
             session = try await useCases.resumeSession.use(Secret(subject), { evidence }, backend.configuration.demand)
             {
@@ -214,7 +214,7 @@ extension BrokerAPI {
             throw error
         }
         if let demand = backend.configuration.require {
-            try await useCases.signInCheck.require(demand, of: session)
+            session = try await useCases.signInCheck.require(demand, of: session)
         }
         let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
         guard let access, access.credential == .bearer || access.credential == .dpop else {

@@ -39,7 +39,7 @@ extension BrokerAPI {
         }
         var given: AccessToken?
         return try await relay.call(request, session: session, signIns: useCases.signInCheck) {
-            force throws(BrokerProblem) in
+            session, force throws(BrokerProblem) in
             let access =
                 if force, let refused = given {
                     try await useCases.refreshTokens.accessToken(for: session, insteadOf: refused)

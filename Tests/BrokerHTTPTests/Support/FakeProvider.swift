@@ -13,6 +13,8 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         var claims: [(name: String, value: JSONValue)] = [
             ("name", .string("Ana")), ("email", .string("ana@example.org")),
         ]
+        var signIn = SignInFacts()
+        var accessToken = "canary-access"
         var credential = TokenSet.Credential.bearer
         var grants = 0
         var refreshes = 0
@@ -57,7 +59,8 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         }
         if let failure = script.redeemFailure { throw failure }
         return TokenSet(
-            credential: script.credential, accessToken: Secret("canary-access"), refreshToken: Secret("canary-refresh"),
+            credential: script.credential, accessToken: Secret(script.accessToken),
+            refreshToken: Secret("canary-refresh"),
             scope: ["openid", "email"], expiresAt: TestClock.start.advanced(by: .seconds(3600)))
     }
 
@@ -65,7 +68,9 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         let script = script.withLock { $0 }
-        return ProviderIdentity(subject: script.subject, claims: script.claims)
+        var identity = ProviderIdentity(subject: script.subject, claims: script.claims)
+        identity.signIn = script.signIn
+        return identity
     }
 
     func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {

@@ -58,7 +58,7 @@ struct HTTPHarness: Sendable {
         provider = FakeProvider(
             profile: ProviderProfile(
                 name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
-                clients: clients))
+                clients: clients, stepUp: .everything))
         vault = try OpenSSLVault(ring: KeyRing.generate(now: TestClock.start, random: SystemRandom.bytes))
         store = InMemoryStore()
         clock = BrokerClock(

@@ -37,22 +37,30 @@ final class SignIns: SignInJudging {
     /// The answer to every demand; nil where all are met.
     let refusal: ProblemCode?
 
-    init(_ refusal: ProblemCode? = nil) { self.refusal = refusal }
+    /// The session as it is read again; nil where it is the one that was given.
+    let judged: LiveSession?
+
+    init(_ refusal: ProblemCode? = nil, judged: LiveSession? = nil) {
+        self.refusal = refusal
+        self.judged = judged
+    }
 
     var required: [StepUpDemand] { state.withLock(\.required) }
     var challenges: [(demand: StepUpDemand, isLast: Bool)] { state.withLock(\.challenges) }
 
-    func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) {
+    func require(_ demand: StepUpDemand, of session: LiveSession) async throws(BrokerProblem) -> LiveSession {
         state.withLock { $0.required.append(demand) }
         if let refusal { throw BrokerProblem(refusal) }
+        return judged ?? session
     }
 
     func answer(
-        challenge: StepUpDemand, of session: LiveSession, to access: AccessToken, isLast: Bool
-    ) async throws(BrokerProblem) {
+        challenge: StepUpDemand, of session: LiveSession, isLast: Bool
+    ) async throws(BrokerProblem) -> LiveSession {
         state.withLock { $0.challenges.append((challenge, isLast)) }
         if let refusal { throw BrokerProblem(refusal) }
         if isLast { throw BrokerProblem(.stepUpFailed) }
+        return judged ?? session
     }
 }
 
@@ -133,7 +141,7 @@ struct RelayFixture {
         let tokens = tokens
         return try await relay.call(
             try request(method, target, headers: headers, body: body), session: session, signIns: signIns,
-            token: { (force) throws(BrokerProblem) in tokens.give(force) })
+            token: { (_, force) throws(BrokerProblem) in tokens.give(force) })
     }
 
     /// Calls and expects a problem.

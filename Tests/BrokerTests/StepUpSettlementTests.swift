@@ -169,6 +169,22 @@ struct StepUpSettlementTests {
         #expect(last?.code == .stepUpFailed && last?.shortfall?.isUpstreams == true)
         #expect(broker.provider.refreshes == 0)
     }
+
+    @Test("Calls that are refused leave the cache as it is, where the store has nothing newer")
+    func cached() async throws {
+        let broker = try TestBroker()
+        signsIn(broker, "pwd")
+        let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
+        let (cache, moment) = (broker.context.cache, broker.clock.monotonic)
+        let before = cache.lookUp(live.tokenDigest, at: moment)
+        #expect(before.session === live)
+        for _ in 0..<3 {
+            let refusal = await problem { try await broker.useCases.signInCheck.require(Self.mfa, of: live) }
+            #expect(refusal?.code == .stepUpRequired)
+        }
+        let after = cache.lookUp(live.tokenDigest, at: moment)
+        #expect(after.session === live && after.generation == before.generation)
+    }
 }
 
 /// A store that loses its first race for a step-up, and takes minutes for it.

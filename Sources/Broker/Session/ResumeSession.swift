@@ -54,6 +54,28 @@ package struct ResumeSession: Sendable {
         return keep(try await behindParent(found.session, child), found)
     }
 
+    /// Reads the row of a session that was found, and returns the session as it stands in the store; a child's parent is not read.
+    ///
+    /// The cache forgets it only where it has changed: forgetting one makes all loads under way come to nothing.
+    func reread(_ known: LiveSession) async throws(BrokerProblem) -> LiveSession {
+        do throws(BrokerProblem) {
+            let row = try await stored(known.tokenDigest)
+            let latest = try live(row)
+            if row.tokenVersion == known.row.tokenVersion, row.tokens == known.row.tokens,
+                latest.facts.record == known.facts.record
+            {
+                return known
+            }
+            context.cache.remove([known.tokenDigest])
+            return latest
+        } catch {
+            if error.code == .sessionEnded || error.code == .sessionRequired {
+                context.cache.remove([known.tokenDigest])
+            }
+            throw error
+        }
+    }
+
     /// A session as it was found by itself: without its parent, where it is a child.
     private struct Found {
         let session: LiveSession

@@ -51,8 +51,7 @@ package struct SignInCheck: Sendable {
     private func latest(_ session: LiveSession) async throws(BrokerProblem) -> LiveSession {
         // What a child has of it does not change.
         guard session.facts.child == nil else { return session }
-        context.cache.remove([session.tokenDigest])
-        return try await ResumeSession(context).resume(session.tokenDigest)
+        return try await ResumeSession(context).reread(session)
     }
 
     private func isMet(_ demand: StepUpDemand, _ session: LiveSession) -> Bool {

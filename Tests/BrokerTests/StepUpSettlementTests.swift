@@ -93,6 +93,23 @@ struct StepUpSettlementTests {
         #expect(store.asked == 2)
     }
 
+    @Test("Without tokens a step-up makes no session of its own", arguments: [true, false])
+    func withoutTokens(hasSession: Bool) async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let client = try #require(broker.provider.profile.clients.first)
+        let identity = ProviderIdentity(subject: "user-1", claims: [], sid: nil)
+        var plan = ExchangePlan(
+            key: broker.vault.digest(Secret("other")), proof: nil, gate: .none, provider: broker.provider,
+            client: client, call: .idToken(identity), device: nil, presentedSession: nil, loginToken: nil,
+            charge: .nobody, binding: .none)
+        plan.stepUp = LoginStepUp(
+            demand: Self.mfa, session: hasSession ? broker.vault.digest(session.token) : nil)
+        plan.stepUpToken = session.token
+        let refusal = await problem { [plan] in try await ExchangeRunner(context: broker.context).run(plan) }
+        #expect(refusal?.code == .providerError)
+    }
+
     // MARK: The login
 
     @Test(

@@ -33,7 +33,11 @@ struct ExchangeSettlement: Sendable {
     func complete(
         _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String]
     ) async throws(BrokerProblem) -> SignInOutcome {
-        if let stepUp = plan.stepUp, let answer {
+        if let stepUp = plan.stepUp {
+            // Never an ordinary session in place of one that was demanded more of.
+            guard let answer else {
+                throw await settle(.providerError, because: .unusable(detail: "a step-up without tokens"))
+            }
             if let session = stepUp.session {
                 return try await self.stepUp(session, stepUp.demand, answer, identity, requestedScope)
             }

@@ -3,8 +3,6 @@ it, upstreams that demand it, certificates that are renewed while sessions live,
 ever ends a session.
 """
 
-import base64
-import hashlib
 import json
 import os
 import shutil
@@ -12,6 +10,7 @@ import signal
 import subprocess
 import time
 
+from support.authority import Authority
 from support.harness import COATCHECK, SANDBOX, Broker, GaveUp, Sandbox, call, free_port, main, wait_for
 
 MTLS = {"auth": "tls_client_auth", "sender_constrained": "mtls"}
@@ -19,41 +18,11 @@ REGISTERED = {
     "auth": "tls_client_auth", "tls_client_auth_san_dns": "client.example", "tls_client_certificate_bound_access_tokens": True}
 
 
-class Authority:
-    """A certificate authority of one case, in its folder."""
-
-    def __init__(self, case, name="root"):
-        self.folder, self.name = case.folder, name
-        self.openssl(
-            "req", "-x509", *self.key(name), "-days", "2", "-subj", f"/CN={name}", "-out", f"{name}.pem")
-
-    def openssl(self, *arguments):
-        subprocess.run(["openssl", *arguments], cwd=self.folder, check=True, capture_output=True)
-
-    @staticmethod
-    def key(name):
-        return ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key")
-
-    def sign(self, name, host="client.example", days=30):
-        self.openssl("req", *self.key(name), "-subj", f"/CN={name}", "-out", f"{name}.csr")
-        (self.folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{host}\n")
-        self.openssl(
-            "x509", "-req", "-in", f"{name}.csr", "-CA", f"{self.name}.pem", "-CAkey", f"{self.name}.key", "-CAcreateserial",
-            "-days", str(days), "-extfile", f"{name}.ext", "-out", f"{name}.pem")
-        (self.folder / f"{name}.key").chmod(0o600)
-        return name
-
-    def thumbprint(self, name):
-        der = subprocess.run(
-            ["openssl", "x509", "-in", f"{name}.pem", "-outform", "DER"], cwd=self.folder, check=True, capture_output=True).stdout
-        return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")
-
-
 class MutualSandbox(Sandbox):
     """A sandbox that has a listener for clients with certificates beside its own."""
 
     def __init__(self, case, authority):
-        authority.sign("server", "localhost")
+        authority.sign("server", "DNS:localhost")
         self.url = f"http://127.0.0.1:{free_port()}"
         self.mtls_port = free_port()
         folder = case.folder
@@ -294,7 +263,7 @@ def bound_to_another(case):
 def upstream_of_its_own(case):
     """An upstream's own certificate, behind nginx, beside tokens that are bound to none."""
     authority = Authority(case)
-    authority.sign("server", "localhost")
+    authority.sign("server", "DNS:localhost")
     put(case, authority.sign("own"), name="own-shown")
     sandbox = Sandbox(case)
     port = free_port()

@@ -126,6 +126,26 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 
+    @Test("A first sign-in's demand is made again where a new login takes the place of an exchange nobody knows the fate of")
+    func demandedAnew() async throws {
+        let broker = try TestBroker()
+        var input = StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"))
+        input.demand = Self.mfa
+        let login = try await broker.useCases.startLogin.start(input)
+        broker.provider.script.withLock { $0.redeem = [.lost(detail: "")] }
+        _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        let again = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
+        #expect(again?.code == .loginRequired)
+        let last = try #require(broker.provider.script.withLock { $0.requests.last })
+        #expect(last.demanded.map(\.name) == Self.mfa.parameters.map(\.name))
+        // And it is judged again: nobody signed in so.
+        let next = try #require(again?.login)
+        let refusal = await problem {
+            try await broker.forward(broker.callback(next, code: "c9"), next.loginToken)
+        }
+        #expect(refusal?.code == .stepUpFailed)
+    }
+
     @Test("A first sign-in is asked for what meets the app's demand and the file's, and for nothing where none can")
     func joined() async throws {
         var client = ClientProfile(

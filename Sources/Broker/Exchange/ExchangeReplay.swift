@@ -86,8 +86,8 @@ struct ExchangeReplay: Sendable {
         var demanded: [(name: String, value: String)] = []
         if case .code(_, let identity) = plan.call { demanded = identity.demands?.parameters ?? [] }
         let login = try await StartLogin(context).restart(
-            at: plan.provider, client: plan.client, parameters: demanded, loginToken: plan.loginToken,
-            providerStarted: false, key: plan.binding, charge: plan.charge)
+            at: plan.provider, client: plan.client, parameters: demanded, demand: plan.stepUp?.demand,
+            loginToken: plan.loginToken, providerStarted: false, key: plan.binding, charge: plan.charge)
         return BrokerProblem(.loginRequired, login: login)
     }
 }

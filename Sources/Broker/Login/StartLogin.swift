@@ -77,9 +77,10 @@ package struct StartLogin: Sendable {
     /// It is bound to the key that came with the arrival.
     func restart(
         at provider: any ProviderClient, client: ClientProfile, parameters: [(name: String, value: String)] = [],
-        loginToken: Secret?, providerStarted: Bool, key: SignInKey, charge: Charge
+        demand: StepUpDemand? = nil, loginToken: Secret?, providerStarted: Bool, key: SignInKey, charge: Charge
     ) async throws(BrokerProblem) -> StartedLogin {
-        let order = LoginOrder(standardFor: client, parameters: parameters, providerStarted: providerStarted)
+        var order = LoginOrder(standardFor: client, parameters: parameters, providerStarted: providerStarted)
+        if let demand { order = try order.demanding(demand, for: nil) }
         return try await begin(order, at: provider, client: client, loginToken: loginToken, key: key, charge: charge)
     }
 

@@ -126,7 +126,7 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 
-    @Test("A first sign-in's demand is made again where a new login takes the place of an exchange nobody knows the fate of")
+    @Test("A first sign-in's demand is made again by the login that takes the place of an exchange of unknown fate")
     func demandedAnew() async throws {
         let broker = try TestBroker()
         var input = StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"))

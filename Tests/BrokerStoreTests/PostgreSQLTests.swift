@@ -93,6 +93,39 @@ struct PostgreSQLTests {
         }
     }
 
+    @Test("A transaction that keeps a migration waiting keeps nobody else, and the migration lands when it is over")
+    func blockedMigration() async throws {
+        try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
+            try PostgreSQLServer.execute(PostgreSQLSchema.versionTable, in: url)
+            for migration in PostgreSQLSchema.migrations where migration.version < 5 {
+                try PostgreSQLServer.execute(
+                    "\(migration.sql); INSERT INTO schema_version VALUES (\(migration.version), 1)", in: url)
+            }
+            let blocker = try PostgreSQLServer.connect(url)
+            try blocker.execute("BEGIN; SELECT FROM session_states; SELECT FROM sessions", within: .seconds(10))
+            let isDone = Order()
+            let migration = Task {
+                let result = try await PostgreSQLStore.migrate(try ConnectionSettings(url: url))
+                isDone.note("done")
+                return result
+            }
+            let waiting =
+                "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database"
+                + " WHERE d.datname = current_database() AND NOT granted AND relation IS NOT NULL"
+            for round in 1...2 {
+                try await eventually("the migration waits, round \(round)") {
+                    try PostgreSQLServer.execute(waiting, in: url) != ["0"]
+                }
+                // As a request does, which has no more time.
+                try PostgreSQLServer.execute("SET statement_timeout = '3s'; SELECT FROM session_states", in: url)
+            }
+            #expect(isDone.first == nil)
+            try blocker.execute("COMMIT", within: .seconds(10))
+            let (from, to) = try await migration.value
+            #expect(from == 4 && to == PostgreSQLSchema.newest)
+        }
+    }
+
     @Test("A schema that a newer version extended is worked with; one it broke is refused (SEC-130)")
     func newerSchema() async throws {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in

@@ -7,6 +7,8 @@ import CLibPQ
 final class LibPQConnection {
     let handle: OpaquePointer
     let notices = NoticeSink()
+    /// The SQLSTATE of the fault that `execute` threw last.
+    private(set) var faultState: String?
     private let wakeup: Wakeup
 
     /// Connects, which blocks for as long as `connect_timeout` says, for each host.
@@ -43,6 +45,7 @@ final class LibPQConnection {
         let deadline = MonotonicTime.now() + limit
         var first: [String?] = []
         var fault: String?
+        faultState = nil
         while true {
             while PQisBusy(handle) == 1 {
                 let rest = deadline - MonotonicTime.now()
@@ -58,13 +61,20 @@ final class LibPQConnection {
                     return PQgetvalue(result, 0, column).map { String(cString: $0) }
                 }
             case PGRES_TUPLES_OK, PGRES_COMMAND_OK: first = []
-            default: fault = fault ?? Self.line(PQresultErrorMessage(result))
+            default:
+                if fault == nil {
+                    fault = Self.line(PQresultErrorMessage(result))
+                    faultState = PQresultErrorField(result, CInt(UInt8(ascii: "C"))).map { String(cString: $0) }
+                }
             }
             PQclear(result)
         }
         if let fault { throw .server(fault) }
         return first
     }
+
+    /// Does nothing for a while; for a thread of its own.
+    func pause(for time: Duration) { _ = wakeup.wait(for: -1, events: 0, atMost: time) }
 
     private static func line(_ message: UnsafePointer<CChar>?) -> String {
         guard let message else { return "libpq gives no reason" }

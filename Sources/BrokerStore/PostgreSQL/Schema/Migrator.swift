@@ -1,9 +1,19 @@
 /// Brings a PostgreSQL's schema up to date: under a lock, so that of many that begin at once one does the work.
+///
+/// Whoever wants a table waits behind a migration that waits for it, for whatever transaction reads it. So the wait is short;
+/// then everything is rolled back, others go on for a while, and it is tried again.
 struct Migrator {
     let connection: LibPQConnection
     let isPooled: Bool
 
     private static let limit = Duration.seconds(600)
+    /// The milliseconds for which a table is waited for, with everybody else behind.
+    private static let lockTimeout = 800
+    /// The first pause between two tries; each is twice as long as the one before, up to the longest.
+    private static let pause = Duration.seconds(1)
+    private static let longestPause = Duration.seconds(8)
+    /// A lock that did not come in time, and a deadlock.
+    private static let busy = ["55P03", "40P01"]
 
     /// Returns the schema's version before and after, or says why it cannot be worked with.
     func run(migrating: Bool) throws(StoreOpenFailure) -> (from: Int, to: Int) {
@@ -12,15 +22,25 @@ struct Migrator {
         guard migrating else {
             throw .needsMigration(found: found, known: PostgreSQLSchema.newest)
         }
-        try connection.execute("BEGIN", within: Self.limit)
-        do throws(StoreOpenFailure) {
-            let result = try migrate()
-            try connection.execute("COMMIT", within: Self.limit)
-            return result
-        } catch {
-            // The connection is closed by whoever opened it, which rolls back what this does not.
-            _ = try? connection.execute("ROLLBACK", within: .seconds(5))
-            throw error
+        let end = MonotonicTime.now() + Self.limit
+        var pause = Self.pause
+        while true {
+            try connection.execute("BEGIN", within: Self.limit)
+            do throws(StoreOpenFailure) {
+                let result = try migrate()
+                try connection.execute("COMMIT", within: Self.limit)
+                return result
+            } catch {
+                let state = connection.faultState
+                // The connection is closed by whoever opened it, which rolls back what this does not.
+                _ = try? connection.execute("ROLLBACK", within: .seconds(5))
+                guard let state, Self.busy.contains(state) else { throw error }
+                guard MonotonicTime.now() + pause < end else {
+                    throw .server("a table that is to be migrated is held by another transaction: \(error)")
+                }
+            }
+            connection.pause(for: pause)
+            pause = min(pause * 2, Self.longestPause)
         }
     }
 
@@ -28,7 +48,9 @@ struct Migrator {
         try connection.execute(
             "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
             within: Self.limit)
+        // Nobody but migrators waits behind this one.
         try connection.execute("SELECT pg_advisory_xact_lock(\(PostgreSQLSchema.lock))", within: Self.limit)
+        try connection.execute("SET LOCAL lock_timeout = \(Self.lockTimeout)", within: Self.limit)
         try connection.execute(PostgreSQLSchema.versionTable, within: Self.limit)
         // Another may have been first.
         let found = try version()

@@ -13,8 +13,13 @@ struct EndingPayloadTests {
             }
             let texts = EndingPayload.encode(ended, origin: "me")
             #expect(texts.allSatisfy { $0.utf8.count < 8000 })
-            #expect(texts.flatMap { EndingPayload.decode($0, origin: "you") ?? [] } == ended)
+            #expect(texts.flatMap { EndingPayload.decode($0, origin: "you")?.ended ?? [] } == ended)
             #expect(texts.allSatisfy { EndingPayload.decode($0, origin: "me") == nil })
+            let steppedUp = ended.map(\.tokenDigest)
+            let others = EndingPayload.encode(steppedUp: steppedUp, origin: "me")
+            #expect(others.allSatisfy { $0.utf8.count < 8000 && $0.hasPrefix("2 ") })
+            #expect(others.flatMap { EndingPayload.decode($0, origin: "you")?.steppedUp ?? [] } == steppedUp)
+            #expect(others.allSatisfy { EndingPayload.decode($0, origin: "me") == nil })
         }
     }
 
@@ -22,15 +27,19 @@ struct EndingPayloadTests {
     func hostile() {
         let token = Rows.digest()
         let good = "admin:\(Base64URL.encode(token.bytes))"
-        for text in ["", " ", "1", "2 x \(good)", "x", "1x \(good)"] {
+        for text in ["", " ", "1", "3 x \(good)", "x", "1x \(good)"] {
             #expect(EndingPayload.decode(text, origin: "o") == nil, "\(text)")
         }
-        for text in ["1 x", "1 x :", "1 x admin:", "1 x admin:AAAA", "1 x \u{0}", "1 x admin:é", "1 x admin"] {
-            #expect(EndingPayload.decode(text, origin: "o") == [], "\(text)")
+        for text in [
+            "1 x", "1 x :", "1 x admin:", "1 x admin:AAAA", "1 x \u{0}", "1 x admin:é", "1 x admin", "2 x",
+            "2 x \(good)",
+            "2 x AAAA",
+        ] {
+            #expect(EndingPayload.decode(text, origin: "o") == EndingPayload.News(), "\(text)")
         }
         let mixed = EndingPayload.decode("1 x junk \(good) admin:AA \(good)", origin: "o")
-        #expect(mixed == Array(repeating: EndedSession(tokenDigest: token, reason: .admin), count: 2))
+        #expect(mixed?.ended == Array(repeating: EndedSession(tokenDigest: token, reason: .admin), count: 2))
         let newer = EndingPayload.decode("1 x beamed_up:\(Base64URL.encode(token.bytes))", origin: "o")
-        #expect(newer == [EndedSession(tokenDigest: token, reason: .admin)])
+        #expect(newer?.ended == [EndedSession(tokenDigest: token, reason: .admin)])
     }
 }

@@ -600,6 +600,18 @@ struct PostgreSQLTests {
             try await eventually("the provider's log-out") {
                 heard[1].ended.contains(EndedSession(tokenDigest: away.tokenDigest, reason: .providerLogout))
             }
+            // A step-up whose tokens have the version that they had; of the others the version tells.
+            let steady = Rows.session()
+            try await stores[0].signIn(steady)
+            for isNewGrant in [false, true] {
+                let exchange = try await stores[0].mustClaim(Rows.exchange())
+                let result = try await stores[0].stepUp(steady.tokenDigest, exchange, isNewGrant: isNewGrant)
+                #expect(result == .committed)
+            }
+            try await eventually("the step-up") { heard[1].all.contains(.steppedUp([steady.tokenDigest])) }
+            try await stores[0].signIn(Rows.session())
+            #expect(heard[1].all.count { if case .steppedUp = $0 { true } else { false } } == 1)
+            #expect(!heard[0].all.contains(.steppedUp([steady.tokenDigest])), "one's own are not told to oneself")
             // A listener that is cut off says so, and comes back.
             try endConnections(url)
             try await eventually("hearing again") {

@@ -180,7 +180,7 @@ struct StepUpContract {
 
 extension ExchangeStore {
     /// Stores a step-up of a session by a claimed exchange.
-    fileprivate func stepUp(
+    func stepUp(
         _ tokenDigest: Digest, _ exchange: ExchangeRow, fence: Int64? = nil, version: Int64 = 1,
         isNewGrant: Bool = true, sid: Digest? = nil, idleEnd: WallTime = Rows.seconds(3600),
         at now: WallTime = Rows.now, outbox: [OutboxRow] = []

@@ -129,6 +129,25 @@ import Testing
         withExtendedLifetime(subscriptions) {}
     }
 
+    @Test("A step-up elsewhere that moves no version is out of the cache at once, and its listeners hear of it")
+    func stepUps() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let replicas = TestSharedStore()
+        ReplicaNotices(broker.context).listen(to: replicas)
+        replicas.say(.hearing)
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(broker.context.cache.count == 1)
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        replicas.say(.steppedUp([live.tokenDigest]))
+        #expect(broker.context.cache.count == 0)
+        #expect(heard.withLock { $0 } == [.tokensRefreshed])
+        withExtendedLifetime(subscription) {}
+    }
+
     @Test("A listener hears a reason that the contract has, wherever the session was ended")
     func reason() async throws {
         let broker = try TestBroker()

@@ -183,6 +183,9 @@ package struct ReplicaNotices: Sendable {
         case .ended(let sessions):
             cache.remove(sessions.map(\.tokenDigest))
             for session in sessions { notices.post(.ended(session.reason.shown), to: session.tokenDigest) }
+        case .steppedUp(let sessions):
+            cache.remove(sessions)
+            for session in sessions { notices.post(.tokensRefreshed, to: session) }
         }
     }
 }

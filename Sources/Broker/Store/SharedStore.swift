@@ -19,11 +19,13 @@ package protocol SharedStore: Sendable {
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool
 }
 
-/// News of the sessions that end on other replicas.
+/// News of other replicas: the sessions that end there, and those that were stepped up there.
 package enum EndingNotice: Sendable, Equatable {
     /// From now on their endings are heard.
     case hearing
     /// Their endings are not heard: nothing may be cached.
     case deaf
     case ended([EndedSession])
+    /// The sessions that keep their tokens' version, by which `tokenVersions` would tell.
+    case steppedUp([Digest])
 }

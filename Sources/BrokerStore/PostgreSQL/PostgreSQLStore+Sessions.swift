@@ -164,6 +164,7 @@ extension PostgreSQLStore {
         }
         // What another has written is told of, and has to last.
         if result != .committed { try await confirm() }
+        if result == .committed, !commit.isNewGrant { endings?.tell(steppedUp: commit.tokenDigest) }
         return result
     }
 

@@ -2,7 +2,8 @@ import Broker
 import CLibPQ
 import Synchronization
 
-/// The notices by which replicas tell one another which sessions ended (guarantee 6).
+/// The notices by which replicas tell one another which sessions ended (guarantee 6), and which were stepped up with their
+/// tokens' version as it was.
 ///
 /// Told after they committed, gathered for 100 ms, because a notice takes a lock on the whole database; never for
 /// correctness: what is lost is found within the cache's five seconds.
@@ -15,6 +16,7 @@ final class EndingExchange: Sendable {
 
     private struct State {
         var waiting: [EndedSession] = []
+        var steppedUp: [Digest] = []
         var listener: EndingListener?
     }
 
@@ -48,14 +50,24 @@ final class EndingExchange: Sendable {
         ticker.signal()
     }
 
+    /// Tells the others, soon.
+    func tell(steppedUp tokenDigest: Digest) {
+        state.withLock { state in
+            guard state.steppedUp.count < Self.maximumWaiting else { return }
+            state.steppedUp.append(tokenDigest)
+        }
+        ticker.signal()
+    }
+
     /// Hands what waits to be told to a connection.
     func flush() {
-        let ended = state.withLock { state in
-            defer { state.waiting = [] }
-            return state.waiting
+        let (ended, steppedUp) = state.withLock { state in
+            defer { (state.waiting, state.steppedUp) = ([], []) }
+            return (state.waiting, state.steppedUp)
         }
-        guard !ended.isEmpty else { return }
-        let payloads = EndingPayload.encode(ended, origin: origin)
+        let payloads =
+            EndingPayload.encode(ended, origin: origin) + EndingPayload.encode(steppedUp: steppedUp, origin: origin)
+        guard !payloads.isEmpty else { return }
         lane.submit(
             UnwaitedPipelineJob(
                 BoundStatement(Self.tell, [.list(of: .text, payloads.map { .text($0) })]),
@@ -79,8 +91,15 @@ final class EndingExchange: Sendable {
     }
 }
 
-/// The text of a notice: its version, its origin, and `reason:digest` for each session.
+/// The text of a notice: its version, its origin, and `reason:digest` for each session that has ended (1), or the digest of
+/// each that was stepped up (2, which a release that knows 1 alone leaves out).
 enum EndingPayload {
+    /// The news that a text tells.
+    struct News: Equatable {
+        var ended: [EndedSession] = []
+        var steppedUp: [Digest] = []
+    }
+
     /// PostgreSQL takes less than 8000 bytes.
     private static let maximumLength = 7_900
 
@@ -89,15 +108,23 @@ enum EndingPayload {
 
     /// Writes the sessions into as many texts as they need.
     static func encode(_ ended: [EndedSession], origin: String) -> [String] {
+        texts("1 \(origin)", ended.map { "\($0.reason.rawValue):\(Base64URL.encode($0.tokenDigest.bytes))" })
+    }
+
+    /// Writes the sessions that were stepped up into as many texts as they need.
+    static func encode(steppedUp: [Digest], origin: String) -> [String] {
+        texts("2 \(origin)", steppedUp.map { Base64URL.encode($0.bytes) })
+    }
+
+    private static func texts(_ beginning: String, _ items: [String]) -> [String] {
         var texts: [String] = []
         var text = ""
-        for session in ended {
-            let item = " \(session.reason.rawValue):\(Base64URL.encode(session.tokenDigest.bytes))"
-            if text.isEmpty || text.utf8.count + item.utf8.count > maximumLength {
+        for item in items {
+            if text.isEmpty || text.utf8.count + item.utf8.count + 1 > maximumLength {
                 if !text.isEmpty { texts.append(text) }
-                text = "1 \(origin)"
+                text = beginning
             }
-            text += item
+            text += " \(item)"
         }
         return text.isEmpty ? texts : texts + [text]
     }
@@ -106,10 +133,19 @@ enum EndingPayload {
     ///
     /// Every user of the database may write one: what is not well formed is left out. A reason that this version does
     /// not know is called `admin`: the session has ended all the same.
-    static func decode(_ text: String, origin: String) -> [EndedSession]? {
+    static func decode(_ text: String, origin: String) -> News? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
-        guard parts.count >= 2, parts[0] == "1", parts[1] != origin else { return nil }
-        return parts.dropFirst(2).compactMap { part in
+        guard parts.count >= 2, parts[1] != origin else { return nil }
+        switch parts[0] {
+        case "1": return News(ended: ended(parts.dropFirst(2)))
+        case "2":
+            return News(steppedUp: parts.dropFirst(2).compactMap { Base64URL.decode(String($0)).flatMap(Digest.init) })
+        default: return nil
+        }
+    }
+
+    private static func ended(_ parts: ArraySlice<Substring>) -> [EndedSession] {
+        parts.compactMap { part in
             let pair = part.split(separator: ":", maxSplits: 1)
             guard pair.count == 2, let bytes = Base64URL.decode(String(pair[1])), let tokenDigest = Digest(bytes) else {
                 return nil
@@ -119,7 +155,7 @@ enum EndingPayload {
     }
 }
 
-/// A connection of its own that hears which sessions ended on other replicas, on a thread of its own.
+/// A connection of its own that hears what is told of other replicas' sessions, on a thread of its own.
 ///
 /// It is asked every two seconds whether it still hears: one that is gone loses notices without a word (note 23).
 final class EndingListener: Sendable {
@@ -185,13 +221,16 @@ final class EndingListener: Sendable {
     }
 
     private func deliver(_ connection: LibPQConnection) {
-        var ended: [EndedSession] = []
+        var news = EndingPayload.News()
         while let notice = PQnotifies(connection.handle) {
             if let text = notice.pointee.extra.map({ String(cString: $0) }) {
-                ended += EndingPayload.decode(text, origin: origin) ?? []
+                let found = EndingPayload.decode(text, origin: origin) ?? EndingPayload.News()
+                news.ended += found.ended
+                news.steppedUp += found.steppedUp
             }
             PQfreemem(notice)
         }
-        if !ended.isEmpty { handler(.ended(ended)) }
+        if !news.ended.isEmpty { handler(.ended(news.ended)) }
+        if !news.steppedUp.isEmpty { handler(.steppedUp(news.steppedUp)) }
     }
 }

@@ -33,6 +33,16 @@ struct StepUpTests {
         // Beyond every calendar, it is no time.
         #expect(SignInFacts(authenticatedAt: .max).authenticatedAt == nil)
         #expect(SignInFacts(authenticatedAt: -1).authenticatedAt == nil)
+        #expect(SignInFacts(authenticatedAt: 0).authenticatedAt == nil)
+    }
+
+    @Test("An age of none is asked for as one second, which every provider takes for an age")
+    func parameters() {
+        func ages(_ age: Int64?) -> [String] {
+            StepUpDemand(maximumAge: age).parameters.map { "\($0.name)=\($0.value)" }
+        }
+        #expect(ages(0) == ["max_age=1"] && ages(1) == ["max_age=1"] && ages(300) == ["max_age=300"])
+        #expect(ages(nil).isEmpty)
     }
 
     @Test("What no provider of the kind can do is known before a browser opens")

@@ -45,7 +45,8 @@ package struct StepUpDemand: Sendable, Equatable {
     /// The parameters of the authorization request.
     var parameters: [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
-        if let maximumAge { pairs.append(("max_age", String(maximumAge))) }
+        // Providers that honour an age take 0 for none, or for a mistake, and 1 asks the user as well.
+        if let maximumAge { pairs.append(("max_age", String(max(maximumAge, 1)))) }
         if !contextClasses.isEmpty { pairs.append(("acr_values", contextClasses.joined(separator: " "))) }
         return pairs
     }
@@ -77,8 +78,8 @@ package struct SignInFacts: Sendable, Equatable {
     package init(contextClass: String? = nil, methods: [String] = [], authenticatedAt: Int64? = nil) {
         self.contextClass = contextClass
         self.methods = methods
-        // A time beyond every calendar is none.
-        self.authenticatedAt = authenticatedAt.flatMap { (0..<253_402_300_800).contains($0) ? $0 : nil }
+        // A time beyond every calendar is none, and neither is 0, which a provider says that does not know it.
+        self.authenticatedAt = authenticatedAt.flatMap { (1..<253_402_300_800).contains($0) ? $0 : nil }
     }
 }
 

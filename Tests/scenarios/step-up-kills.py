@@ -1,0 +1,452 @@
+"""Step-ups and refreshes that cross on three replicas, and `kill -9` of the replica that does either, between any two of its steps:
+the session lives and is answered everywhere, a grant that was committed stands, and no refresh token is sent twice but to take
+a dead one's place (guarantee 2, "a step-up and what is under way").
+
+The provider rotates and revokes a grant whose refresh token comes twice. Rows are locked from outside to hold a statement.
+"""
+
+import collections
+import dataclasses
+import http.client
+import pathlib
+import signal
+import subprocess
+import threading
+import time
+
+from support.harness import Broker, Database, Gate, GaveUp, Sandbox, main, sha256, wait_for
+from support.step_up import MFA, Login, told
+
+PSQL = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
+# A claim of a dead process lapses in 25 s, and is taken over a minute later; the rest is for the next caller.
+TAKE_OVER = 25 + 60 + 15
+LAPSE = 25 + 15
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Says how a round has to end."""
+
+    steps_up: bool
+    # The forward that was not answered, and the answers that its repeat may have at last.
+    login: Login | None = None
+    repeats: tuple = ("200",)
+    # Whether the next refresh has to wait until a dead one's claim is taken over.
+    waits: bool = False
+    keeps_grant: bool = False
+
+
+def psql(database, *more):
+    return [PSQL[-1], "-XAtq", "-h", "127.0.0.1", "-p", str(database.port), "-U", "coatcheck", "-d", "postgres", *more]
+
+
+class Lock:
+    """A transaction of another program's, which holds what it has locked."""
+
+    def __init__(self, database, sql):
+        self.process = subprocess.Popen(
+            psql(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process.stdin.write(f"BEGIN; {sql}; SELECT 'held';\n")
+        self.process.stdin.flush()
+        while (line := self.process.stdout.readline()).strip() != "held":
+            if not line or "ERROR" in line:
+                raise GaveUp(f"no lock: {line}")
+
+    def release(self):
+        self.process.stdin.close()
+        self.process.wait(20)
+
+
+class Stage:
+    """Three replicas, of which the first is the one that dies; a provider behind a gate; the database."""
+
+    def __init__(self, case, database):
+        self.case, self.database = case, database
+        self.sandbox = Sandbox(case)
+        self.sandbox.settings("oidc", refresh_mode="rotate-strict")
+        self.brokers = []
+        # Each has a gate of its own, so that what waits for its end beside a round does not meet what a round holds.
+        self.gates = {name: Gate(self.sandbox) for name in ("dying", "second", "third")}
+        for name, gate in self.gates.items():
+            broker = Broker(
+                case, self.sandbox, gate, ("refresh", "token"), name=name, like=self.brokers[0] if self.brokers else None, start=False,
+                settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}, "store": {"url": database.url()}})
+            if self.brokers:
+                broker.configure(server={"public_url": self.brokers[0].url})
+            broker.start()
+            self.brokers.append(broker)
+        self.dying, self.second, self.third = self.brokers
+        self.users = {}
+
+    # -- the database, from outside
+
+    def query(self, sql):
+        found = subprocess.run(psql(self.database, "-c", sql), capture_output=True, text=True, check=True)
+        return [line.split("|") for line in found.stdout.splitlines()]
+
+    def row(self, session, columns):
+        return self.query(f"SELECT {columns} FROM session_states WHERE token = '\\x{sha256(session)}'")[0]
+
+    def lock(self, session):
+        return Lock(self.database, f"SELECT FROM session_states WHERE token = '\\x{sha256(session)}' FOR UPDATE")
+
+    def lock_exchanges(self):
+        return Lock(self.database, "LOCK TABLE exchanges IN EXCLUSIVE MODE")
+
+    def wait(self, count):
+        """Waits until so many statements wait for a lock."""
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = 'postgres'"
+        if not wait_for(3, lambda: int(self.query(sql)[0][0]) >= count):
+            raise GaveUp(f"no {count} statements wait: {self.query('SELECT state, wait_event_type, left(query, 80) FROM pg_stat_activity')}")
+
+    # -- what is under way
+
+    def hold(self, broker, ask, reaches=True):
+        """Begins a call of a replica whose call of the provider is held: after the provider's work, or before it."""
+        release, gate = threading.Event(), self.gates[broker.name]
+        gate.plan.append(Gate.hold(release) if reaches else Gate.hang())
+        before = len(gate.calls)
+        future = self.case.beside(ask, broker)
+        if not wait_for(20, lambda: len(gate.calls) > before and (not reaches or getattr(gate.calls[before], "worked", False))):
+            raise GaveUp("no call came to the provider")
+        return release, future
+
+    def refresh(self, broker, session, reaches=True):
+        return self.hold(broker, lambda broker: broker.refresh(session), reaches)
+
+    def forward(self, broker, login, reaches=True):
+        return self.hold(broker, lambda broker: login.forward(broker=broker), reaches)
+
+    def sent(self):
+        """How often each refresh token was sent to the provider."""
+        return collections.Counter(call.refresh_token for gate in self.gates.values() for call in gate.refreshes())
+
+    def login(self, session):
+        """A step-up whose user has signed in, up to its forward."""
+        return Login(self.second, session, MFA).sign_in(self.users[session])
+
+    def kill(self):
+        self.dying.stop(signal.SIGKILL)
+
+    def begin(self):
+        """A session of somebody who has no other."""
+        user = f"user-{len(self.users)}"
+        session = self.third.sign_in(user=user)
+        self.users[session] = user
+        return session
+
+    # -- what the provider knows
+
+    def tokens(self):
+        return {item["token"]: item for item in self.sandbox.control("GET", "/tokens?provider=oidc").json["items"]}
+
+    def grant(self, broker, session):
+        """The grant of the access token that a backend gets, if it lives."""
+        token = broker.exchange(session).json.get("access_token")
+        found = self.tokens().get(token)
+        return found["grant"] if found and found["live"] else None
+
+
+# ---- the replica that refreshes dies, and another steps up ----------------------------------------------------------
+
+
+def refresh_at_its_claim(stage, session):
+    """The claim of the refresh waits in the database, the step-up behind it."""
+    login, lock = stage.login(session), stage.lock(session)
+    stage.case.beside(stage.dying.refresh, session)
+    stage.wait(1)
+    answer = stage.case.beside(login.forward, ..., stage.second)
+    stage.wait(2)
+    stage.kill()
+    lock.release()
+    return Outcome(told(answer.result(30)) == "200", login)
+
+
+def refresh_before_the_provider(stage, session):
+    """The refresh is claimed, and its call is on its way."""
+    stage.refresh(stage.dying, session, reaches=False)
+    stage.kill()
+    login = stage.login(session)
+    return Outcome(told(login.forward(broker=stage.second)) == "200", login)
+
+
+def refresh_with_its_answer_held(stage, session):
+    """The provider has rotated; the step-up commits, then the replica dies."""
+    stage.refresh(stage.dying, session)
+    login = stage.login(session)
+    stands = told(login.forward(broker=stage.second)) == "200"
+    stage.kill()
+    return Outcome(stands, login)
+
+
+def refresh_before_its_commit(stage, session):
+    """The provider has rotated, the replica dies, then the step-up comes."""
+    stage.refresh(stage.dying, session)
+    stage.kill()
+    login = stage.login(session)
+    return Outcome(told(login.forward(broker=stage.second)) == "200", login)
+
+
+def refresh_in_its_commit(stage, session):
+    """The commit of the refresh waits in the database, the step-up's behind it."""
+    release, _ = stage.refresh(stage.dying, session)
+    login, lock = stage.login(session), stage.lock(session)
+    release.set()
+    stage.wait(1)
+    answer = stage.case.beside(login.forward, ..., stage.second)
+    stage.wait(2)
+    stage.kill()
+    lock.release()
+    return Outcome(told(answer.result(30)) == "200", login)
+
+
+def refresh_outgrown(stage, session):
+    """The step-up's commit waits in the database, that of the refresh behind it."""
+    release, _ = stage.refresh(stage.dying, session)
+    login, lock = stage.login(session), stage.lock(session)
+    answer = stage.case.beside(login.forward, ..., stage.second)
+    stage.wait(1)
+    release.set()
+    stage.wait(2)
+    stage.kill()
+    lock.release()
+    return Outcome(told(answer.result(30)) == "200", login)
+
+
+def refresh_after_its_commit(stage, session):
+    """The refresh has committed, and its answer is not there."""
+    release, _ = stage.refresh(stage.dying, session)
+    release.set()
+    wait_for(10, lambda: stage.row(session, "token_version") == ["2"], 0)
+    stage.kill()
+    login = stage.login(session)
+    return Outcome(told(login.forward(broker=stage.second)) == "200", login)
+
+
+# ---- the replica that steps up dies, and another refreshes ----------------------------------------------------------
+
+
+def step_up_at_its_claim(stage, session):
+    """The claim of the code waits in the database."""
+    login, lock = stage.login(session), stage.lock_exchanges()
+    stage.case.beside(login.forward, ..., stage.dying)
+    stage.wait(1)
+    stage.kill()
+    refreshed = told(stage.second.refresh(session))
+    lock.release()
+    stage.case.same("200", refreshed, "a refresh meanwhile")
+    # Where the dead one's statement was carried out all the same, the code counts as sent.
+    return Outcome(False, login, ("503 provider_unavailable",))
+
+
+def step_up_before_the_provider(stage, session):
+    """The code is on its way."""
+    login = stage.login(session)
+    stage.forward(stage.dying, login, reaches=False)
+    stage.kill()
+    stage.case.same("200", told(stage.second.refresh(session)), "a refresh after it")
+    return Outcome(False, login, ("503 provider_unavailable",))
+
+
+def step_up_with_a_refresh_before(stage, session):
+    """The provider has answered the step-up; a refresh comes and goes, then the replica dies."""
+    login = stage.login(session)
+    stage.forward(stage.dying, login)
+    stage.case.same("200", told(stage.second.refresh(session)), "a refresh meanwhile")
+    stage.kill()
+    return Outcome(False, login, ("503 provider_unavailable",))
+
+
+def step_up_with_a_refresh_after(stage, session):
+    """Both are answered; the one that steps up dies before its commit, the refresh commits after."""
+    login = stage.login(session)
+    stage.forward(stage.dying, login)
+    release, refreshed = stage.refresh(stage.second, session)
+    stage.kill()
+    release.set()
+    stage.case.same("200", told(refreshed.result(30)), "the refresh")
+    return Outcome(False, login, ("503 provider_unavailable",))
+
+
+def step_up_in_its_commit(stage, session):
+    """The step-up's commit waits in the database, that of a refresh behind it."""
+    login = stage.login(session)
+    stepped, _ = stage.forward(stage.dying, login)
+    release, refreshed = stage.refresh(stage.second, session)
+    lock = stage.lock(session)
+    stepped.set()
+    stage.wait(1)
+    release.set()
+    stage.wait(2)
+    stage.kill()
+    lock.release()
+    stage.case.same("200", told(refreshed.result(30)), "the refresh, by the new grant")
+    return Outcome(True, login)
+
+
+def step_up_behind_a_refresh(stage, session):
+    """The commit of a refresh waits in the database, the step-up's behind it, which would be made anew."""
+    login = stage.login(session)
+    stepped, _ = stage.forward(stage.dying, login)
+    release, refreshed = stage.refresh(stage.second, session)
+    lock = stage.lock(session)
+    release.set()
+    stage.wait(1)
+    stepped.set()
+    stage.wait(2)
+    stage.kill()
+    lock.release()
+    stage.case.same("200", told(refreshed.result(30)), "the refresh")
+    return Outcome(False, login, ("503 provider_unavailable",))
+
+
+def step_up_after_its_commit(stage, session):
+    """The step-up has committed, and its answer is not there."""
+    login = stage.login(session)
+    stage.case.beside(login.forward, ..., stage.dying)
+    wait_for(10, lambda: stage.row(session, "token_version") == ["2"], 0)
+    stage.kill()
+    return Outcome(True, login)
+
+
+# ---- whose claim has to be waited for -------------------------------------------------------------------------------
+
+
+def refresh_of_the_new_grant(stage, session):
+    """A step-up, and the refresh of its grant dies before the provider has it."""
+    login = stage.login(session)
+    stands = told(login.forward(broker=stage.second)) == "200"
+    stage.refresh(stage.dying, session, reaches=False)
+    stage.kill()
+    return Outcome(stands, login, waits=True)
+
+
+def refresh_of_a_kept_grant(stage, session):
+    """A refresh dies before the provider has it; the step-up brings no refresh token, so the claim stays what it was."""
+    stage.refresh(stage.dying, session, reaches=False)
+    stage.kill()
+    login = stage.login(session)
+    stage.sandbox.fault("oidc", fault="no-refresh-token", times=1)
+    return Outcome(told(login.forward(broker=stage.second)) == "200", login, waits=True, keeps_grant=True)
+
+
+ROUNDS = [
+    # The one that locks a whole table, then those that have to wait, which they do while the others run.
+    step_up_at_its_claim, refresh_of_the_new_grant, refresh_of_a_kept_grant, step_up_before_the_provider, step_up_with_a_refresh_before,
+    step_up_with_a_refresh_after, step_up_behind_a_refresh, step_up_in_its_commit, step_up_after_its_commit, refresh_at_its_claim,
+    refresh_before_the_provider, refresh_with_its_answer_held, refresh_before_its_commit, refresh_in_its_commit, refresh_outgrown,
+    refresh_after_its_commit]
+
+
+def kills(case):
+    """A kill at each seam of a refresh and of a step-up, in both orders."""
+    with Database() as database:
+        stage = Stage(case, database)
+        waiting = []
+        for round in ROUNDS:
+            name = f"{round.__name__.replace('_', ' ')}"
+            session = stage.begin()
+            old = stage.grant(stage.third, session)
+            outcome = round(stage, session)
+            ended = time.monotonic()
+            case.same(outcome.steps_up or outcome.repeats[0] != "200", True, f"{name}: a step-up that another replica does succeeds")
+            stage.dying.start()
+            acr = "mfa" if outcome.steps_up else "pwd"
+            for broker in stage.brokers:
+                found = wait_for(8, lambda: (answer := broker.look(session)).json.get("acr") == acr and answer) or broker.look(session)
+                case.same(("200", acr), (told(found), found.json.get("acr")), f"{name}: the session is answered at {broker.name}")
+            grants = [stage.grant(broker, session) for broker in stage.brokers]
+            # With a kept refresh token, too, the access token is the new sign-in's until the next refresh.
+            case.verdict(
+                len(set(grants)) == 1 and grants[0] and (grants[0] != old) == outcome.steps_up,
+                f"{name}: its access token works, and is of the {'new' if outcome.steps_up else 'old'} sign-in at every replica", (old, grants))
+            waiting.append((name, session, outcome, old, case.beside(settle, stage, session, outcome, ended)))
+        for name, session, outcome, old, settled in waiting:
+            for verdict, sentence, detail in settled.result(TAKE_OVER + LAPSE):
+                case.verdict(verdict, f"{name}: {sentence}", detail)
+            grants = [stage.grant(broker, session) for broker in stage.brokers]
+            case.verdict(len(set(grants)) == 1 and grants[0], f"{name}: in the end every replica gives a token that works", grants)
+        # Nothing is left to be done, and no old grant lives where a new one stands.
+        case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "nobody's tokens are left in the outbox")
+        living = {item["grant"] for item in stage.tokens().values() if item["live"]}
+        for name, session, outcome, old, _ in waiting:
+            # Where the step-up died, another one has come since.
+            case.same(outcome.keeps_grant, old in living, f"{name}: the first grant {'lives' if outcome.keeps_grant else 'was revoked'}")
+        case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "no refresh token was sent twice, but the two whose claims were taken over")
+
+
+def settle(stage, session, outcome, ended):
+    """What a round has to come to: a refresh in time, and an answer to the forward's repeat. Returns its verdicts."""
+    lines, broker = [], stage.third
+    limit = TAKE_OVER if outcome.waits else 12
+
+    def within(seconds, ask, is_so):
+        last = []
+
+        def once():
+            last[:] = [ask()]
+            return is_so(last[0])
+
+        wait_for(max(ended + seconds - time.monotonic(), 5), once, 1)
+        return last[0], f"{told(last[0])} after {time.monotonic() - ended:.0f} s"
+
+    answer, detail = within(limit, lambda: broker.refresh(session), lambda answer: answer.status in (200, 401))
+    lines.append((told(answer) == "200", f"a refresh within {limit} s ({detail})", detail))
+    is_good = outcome.repeats == ("200",)
+    answer, detail = within(
+        LAPSE, lambda: outcome.login.forward(broker=broker),
+        lambda answer: told(answer) == "200" if is_good else answer.json.get("retry") == "new_login")
+    lines.append((
+        told(answer) in outcome.repeats and is_good == (answer.json.get("retry") is None),
+        f"the same forward again is {' or '.join(outcome.repeats)}{'' if is_good else ', with new_login'} ({detail})", answer.json))
+    if not is_good:
+        again = stage.login(session).forward(broker=broker)
+        lines.append((told(again) == "200", "and another step-up succeeds", told(again)))
+        lines.append((told(broker.refresh(session)) == "200", "whose tokens are refreshed", ""))
+    return lines
+
+
+def kept(case):
+    """A step-up without a new refresh token: refreshes go on over all replicas, and listeners on each hear of it."""
+    with Database() as database:
+        stage = Stage(case, database)
+        session = stage.begin()
+        old = stage.grant(stage.second, session)
+        heard = []
+
+        def listen(broker):
+            connection = http.client.HTTPConnection("127.0.0.1", broker.port, timeout=60)
+            connection.request("GET", "/v1/session/events", headers={
+                "Cookie": f"coatcheck={session}", "Host": broker.settings["server"]["public_url"].removeprefix("http://")})
+            answer = connection.getresponse()
+
+            def read():
+                for line in iter(answer.readline, b""):
+                    if line.startswith(b"event: tokens_refreshed"):
+                        heard.append(broker.name)
+
+            case.beside(read)
+            return answer.status
+
+        case.same([200, 200], [listen(stage.dying), listen(stage.third)], "listeners at two replicas")
+        stage.sandbox.fault("oidc", fault="no-refresh-token", times=1)
+        before = stage.row(session, "token_version, grant_version, fence")
+        login = stage.login(session)
+        case.same("200", told(login.forward(broker=stage.second)), "a step-up at the other one, without a refresh token")
+        case.same(before, stage.row(session, "token_version, grant_version, fence"), "moves no version")
+        case.verdict(wait_for(5, lambda: sorted(heard) == ["dying", "third"]), "and both hear of it", heard)
+        case.same(["mfa"] * 3, [broker.look(session).json["acr"] for broker in stage.brokers], "every replica knows the sign-in at once")
+        for broker in stage.brokers:
+            case.same("200", told(broker.refresh(session)), f"a refresh at {broker.name}")
+            for each in stage.brokers:
+                # A cache is up to five seconds old, and so is a token that works as well.
+                wait_for(7, lambda: stage.grant(each, session) == old)
+                case.same(old, stage.grant(each, session), f"whose token works at {each.name}, and is the grant's that was kept")
+        case.same("mfa", stage.third.look(session).json["acr"], "the class stays")
+        case.same({1}, set(stage.sent().values()), "no refresh token was sent twice")
+
+
+CASES = {"kills": (kills, 280), "kept": (kept, 120)}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -41,6 +41,13 @@ info:
       are there the proof decides. `Authorization: DPoP` is read as `Bearer`; neither scheme is evidence. Want of evidence
       is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid` with `DPoP-Nonce` and `Coatcheck-Code`: it clears no
       cookie and says nothing of the session. What is not bound is never judged, and proofs beside it are not looked at.
+    - **Presence.** A bound session may have a second key, which the device's system uses only with its user
+      (`PUT /v1/session/presence-key`). A call that needs presence (`require: {presence: true}`) needs that key's proof over
+      this very request as well: the header `Coatcheck-Presence`, exactly one, in the form of `DPoP` (`typ` `dpop+jwt`,
+      `ES256`, `htm`, `htu`, `jti`, `iat`, `nonce`, and always `ath`). It takes any living `DPoP-Nonce`, of whatever replica
+      and for every method, and is taken once over all replicas, 30 times a minute a session. Both proofs may have the same
+      nonce. Too little is 401 `presence_required` or `presence_invalid`, with `DPoP-Nonce` and `Coatcheck-Code`: the session
+      and its cookie stay, and no other sign-in is called for. The body of a request is in no proof.
     - Cross-origin rule, for unsafe methods and for every method of the relay and the event stream, when the request
       carries our cookie or no credential: `Sec-Fetch-Site`, if present, must be `same-origin` or `none`; else `Origin`,
       if present, must be the broker's own; an `Origin` listed in `session.allowed_origins` passes always. Otherwise 403
@@ -581,6 +588,42 @@ paths:
         '500': {$ref: '#/components/responses/InternalError'}
         '503': {$ref: '#/components/responses/StoreUnavailable'}
 
+  /v1/session/presence-key:
+    put:
+      tags: [session]
+      operationId: registerPresenceKey
+      summary: The key that the device uses only with its user.
+      description: |
+        For a bound session that is nobody's child, with a proof (a pass does not do) and, in `Coatcheck-Presence`, a second
+        proof by the key that is to be registered: over the same method, address and session token (`ath`), with a nonce of
+        ours, which may be the same one. Within ten minutes of `authenticated_at`: else 401 `step_up_required` with
+        `step_up: {max_age: 600}`, or 403 `step_up_failed` where the provider cannot step up so. A session has one presence key
+        in its life. The same key again is 204 at any time, so that a lost answer costs nothing; another one is
+        401 `presence_invalid` with the reason `key`, and so is the session's own: a lost key is a new sign-in. There is no
+        body. Event streams hear `session.presence_key_changed`.
+      security: [{sessionCookie: []}, {sessionBearer: []}]
+      responses:
+        '204':
+          description: The key stands, now or from before.
+          headers:
+            X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+            Cache-Control: {$ref: '#/components/headers/No-Store'}
+            DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+        '400': {$ref: '#/components/responses/InvalidRequest'}
+        '401': {$ref: '#/components/responses/PresenceKeyUnauthorized'}
+        '403':
+          description: '`client_not_allowed`: the session is not bound, or is a child; `step_up_failed`: its provider cannot say how lately the user signed in; `cross_origin`.'
+          headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
+          content:
+            application/problem+json:
+              schema: {$ref: '#/components/schemas/Problem'}
+        '408': {$ref: '#/components/responses/RequestTimeout'}
+        '421': {$ref: '#/components/responses/WrongHost'}
+        '429': {$ref: '#/components/responses/RateLimited'}
+        '431': {$ref: '#/components/responses/HeadersTooLarge'}
+        '500': {$ref: '#/components/responses/InternalError'}
+        '503': {$ref: '#/components/responses/StoreUnavailable'}
+
   /v1/session/children:
     post:
       tags: [session]
@@ -715,7 +758,8 @@ paths:
       operationId: sessionEvents
       summary: What happens to this session, as server-sent events.
       description: |
-        The first event is `session` with the session object; then `tokens_refreshed` and at the end `session_ended`
+        The first event is `session` with the session object; then `tokens_refreshed`,
+        `session.presence_key_changed` with `{"presence": {"jkt", "registered_at"}}`, and at the end `session_ended`
         with `{"reason": …}`, after which the stream closes. A comment every 25 seconds keeps it open; by then at the
         latest the end of a session that lapsed is told, too. Nothing is replayed: after a reconnect the first event tells
         how things stand. A session has eight streams at a time, and a subject and client twice as many as they may have
@@ -957,7 +1001,11 @@ paths:
       that leads elsewhere stays, every other is left out. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
       remains is passed on and never ends the session. What the operator's `require` or an upstream's own challenge
       (RFC 9470) wants of the sign-in is 401 `step_up_required`; where the session has what the upstream asks for, 403
-      `step_up_failed` with the reason `upstream`. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
+      `step_up_failed` with the reason `upstream`. A call that needs presence (`require: {presence: true}`) and has no
+      `Coatcheck-Presence`, or a session without a presence key, is 401 `presence_required`, a proof that is not accepted 401
+      `presence_invalid`; that of a session that is not bound is 403 `step_up_failed`. The proof is judged last and taken just
+      before the call goes out, for a stream at its beginning; where the upstream was surely not reached it may be sent again.
+      It never goes to the upstream. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
       and invalid UTF-8 in `{path}` are 400.
     parameters:
       - name: upstream
@@ -1124,10 +1172,13 @@ paths:
 
         `acr` and `max_age` in the query are the proxy's own demands on the sign-in, over those of
         `backends.NAME.require`: too little is 401 `step_up_required`. They count whoever calls, because they only tighten;
-        other parameters, doubled and malformed ones deny (403 `backend_not_allowed`).
+        other parameters, doubled and malformed ones deny (403 `backend_not_allowed`). `presence=1` demands a proof of presence
+        over the original request, in `Coatcheck-Presence` as the app sent it, which this answer takes; it needs a backend
+        with `original_request: true` and a proxy that says method and URL (else 403 `backend_not_allowed`).
       parameters:
         - {name: acr, in: query, schema: {type: string, minLength: 1, maxLength: 1608}, description: 'One of these words has to be the session''s `acr`.'}
         - {name: max_age, in: query, schema: {type: integer, minimum: 60, maximum: 2147483648}, description: The most seconds since the user signed in.}
+        - {name: presence, in: query, schema: {type: integer, minimum: 1, maximum: 1}, description: 'The request needs a proof of presence.'}
       security:
         - {backendHeader: [], sessionCookie: []}
         - {backendHeader: [], sessionHeader: []}
@@ -1162,7 +1213,8 @@ paths:
         '401':
           description: |
             `session_required`, `session_ended` with its reason, or `backend_unauthorized`; for a bound session
-            `proof_required`, `use_dpop_nonce` or `proof_invalid`, on which nobody is signed out; `step_up_required`.
+            `proof_required`, `use_dpop_nonce` or `proof_invalid`, on which nobody is signed out; `step_up_required`;
+            `presence_required`, `presence_invalid`.
           headers:
             Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
             DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -2159,6 +2211,27 @@ components:
               value: {type: 'urn:coatcheck:problem:session_required', title: Session required, status: 401, code: session_required, detail: There is no session., request_id: req_7bq3yqk0W8b}
             ended:
               value: {type: 'urn:coatcheck:problem:session_ended', title: Session ended, status: 401, code: session_ended, detail: The session has ended., request_id: req_7bq3yqk0W8b, reason: grant_revoked}
+    PresenceKeyUnauthorized:
+      description: |
+        `session_required`, `session_ended`; `proof_required`, `use_dpop_nonce`, `proof_invalid`: the session's own proof.
+        `step_up_required`: the user did not sign in within ten minutes. `presence_required`: there is no
+        `Coatcheck-Presence`. `presence_invalid`: `reason` says why it is not accepted.
+      headers:
+        X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
+        DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+        Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
+        Cache-Control: {$ref: '#/components/headers/No-Store'}
+        WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
+        Coatcheck-Reason: {$ref: '#/components/headers/Coatcheck-Reason'}
+        Set-Cookie: {$ref: '#/components/headers/Clear-Session-Cookie'}
+      content:
+        application/problem+json:
+          schema: {$ref: '#/components/schemas/Problem'}
+          examples:
+            stepUp:
+              value: {type: 'urn:coatcheck:problem:step_up_required', title: Step-up required, status: 401, code: step_up_required, detail: This needs a stronger or more recent sign-in. The session stays as it is., request_id: req_7bq3yqk0W8b, step_up: {max_age: 600}}
+            other:
+              value: {type: 'urn:coatcheck:problem:presence_invalid', title: Invalid proof of presence, status: 401, code: presence_invalid, detail: The session has another presence key already. Another key is another session., request_id: req_7bq3yqk0W8b, reason: key}
     AdminUnauthorized:
       description: '`backend_unauthorized`: no admin token, or an unknown one.'
       headers:
@@ -2169,9 +2242,10 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     ForwardAuthForbidden:
       description: |
-        `backend_not_allowed`: the credential may not do this, or not for this session, or the query is none that is read;
+        `backend_not_allowed`: the credential may not do this, or not for this session, or the query is none that is read, or
+        it demands presence and nobody says the original request;
         `client_not_allowed`: a child session of a kind that is not configured; `step_up_failed`: no sign-in of the session's
-        provider can be what is demanded.
+        provider can be what is demanded, or presence is demanded of a session that is not bound.
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
@@ -2247,7 +2321,7 @@ components:
     RelayRateLimited:
       description: |
         `rate_limited`: too many of this user's or this session's calls to the upstream are under way, or too many unknown
-        tokens came from this address.
+        tokens came from this address, or the session has used 30 proofs of presence in a minute.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Retry-After: {$ref: '#/components/headers/Retry-After'}
@@ -2311,7 +2385,8 @@ components:
       description: |
         As everywhere: `session_required`, `session_ended`, and of bound sessions `proof_required`, `use_dpop_nonce`,
         `proof_invalid`. `step_up_required`: the call needs a stronger or more recent sign-in; `step_up` says which, the session
-        stays, and the cookie, too.
+        stays, and the cookie, too. `presence_required`, `presence_invalid`: the call needs the presence key's proof over this
+        very request, made with the nonce of this answer.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2329,7 +2404,8 @@ components:
         `upstream_not_allowed` (the method and path are not on the upstream's list, the session is of another provider,
         it was made of an id_token and has no access token, or is a child whose kind does not name the upstream);
         `client_not_allowed` (a child of a kind that is not configured); `cross_origin`; `step_up_failed` (no sign-in of this
-        provider's can be what the call needs, or the upstream asks for what the session has).
+        provider's can be what the call needs, or the upstream asks for what the session has, or the call needs presence and
+        the session is not bound).
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
@@ -2466,6 +2542,7 @@ components:
       properties:
         acr_values: {type: string, description: Space-separated; one of them has to be the id_token's `acr`.}
         max_age: {type: integer, minimum: 0, description: The most seconds since the user signed in.}
+        presence: {type: boolean, description: 'Whether the call needs the presence key''s proof. No member of `POST /v1/logins`: no sign-in brings it.'}
     StartLogin:
       type: object
       additionalProperties: false
@@ -2617,7 +2694,7 @@ components:
     Session:
       type: object
       description: Never holds a token. Every member is always there.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2636,6 +2713,7 @@ components:
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
+        presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
     BeginHandover:
       type: object
       additionalProperties: false
@@ -2673,6 +2751,13 @@ components:
       properties:
         jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: The key's thumbprint (RFC 7638).}
         evidence: {type: string, description: 'The evidence that its requests may show: `pass` (or a proof), or `proof`.'}
+    SessionPresence:
+      type: object
+      description: The key that the device uses only with its user.
+      required: [jkt, registered_at]
+      properties:
+        jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: The key's thumbprint (RFC 7638).}
+        registered_at: {$ref: '#/components/schemas/Time'}
     Pass:
       type: object
       required: [expires_at, expires_in]
@@ -2683,7 +2768,7 @@ components:
     NewSession:
       type: object
       description: A session just made; the token for bearer clients alone.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2702,12 +2787,13 @@ components:
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
+        presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
         session_token: {$ref: '#/components/schemas/Token', description: For clients with `transport bearer` only.}
         pass: {$ref: '#/components/schemas/Pass', description: For a bound session whose client's evidence is a pass.}
     ListedSession:
       type: object
       description: One of the user's sessions.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, current, device]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2726,12 +2812,13 @@ components:
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
+        presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
         current: {type: boolean}
         device: {type: [string, 'null']}
     AdminSession:
       type: object
       description: A session as operators see it.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, device, sender_constrained, ended_at, reason]
+      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, device, sender_constrained, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
         provider: {$ref: '#/components/schemas/Name'}
@@ -2750,6 +2837,7 @@ components:
         kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
+        presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
         device: {type: [string, 'null']}
         sender_constrained:
           type: [string, 'null']
@@ -2947,11 +3035,11 @@ components:
         detail: {type: string, description: For a developer. Never holds input.}
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`. Of `step_up_failed` `upstream`: it asks for what the session has.'}
+        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`. Of `presence_invalid` the same but for `pass`, and `nonce`. Of `step_up_failed` `upstream`: it asks for what the session has.'}
         retry: {type: string, description: '`new_login`: the same code is of no more use; start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
-        step_up: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_required`: what `POST /v1/logins` is to be started with.'}
-        parent: {type: boolean, description: 'Of `step_up_required` for a child session: its parent steps up, and makes a new one.'}
+        step_up: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_required`: what `POST /v1/logins` is to be started with. Of `presence_required`: `{"presence": true}`.'}
+        parent: {type: boolean, description: 'Of `step_up_required` for a child session: its parent steps up, and makes a new one. Of `presence_required`: its parent makes the call itself.'}
         required: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_failed`: what was demanded.'}
         got:
           type: object
@@ -2977,7 +3065,7 @@ components:
         What went wrong, for programs. More may come with a minor version: go by `status` for one that you do not know.
         `invalid_request`, `invalid_callback`, `state_mismatch`, `issuer_mismatch`, `code_rejected`, `verifier_mismatch`,
         `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `proof_required`,
-        `use_dpop_nonce`, `proof_invalid`, `step_up_required`, `login_not_yours`,
+        `use_dpop_nonce`, `proof_invalid`, `step_up_required`, `presence_required`, `presence_invalid`, `login_not_yours`,
         `access_denied`, `client_not_allowed`, `backend_not_allowed`, `email_domain_denied`, `cross_origin`,
         `upstream_not_allowed`, `step_up_failed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
         `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`, `interaction_required`,
@@ -3016,6 +3104,7 @@ components:
         kind: null
         parent: null
         binding: null
+        presence: null
 
 """##
 }

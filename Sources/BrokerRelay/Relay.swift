@@ -37,6 +37,10 @@ package struct Relay: Sendable {
     /// was no answer.
     package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
 
+    /// Judges the presence that the request shows for a session; asked where the call needs it, and taken just before the call goes
+    /// out.
+    package typealias PresenceJudging = (_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence
+
     /// Gives an access token of a session; with `force` a newer one than the one before.
     package typealias TokenGiving = (_ session: LiveSession, _ force: Bool) async throws(BrokerProblem) -> AccessToken
 
@@ -78,17 +82,18 @@ package struct Relay: Sendable {
     ///
     /// Throws `upstream_not_found`, `upstream_not_allowed`, `invalid_request` (a path, query or upgrade that is
     /// refused), `method_not_allowed`, `too_large`, `rate_limited`, `upstream_busy`, `upstream_error`,
-    /// `upstream_timeout`, `upstream_nonce`, and what `token`, `signIns` or the request's body throw.
+    /// `upstream_timeout`, `upstream_nonce`, and what `token`, `signIns`, `presence` or the request's body throw.
     package func call(
         _ request: RelayRequest, session: LiveSession, signIns: any SignInJudging,
-        token: TokenGiving
+        presence: PresenceJudging = Relay.noPresence, token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let observe, let upstream = upstreams[request.target.upstream] else {
-            return try await answer(request, session: session, signIns: signIns, token: token)
+            return try await answer(request, session: session, signIns: signIns, presence: presence, token: token)
         }
         let begin = ContinuousClock.now
         do throws(BrokerProblem) {
-            let response = try await answer(request, session: session, signIns: signIns, token: token)
+            let response = try await answer(
+                request, session: session, signIns: signIns, presence: presence, token: token)
             observe(upstream.settings.name, ContinuousClock.now - begin, response.status.code)
             return response
         } catch {
@@ -97,14 +102,20 @@ package struct Relay: Sendable {
         }
     }
 
+    /// Judges presence for callers that have no way to show it.
+    package static func noPresence(_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence {
+        throw BrokerProblem(.presenceRequired)
+    }
+
     private func answer(
         _ request: RelayRequest, session given: LiveSession, signIns: any SignInJudging,
-        token: TokenGiving
+        presence: PresenceJudging, token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
         guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
         let (path, demand) = try path(of: request, at: upstream, for: given)
         var session = given
-        if let demand { session = try await signIns.require(demand, of: given) }
+        if let demand = demand?.ofSignIn { session = try await signIns.require(demand, of: given) }
+        let shown = demand?.presence == true ? try await presence(session) : nil
         let body = try await body(of: request)
         var first = try await token(session, false)
         // Without TLS no other token would go out, either.
@@ -119,7 +130,7 @@ package struct Relay: Sendable {
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
             certificates: certificates, token: first)
-        let response = try await call.send()
+        let response = try await call.send(showing: shown)
         guard response.status == .unauthorized else { return try await call.answer(response) }
         if upstream.settings.passesChallenges, let challenge = UpstreamChallenge.demand(in: response) {
             return try await answer(challenge, of: session, to: &call, signIns, token)

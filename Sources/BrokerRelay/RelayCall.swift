@@ -18,14 +18,34 @@ struct RelayCall {
     let certificates: ClientCertificates?
     var token: AccessToken
 
+    /// Sends the request for the first time, once the presence that it shows has been taken.
+    ///
+    /// What has surely not reached the upstream is given back, so that nobody is asked twice for one call. That it is sent again with
+    /// another token needs no other proof: it is the same call.
+    func send(showing presence: JudgedPresence?) async throws(BrokerProblem) -> UpstreamResponse {
+        guard let presence else { return try await send() }
+        try await presence.take()
+        do throws(BrokerProblem) { return try await send() } catch {
+            if error.isUnsent { await presence.giveBack() }
+            throw error
+        }
+    }
+
     /// Sends the request, with a proof where the token needs one, and returns the response once its head is there.
     func send() async throws(BrokerProblem) -> UpstreamResponse {
         guard token.key != nil else { return try await send(nil) }
         guard
             var proof = RelayProof(token, proofs, upstream.settings, session: session, target: path)
-        else { throw BrokerProblem(.upstreamNotAllowed, privateDetail: "no proof can be made for this token") }
+        else {
+            throw BrokerProblem(.upstreamNotAllowed, privateDetail: "no proof can be made for this token").unsent
+        }
+        var isFirst = true
         while true {
-            let response = try await send(proof)
+            let response: UpstreamResponse
+            do throws(BrokerProblem) { response = try await send(proof) } catch {
+                throw isFirst ? error : error.sent
+            }
+            isFirst = false
             switch proof.heard(response) {
             case .take: return response
             case .sendAgain:
@@ -86,12 +106,15 @@ struct RelayCall {
         guard token.credential == settings.credential || (token.credential.isBound && settings.credential == .bearer)
         else {
             throw BrokerProblem(
-                .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes.")
+                .upstreamNotAllowed, detail: "This session's credential is not what the upstream takes."
+            ).unsent
         }
         guard let credential = token.field(settings.proof.scheme) else {
-            throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field")
+            throw BrokerProblem(.upstreamError, privateDetail: "the access token cannot be sent in a field").unsent
         }
-        guard let client = upstream.client(for: token, of: session, certificates) else { throw certificateNotShown }
+        guard let client = upstream.client(for: token, of: session, certificates) else {
+            throw certificateNotShown.unsent
+        }
         place.hold(client)
         let begun = NIODeadline.now()
         var isRepeated = false
@@ -106,7 +129,7 @@ struct RelayCall {
                 return try await client.send(outgoing, on: request.eventLoop, connecting: isRepeated)
             } catch {
                 guard proof != nil, !isRepeated, isIdempotent, isBodyAtHand, case .call(.lost) = error else {
-                    throw BrokerProblem(error)
+                    throw isRepeated ? BrokerProblem(error).sent : BrokerProblem(error)
                 }
                 isRepeated = true
             }
@@ -214,6 +237,20 @@ extension HTTPField.Name {
 }
 
 extension BrokerProblem {
+    /// The same of a call that has surely not reached its upstream.
+    fileprivate var unsent: BrokerProblem {
+        var problem = self
+        problem.isUnsent = true
+        return problem
+    }
+
+    /// The same of a call of which the upstream may have seen something.
+    fileprivate var sent: BrokerProblem {
+        var problem = self
+        problem.isUnsent = false
+        return problem
+    }
+
     /// Names a failure for the app; what there is to say of it beyond that goes to the log.
     init(_ failure: UpstreamFailure) {
         switch failure {
@@ -232,5 +269,6 @@ extension BrokerProblem {
             self.init(.upstreamError, privateDetail: String(describing: type(of: error)))
         case .shutDown: self.init(.upstreamError, privateDetail: "the relay is shut down")
         }
+        isUnsent = failure.isBeforeSending
     }
 }

@@ -17,12 +17,13 @@ package enum RetentionPeriods {
 }
 
 extension SessionRow {
-    /// The row as a tombstone: no token column stays.
+    /// The row as a tombstone: no token column and no presence key stays.
     package func ended(_ reason: EndReason, at now: WallTime) -> SessionRow {
         var row = self
         row.endedAt = now
         row.endReason = reason
         row.tokens = nil
+        row.presence = nil
         return row
     }
 }

@@ -157,6 +157,7 @@ extension SealedKind {
         case .registration: 4
         case .outcome: 5
         case .outbox: 6
+        case .presence: 7
         }
     }
 }

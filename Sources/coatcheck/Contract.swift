@@ -758,10 +758,9 @@ paths:
       operationId: sessionEvents
       summary: What happens to this session, as server-sent events.
       description: |
-        The first event is `session` with the session object; then `tokens_refreshed`,
-        `session.presence_key_changed` with `{"presence": {"jkt", "registered_at"}}`, and at the end `session_ended`
-        with `{"reason": …}`, after which the stream closes. A comment every 25 seconds keeps it open; by then at the
-        latest the end of a session that lapsed is told, too. Nothing is replayed: after a reconnect the first event tells
+        The first event is `session` with the session object; then `tokens_refreshed`, `session.presence_key_changed` (read
+        the session again for its `presence`), and at the end `session_ended` with `{"reason": …}`, after which the stream
+        closes. A comment every 25 seconds keeps it open; by then at the latest the end of a session that lapsed is told, too. Nothing is replayed: after a reconnect the first event tells
         how things stand. A session has eight streams at a time, and a subject and client twice as many as they may have
         sessions: one more ends the oldest, without an event. The cross-origin rule applies.
       security: [{sessionCookie: []}, {sessionBearer: []}]

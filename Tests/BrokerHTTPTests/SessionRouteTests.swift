@@ -34,7 +34,7 @@ struct SessionRouteTests {
             session.names == [
                 "handle", "provider", "client", "subject", "identity", "scope", "created_at", "last_used_at",
                 "idle_expires_at", "expires_at", "tokens", "acr", "amr", "authenticated_at", "kind", "parent",
-                "binding",
+                "binding", "presence",
             ])
         #expect(session.value(at: "/identity/unverified")?.object?.members.isEmpty == true)
         #expect(!made.body.contains("canary"))

@@ -16,6 +16,7 @@ struct WebChildRouteTests {
     private static let answers: [String: String] = [
         "GET /v1/session": "200", "DELETE /v1/session": "204", "POST /v1/session/token": "403 client_not_allowed",
         "POST /v1/session/pass": "403 client_not_allowed", "POST /v1/session/refresh": "403 client_not_allowed",
+        "PUT /v1/session/presence-key": "403 client_not_allowed",
         "POST /v1/session/children": "403 client_not_allowed",
         "POST /v1/session/handovers": "403 client_not_allowed", "GET /v1/session/events": "200",
         "GET /v1/sessions": "403 client_not_allowed", "DELETE /v1/sessions": "403 client_not_allowed",

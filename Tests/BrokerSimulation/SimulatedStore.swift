@@ -216,13 +216,11 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { process.notices?.listen(handler) }
 
     /// Nobody asks: listeners of a process hear of its own refreshes.
-    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)]
-    {
-        []
-    }
+    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession] { [] }
 
     /// No session of the simulation belongs to a key.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool { true }
+    func returnProof(_ name: Digest) async throws(StoreFailure) {}
 
     /// Asked whether there is work or not, so that every process notices a store that was away; that a process's clock is
     /// not the store's is other weather.

@@ -115,11 +115,14 @@ struct AdministrationContract {
             let administered = try #require(store as? any StoreAdministration)
             #expect(try await administered.keyUse(exchangesSince: Rows.now).isEmpty)
             try await fill(store)
-            // 2 logins, a handoff, a registration, 8 facts, 6 token sets, 2 in the outbox; 9 exchanges.
-            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 29])
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 20])
+            let live = try #require(
+                try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).first?.tokenDigest)
+            #expect(try await store.registerPresence(Rows.presence(of: live)) == .committed)
+            // 2 logins, a handoff, a registration, 8 facts, 6 token sets, a presence key, 2 in the outbox; 9 exchanges.
+            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 30])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 21])
             let wanted: [SealedPlace: Int] = [
-                .facts: 8, .tokens: 6, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
+                .facts: 8, .tokens: 6, .presence: 1, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
             ]
             for place in SealedPlace.allCases {
                 var rows: [SealedRow] = []
@@ -139,7 +142,7 @@ struct AdministrationContract {
                 #expect(
                     try await administered.sealedRows(of: place, notUnder: "k2", after: nil, limit: 99).rows.isEmpty)
             }
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 20])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 21])
         }
     }
 

@@ -171,6 +171,26 @@ struct PostgreSQLTests {
         }
     }
 
+    @Test("A proof that was given back may be taken again, and other replicas hear of a presence key")
+    func replicas() async throws {
+        try await withReplicas(2) { stores, _ in
+            let name = Rows.digest()
+            let until = Rows.seconds(600)
+            #expect(try await stores[0].takeProof(name, until: until))
+            #expect(try await !stores[1].takeProof(name, until: until))
+            try await stores[1].returnProof(name)
+            #expect(try await stores[1].takeProof(name, until: until))
+            let session = Rows.session()
+            try await stores[0].signIn(session)
+            func hasPresence() async throws -> Bool? {
+                try await stores[1].tokenVersions(of: [session.tokenDigest]).first?.hasPresence
+            }
+            #expect(try await hasPresence() == false)
+            _ = try await stores[0].registerPresence(Rows.presence(of: session.tokenDigest))
+            #expect(try await hasPresence() == true)
+        }
+    }
+
     @Test(
         "Replicas that make children at once take turns: one place has one, and none outlives a parent that ends meanwhile"
     )

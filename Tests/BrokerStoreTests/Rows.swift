@@ -97,3 +97,13 @@ enum Rows {
 
     static func seconds(_ count: Int64) -> WallTime { now.advanced(by: .seconds(count)) }
 }
+
+extension Rows {
+    /// A presence key to store in a session.
+    static func presence(of tokenDigest: Digest, _ text: String = "presence") -> PresenceCommit {
+        PresenceCommit(
+            tokenDigest: tokenDigest, sealed: sealed(text),
+            audit: AuditRow(
+                at: now, actor: "session", action: "session.presence_key_changed", target: "ses", outcome: "done"))
+    }
+}

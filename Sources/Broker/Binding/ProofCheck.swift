@@ -13,20 +13,19 @@ struct ProofCheck: Sendable {
 
     /// Judges all of a proof but its signature; throws `required` where there is none.
     func candidate(
-        _ evidence: PresentedEvidence, token: Secret? = nil, thumbprint: Digest? = nil
+        _ evidence: PresentedEvidence, token: Secret? = nil, tokenDigest: Digest? = nil, thumbprint: Digest? = nil
     ) throws(ProofRefusal) -> ProofVerifier.Candidate {
         try verifier.judge(
             DPoPProof(evidence.proofs),
-            ProofVerifier.Demand(evidence.target, token: token, thumbprint: thumbprint), taken: context.memory.proofs,
-            now: context.clock.now())
+            ProofVerifier.Demand(evidence.target, token: token, tokenDigest: tokenDigest, thumbprint: thumbprint),
+            taken: context.memory.proofs, now: context.clock.now())
     }
 
     /// Verifies the signature and takes the proof, once over all replicas where its request changes something.
     ///
     /// An answer to a proof whose nonce is aging brings a new one.
     func take(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
-        let refusal = await Self.verified(candidate, verifier)
-        if let refusal { throw BrokerProblem(refusal) }
+        if let refusal = await verified(candidate) { throw BrokerProblem(refusal) }
         do throws(ProofRefusal) {
             // In this process first: it bounds what one key may make anybody store.
             try context.memory.proofs.take(
@@ -39,13 +38,23 @@ struct ProofCheck: Sendable {
     private func takeOnce(
         _ candidate: ProofVerifier.Candidate, _ store: any SharedStore
     ) async throws(BrokerProblem) {
+        guard try await isFirst(candidate, store) else { throw BrokerProblem(ProofRefusal.replayed) }
+    }
+
+    /// Takes a proof by a row in the store; returns whether nobody took it before.
+    func isFirst(
+        _ candidate: ProofVerifier.Candidate, _ store: any SharedStore
+    ) async throws(BrokerProblem) -> Bool {
         let until = context.clock.now().advanced(by: ProofNonce.lifetime)
-        let isFirst: Bool
-        do throws(StoreFailure) { isFirst = try await store.takeProof(candidate.name, until: until) } catch {
+        do throws(StoreFailure) { return try await store.takeProof(candidate.name, until: until) } catch {
             context.events.emit(.storeFailed(operation: "takeProof", detail: "\(error)"))
             throw BrokerProblem(error)
         }
-        guard isFirst else { throw BrokerProblem(ProofRefusal.replayed) }
+    }
+
+    /// Returns what is wrong with a signature.
+    func verified(_ candidate: ProofVerifier.Candidate) async -> ProofRefusal? {
+        await Self.verified(candidate, verifier)
     }
 
     /// Arithmetic of some tens of microseconds, on no event loop.

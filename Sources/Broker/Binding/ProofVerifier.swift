@@ -6,12 +6,17 @@ package struct ProofVerifier: Sendable {
         package let target: ProofTarget
         /// The session token, where `ath` has to be of one.
         package let token: Secret?
+        /// The same, where only its digest is at hand.
+        package let tokenDigest: Digest?
         /// The thumbprint of the session's key, where it has one.
         package let thumbprint: Digest?
 
-        package init(_ target: ProofTarget, token: Secret? = nil, thumbprint: Digest? = nil) {
+        package init(
+            _ target: ProofTarget, token: Secret? = nil, tokenDigest: Digest? = nil, thumbprint: Digest? = nil
+        ) {
             self.target = target
             self.token = token
+            self.tokenDigest = tokenDigest
             self.thumbprint = thumbprint
         }
     }
@@ -49,9 +54,8 @@ package struct ProofVerifier: Sendable {
         guard let nonce = proof.nonce.flatMap({ ProofNonce($0, at: now, scope: scope, by: vault) }) else {
             throw .nonce
         }
-        if let token = demand.token {
-            guard let hash = proof.tokenHash.flatMap({ Base64URL.decode($0) }).flatMap(Digest.init),
-                hash == vault.digest(token)
+        if let digest = demand.tokenDigest ?? demand.token.map({ vault.digest($0) }) {
+            guard let hash = proof.tokenHash.flatMap({ Base64URL.decode($0) }).flatMap(Digest.init), hash == digest
             else { throw .token }
         }
         let thumbprint = vault.digest(Array(proof.key.canonical.utf8))

@@ -81,6 +81,16 @@ package final class TakenProofs: Sendable {
         }
         if let verdict { throw verdict }
     }
+
+    /// Forgets a proof that was taken for what did not happen: it may be taken again.
+    func giveBack(_ candidate: ProofVerifier.Candidate) {
+        let (key, minute) = (candidate.thumbprint, candidate.nonce.minute)
+        state.withLock { state in
+            guard state.taken[minute]?.remove(Name(candidate.name)) != nil else { return }
+            state.ofKeys[minute]?[key, default: 1] -= 1
+            state.count -= 1
+        }
+    }
 }
 
 /// The nonce of a proof (RFC 9449 section 8): a minute, and an HMAC over it under the index key.

@@ -44,7 +44,7 @@ struct ExchangeReplay: Sendable {
             guard live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
                 throw BrokerProblem(.codeAlreadyUsed)
             }
-            return SignedIn(live, token: token, transport: plan.client.transport, context)
+            return try SignedIn(live, token: token, transport: plan.client.transport, context)
         } catch {
             switch error.code {
             case .sessionEnded, .sessionRequired: throw BrokerProblem(.codeAlreadyUsed)
@@ -63,8 +63,10 @@ struct ExchangeReplay: Sendable {
         }
         // Another process may have stored it, and this one still know the session as it was.
         context.cache.remove([digest])
-        let live = try await ResumeSession(context).resume(digest)
-        return .steppedUp(SteppedUp(live, token: token, transport: plan.client.transport))
+        let resume = ResumeSession(context)
+        let live = try await resume.resume(digest)
+        return .steppedUp(
+            SteppedUp(live, token: token, transport: plan.client.transport, view: try resume.view(of: live)))
     }
 
     private func registration(_ key: Digest, _ plan: ExchangePlan) async throws(BrokerProblem) -> RegistrationView {

@@ -94,7 +94,7 @@ struct ExchangeSettlement: Sendable {
             context.events.emit(
                 .registrationFinished(provider: profile.name, client: plan.client.name, result: "registered"))
         }
-        return .signedIn(SignedIn(live, token: token, transport: plan.client.transport, context))
+        return .signedIn(try SignedIn(live, token: token, transport: plan.client.transport, context))
     }
 
     /// Makes known whose session is about to be stored, and waits for a revocation that would take its tokens along, as

@@ -40,6 +40,10 @@ package enum BrokerEvent: Sendable {
     case accessTokenHandedOut(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// The evidence of a sign-in or of a bound session was judged: `accepted`, a code or a reason.
     case proofJudged(provider: ProviderName, client: ClientName, result: String)
+    /// A call's proof of presence was judged: `accepted`, a code or a reason.
+    case presenceJudged(provider: ProviderName, client: ClientName, result: String)
+    /// A session has a presence key now (`session.presence_key_changed`).
+    case presenceKeyChanged(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// A session has a new child.
     case childMade(provider: ProviderName, client: ClientName, kind: ChildKind, session: SessionHandle)
     case rowDidNotOpen(kind: SealedKind, unknownKey: Bool)

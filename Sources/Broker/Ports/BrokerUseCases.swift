@@ -14,6 +14,8 @@ package struct BrokerUseCases: Sendable {
     package let handOver: HandOver
     package let proveForBackend: ProveForBackend
     package let signInCheck: SignInCheck
+    package let presenceCheck: PresenceCheck
+    package let registerPresenceKey: RegisterPresenceKey
     /// Returns the nonce for the next proof (RFC 9449 section 8).
     package let proofNonce: @Sendable () -> String
     /// The origins at which the broker can be reached, for the addresses of proofs.
@@ -40,6 +42,8 @@ package struct BrokerUseCases: Sendable {
         handOver = HandOver(context, publicURL: publicURL)
         proveForBackend = ProveForBackend(context)
         signInCheck = SignInCheck(context)
+        presenceCheck = PresenceCheck(context)
+        registerPresenceKey = RegisterPresenceKey(context)
         proofOrigins = context.settings.proofOrigins
         proofNonce = { ProofCheck(context: context).nonce }
         backchannelLogout = BackchannelLogout(context)

@@ -26,6 +26,10 @@ package struct BrokerProblem: Error, Sendable {
     package var shortfall: StepUpShortfall?
     /// The step-up that a call needs.
     package var wanted: WantedStepUp?
+    /// The reason for which a call does not show its user's presence.
+    package internal(set) var presence: PresenceRefusal?
+    /// Whether what the request was for has surely reached nobody.
+    package var isUnsent = false
 
     package init(
         _ code: ProblemCode, detail: String? = nil, privateDetail: String? = nil, errors: [FieldFault] = [],

@@ -14,6 +14,8 @@ package enum ProblemCode: String, Sendable, CaseIterable {
     case useDPoPNonce = "use_dpop_nonce"
     case proofInvalid = "proof_invalid"
     case stepUpRequired = "step_up_required"
+    case presenceRequired = "presence_required"
+    case presenceInvalid = "presence_invalid"
     case loginNotYours = "login_not_yours"
     case accessDenied = "access_denied"
     case clientNotAllowed = "client_not_allowed"

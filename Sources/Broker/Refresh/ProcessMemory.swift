@@ -9,6 +9,7 @@ final class ProcessMemory: Sendable {
     let signIns = SignInsUnderWay()
 
     let proofs = TakenProofs()
+    let presences = PresenceUses()
     /// The scope of its nonces: its own where it alone remembers which proofs were taken, so that after a restart no proof of
     /// before is taken a second time.
     let nonceScope: NonceScope

@@ -58,7 +58,8 @@ package struct RefreshTokens: Sendable {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
         _ = try await refresh(session, .forced(fromVersion: session.row.tokenVersion))
-        return try await ResumeSession(context).resume(given.tokenDigest).view
+        let resume = ResumeSession(context)
+        return try resume.view(of: try await resume.resume(given.tokenDigest))
     }
 
     private func refreshBeside(_ session: LiveSession) {

@@ -54,8 +54,15 @@ package struct ListSessions: Sendable {
         // A row that this process cannot open is left out, not ended: listing judges nobody.
         guard let facts = try? SessionFacts.open(row, context.vault), !isUnbound || facts.thumbprint == nil
         else { return nil }
+        var view = SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts))
+        if let stored = row.presence {
+            guard let record = try? context.vault.open(stored.sealed, as: .presence, row: row.tokenDigest),
+                let presence = try? SessionPresence(record: record)
+            else { return nil }
+            view.presence = presence
+        }
         return SessionPage.Item(
-            session: SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts)),
+            session: view,
             current: row.tokenDigest == current, endedAt: row.endedAt, reason: row.endReason?.shown)
     }
 

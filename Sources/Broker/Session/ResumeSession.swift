@@ -1,6 +1,6 @@
 /// Finds the session that a token opens: the hot path.
 package struct ResumeSession: Sendable {
-    private let context: BrokerContext
+    let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
@@ -62,7 +62,7 @@ package struct ResumeSession: Sendable {
             let row = try await stored(known.tokenDigest)
             let latest = try live(row)
             if row.tokenVersion == known.row.tokenVersion, row.tokens == known.row.tokens,
-                latest.facts.record == known.facts.record
+                row.presence == known.row.presence, latest.facts.record == known.facts.record
             {
                 return known
             }
@@ -211,16 +211,7 @@ package struct ResumeSession: Sendable {
         let facts: SessionFacts
         do {
             facts = try SessionFacts.open(row, context.vault)
-        } catch {
-            if let passing = BrokerProblem(opening: error) {
-                context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: true))
-                throw passing
-            }
-            // Somebody changed the row, or moved a ciphertext into it (SEC-48): it ends here.
-            context.events.emit(.rowDidNotOpen(kind: .session, unknownKey: false))
-            end(row, .integrity)
-            throw BrokerProblem(.sessionEnded, reason: .integrity)
-        }
+        } catch { throw wasChanged(row, .session, error) }
         try checkIsConfigured(facts)
         return LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
     }
@@ -228,6 +219,18 @@ package struct ResumeSession: Sendable {
     /// Nobody is logged out by a line that left the configuration.
     private func checkIsConfigured(_ facts: SessionFacts) throws(BrokerProblem) {
         guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
+    }
+
+    /// Returns the problem of a sealed value of a row that does not open; one that somebody changed, or moved a ciphertext into
+    /// (SEC-48), ends here.
+    func wasChanged(_ row: SessionRow, _ kind: SealedKind, _ error: any Error) -> BrokerProblem {
+        if let passing = BrokerProblem(opening: error) {
+            context.events.emit(.rowDidNotOpen(kind: kind, unknownKey: true))
+            return passing
+        }
+        context.events.emit(.rowDidNotOpen(kind: kind, unknownKey: false))
+        end(row, .integrity)
+        return BrokerProblem(.sessionEnded, reason: .integrity)
     }
 
     private func end(_ row: SessionRow, _ reason: EndReason) {

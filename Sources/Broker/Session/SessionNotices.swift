@@ -3,6 +3,8 @@ import Synchronization
 /// Something that a listener of `GET /v1/session/events` hears.
 package enum SessionNotice: Sendable, Equatable {
     case tokensRefreshed
+    /// The session has a presence key now.
+    case presenceKeyChanged
     case ended(EndReason)
     /// Newer listeners have taken its place: nothing more comes.
     case superseded
@@ -28,6 +30,8 @@ package final class SessionNotices: Sendable {
     fileprivate struct Listened {
         /// The newest version of its tokens that its listeners know of.
         var version: Int64
+        /// Whether its listeners know that it has a presence key.
+        var hasPresence: Bool
         var listeners: [UInt64: @Sendable (SessionNotice) -> Void] = [:]
         /// The session that it is a child of.
         var parent: Digest?
@@ -44,13 +48,16 @@ package final class SessionNotices: Sendable {
     /// `owner` is who the session's subject and client are, who may have `limit` listeners; a child hears of its parent's end
     /// as of its own.
     package func subscribe(
-        _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64, parent: Digest? = nil,
+        _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64, hasPresence: Bool = false,
+        parent: Digest? = nil,
         _ listener: @escaping @Sendable (SessionNotice) -> Void
     ) -> Subscription {
         let (id, superseded) = state.withLock { state in
             state.next &+= 1
             let id = state.next
-            state.sessions[tokenDigest, default: Listened(version: version, parent: parent)].listeners[id] = listener
+            state.sessions[
+                tokenDigest, default: Listened(version: version, hasPresence: hasPresence, parent: parent)
+            ].listeners[id] = listener
             if let parent { state.families[parent, default: []].insert(tokenDigest) }
             state.owners[owner, default: [:]][id] = tokenDigest
             return (id, state.makeRoom(for: tokenDigest, of: owner, limit: limit))
@@ -81,6 +88,16 @@ package final class SessionNotices: Sendable {
             return true
         }
         if isNew { post(.tokensRefreshed, to: tokenDigest) }
+    }
+
+    /// Tells a session's listeners that it has a presence key now, unless they know.
+    package func presenceRegistered(_ tokenDigest: Digest) {
+        let isNew = state.withLock { state in
+            guard state.sessions[tokenDigest]?.hasPresence == false else { return false }
+            state.sessions[tokenDigest]?.hasPresence = true
+            return true
+        }
+        if isNew { post(.presenceKeyChanged, to: tokenDigest) }
     }
 
     /// The sessions that somebody listens to, for polling what other replicas did.
@@ -155,7 +172,8 @@ package struct ListenToSession: Sendable {
             live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
         return context.notices.subscribe(
             live.tokenDigest, of: live.row.subjectAndClient, limit: Self.perSession * sessions,
-            version: live.row.tokenVersion, parent: live.row.lineage?.parent, listener)
+            version: live.row.tokenVersion, hasPresence: live.row.presence != nil, parent: live.row.lineage?.parent,
+            listener)
     }
 }
 
@@ -190,7 +208,8 @@ package struct ReplicaNotices: Sendable {
     }
 }
 
-/// Finds out which sessions that somebody here listens to were refreshed by other replicas, by asking now and then.
+/// Finds out which sessions that somebody here listens to were refreshed by other replicas, or got a presence key there, by asking
+/// now and then.
 ///
 /// A notice of each refresh would cost every replica something for each, and the database a lock; most have no listener.
 package struct ReplicaRefreshes: Sendable {
@@ -211,8 +230,9 @@ package struct ReplicaRefreshes: Sendable {
         while !rest.isEmpty {
             let batch = Array(rest.prefix(Self.batch))
             rest = rest.dropFirst(Self.batch)
-            for (tokenDigest, version) in try await store.tokenVersions(of: batch) {
-                notices.refreshed(tokenDigest, version: version)
+            for session in try await store.tokenVersions(of: batch) {
+                notices.refreshed(session.tokenDigest, version: session.version)
+                if session.hasPresence { notices.presenceRegistered(session.tokenDigest) }
             }
         }
     }

@@ -38,13 +38,15 @@ package struct SessionRow: Sendable, Equatable {
     package var tokens: Sealed?
     /// Its place in its parent's family; nil for a session that is nobody's child.
     package var lineage: Lineage?
+    /// The key that its device uses only with its user; nil where none is registered, and once ended.
+    package var presence: StoredPresence?
 
     package init(
         tokenDigest: Digest, handle: SessionHandle, subject: Digest, subjectAndClient: Digest, sid: Digest?,
         provider: Digest, client: Digest, createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime,
         expiresAt: WallTime, tokenExpiresAt: WallTime?, refreshable: Bool, tokenVersion: Int64 = 1, fence: Int64 = 0,
         subjectUnchecked: Bool = false, endedAt: WallTime? = nil, endReason: EndReason? = nil, facts: Sealed,
-        tokens: Sealed?, lineage: Lineage? = nil
+        tokens: Sealed?, lineage: Lineage? = nil, presence: StoredPresence? = nil
     ) {
         self.tokenDigest = tokenDigest
         self.handle = handle
@@ -67,6 +69,7 @@ package struct SessionRow: Sendable, Equatable {
         self.facts = facts
         self.tokens = tokens
         self.lineage = lineage
+        self.presence = presence
     }
 
     /// The row without its sealed facts: for a cache that holds them opened, which would hold them twice.

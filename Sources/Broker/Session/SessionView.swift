@@ -21,6 +21,8 @@ package struct SessionView: Sendable {
     package var binding: SessionBinding?
     /// Its place in a family; nil for a session that is nobody's child.
     package var child: ChildFacts?
+    /// The key that its device uses only with its user; nil where there is none, and where nobody opened it.
+    package var presence: SessionPresence?
 
     package init(
         handle: SessionHandle, provider: ProviderName, client: ClientName, subject: String,
@@ -67,9 +69,11 @@ package struct SignedIn: Sendable {
     /// The session's end however often it is refreshed: how long its cookie is kept, which no refresh sets again.
     package let endsAtLatest: WallTime
 
-    init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport, _ context: BrokerContext) {
+    init(
+        _ live: LiveSession, token: Secret, transport: ClientProfile.Transport, _ context: BrokerContext
+    ) throws(BrokerProblem) {
         pass = GrantedPass(for: live, context)
-        session = live.view
+        session = try ResumeSession(context).view(of: live)
         self.token = token
         self.transport = transport
         endsAtLatest =

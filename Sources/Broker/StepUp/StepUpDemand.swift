@@ -4,6 +4,8 @@ package struct StepUpDemand: Sendable, Equatable {
     package var contextClasses: [String]
     /// The most seconds that may have passed since the user signed in; nil where any will do.
     package var maximumAge: Int64?
+    /// Whether the call has to show its user's presence as well, which no sign-in does.
+    package var presence = false
     /// Whether some sign-in may meet it: not where two demands that both hold name no class in common.
     package private(set) var isPossible = true
 
@@ -39,7 +41,27 @@ package struct StepUpDemand: Sendable, Equatable {
             if both.contextClasses.isEmpty { both.isPossible = false }
         }
         if !other.isPossible { both.isPossible = false }
+        both.presence = presence || other.presence
         return both
+    }
+
+    /// The demand of presence alone.
+    static let presence = StepUpDemand().withPresence
+
+    /// The part that a sign-in can meet; nil where there is none.
+    package var ofSignIn: StepUpDemand? {
+        guard presence else { return self }
+        guard !isPossible || !contextClasses.isEmpty || maximumAge != nil else { return nil }
+        var rest = self
+        rest.presence = false
+        return rest
+    }
+
+    /// The same with presence.
+    package var withPresence: StepUpDemand {
+        var more = self
+        more.presence = true
+        return more
     }
 
     /// The parameters of the authorization request.
@@ -128,8 +150,8 @@ package struct SteppedUp: Sendable {
     /// The session's end however often it is refreshed.
     package let endsAtLatest: WallTime
 
-    init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport) {
-        session = live.view
+    init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport, view: SessionView) {
+        session = view
         self.token = token
         self.transport = transport
         endsAtLatest =

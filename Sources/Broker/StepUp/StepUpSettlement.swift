@@ -136,7 +136,9 @@ extension ExchangeSettlement {
         row.refreshable = commit.refreshable
         let live = LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
         guard let token = plan.stepUpToken else { throw BrokerProblem(.sessionRequired) }
-        return .steppedUp(SteppedUp(live, token: token, transport: plan.client.transport))
+        return .steppedUp(
+            SteppedUp(
+                live, token: token, transport: plan.client.transport, view: try ResumeSession(context).view(of: live)))
     }
 
     /// Makes the commit of a row as it was read.

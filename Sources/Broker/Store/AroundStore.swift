@@ -5,6 +5,7 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     case completeStepUp
     case session, sessions, endSessions, slideSession, children, insertChild
     case claimRefresh, renewRefresh, refreshState, commitRefresh, releaseRefresh, markSubjectChecked, condemnRefresh
+    case registerPresence
     case keepHandoff, handoff, handoffOfLogin, registration, insertRegistration
     case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
     case acquireLease, releaseLease, countSeals, appendAudit, lease, sweep
@@ -29,7 +30,7 @@ package enum StoreOperation: String, Sendable, CaseIterable {
         case .burnLogin, .renewExchange, .releaseExchange, .settleExchange, .completeExchange, .slideSession,
             .claimRefresh, .renewRefresh, .commitRefresh, .releaseRefresh, .markSubjectChecked, .condemnRefresh,
             .keepHandoff, .insertRegistration, .addOutbox, .takeOutbox, .postponeOutbox, .removeOutbox, .countSeals,
-            .appendAudit, .insertChild, .completeStepUp:
+            .appendAudit, .insertChild, .completeStepUp, .registerPresence:
             .changing
         case .insertLogin, .claimExchange, .acquireLease, .releaseLease, .sweep: .writing
         case .endSessions, .consumeLogoutToken: .ending
@@ -117,6 +118,10 @@ extension AroundStore {
 
     package func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
         try await around(.completeStepUp) { store throws(StoreFailure) in try await store.completeStepUp(commit) }
+    }
+
+    package func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult {
+        try await around(.registerPresence) { store throws(StoreFailure) in try await store.registerPresence(commit) }
     }
 
     package func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow? {

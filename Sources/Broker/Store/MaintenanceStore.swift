@@ -106,11 +106,12 @@ package enum LogoutTokenResult: Sendable, Equatable {
 /// An append-only record of an administrative action, written before success is reported (SEC-99).
 package struct AuditRow: Sendable, Equatable {
     package var at: WallTime
-    /// The admin token's configured name.
+    /// The admin token's configured name; `session` where it is the session's own doing.
     package var actor: String
-    /// From a fixed set: `list_sessions`, `end_session`, `end_sessions`, `backup`, `reseal_keys`.
+    /// From a fixed set: `list_sessions`, `end_session`, `end_sessions`, `backup`, `reseal_keys`,
+    /// `session.presence_key_changed`.
     package var action: String
-    /// A keyed pseudonym of what it was done to.
+    /// A handle, or a keyed pseudonym, of what it was done to.
     package var target: String
     package var outcome: String
 

@@ -10,13 +10,31 @@ package protocol SharedStore: Sendable {
     /// Returns the store's time, as it is now.
     func time() async throws(StoreFailure) -> WallTime
 
-    /// Returns the versions of the tokens of those sessions that are known and not ended, whoever refreshed them.
-    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)]
+    /// Returns how those sessions stand that are known and not ended, whoever changed them.
+    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession]
 
     /// Takes a proof by its name, which is remembered until a moment; returns whether nobody took it before, on any replica.
     ///
     /// It is forgotten when the server crashes or another takes its place.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool
+
+    /// Forgets a proof that was taken for what did not happen: it may be taken again.
+    func returnProof(_ name: Digest) async throws(StoreFailure)
+}
+
+/// The state of a session as listeners on other replicas want it.
+package struct StandingSession: Sendable, Equatable {
+    package let tokenDigest: Digest
+    /// The version of its tokens.
+    package let version: Int64
+    /// Whether it has a presence key.
+    package let hasPresence: Bool
+
+    package init(tokenDigest: Digest, version: Int64, hasPresence: Bool = false) {
+        self.tokenDigest = tokenDigest
+        self.version = version
+        self.hasPresence = hasPresence
+    }
 }
 
 /// News of other replicas: the sessions that end there, and those that were stepped up there.

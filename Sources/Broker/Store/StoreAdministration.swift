@@ -84,13 +84,14 @@ extension RefreshMarks {
 
 /// A column that holds sealed values.
 package enum SealedPlace: String, Sendable, CaseIterable {
-    case facts, tokens, logins, handoffs, registrations, outbox
+    case facts, tokens, presence, logins, handoffs, registrations, outbox
 
     /// The kind that a value there is sealed as.
     package var kind: SealedKind {
         switch self {
         case .facts: .session
         case .tokens, .outbox: .tokens
+        case .presence: .presence
         case .logins: .login
         case .handoffs: .outcome
         case .registrations: .registration

@@ -82,6 +82,7 @@ package enum SealedKind: String, Sendable, CaseIterable {
     case registration
     case outcome
     case outbox
+    case presence
 }
 
 /// Says what an index digest is over, so that equal values in different roles give different digests.

@@ -110,6 +110,16 @@ extension BrokerAPI {
             target: ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path))))
     }
 
+    /// Returns the proof of presence that the request shows.
+    func presence(in call: Call) -> PresentedEvidence {
+        PresentedEvidence(
+            proofs: presences(call),
+            target: ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path))))
+    }
+
+    /// Returns the values of the field that brings a proof of presence; looked for where a call needs it, which few do.
+    func presences(_ call: Call) -> [String] { call.request.headerFields[values: .coatcheckPresence] }
+
     /// Returns the passes of a request, by cookie and field.
     func passes(_ call: Call) throws(BrokerProblem) -> [Secret] {
         try (cookie(cookies.passName, call).map { [$0] } ?? []) + call.fields.passes.map { Secret($0) }

@@ -51,10 +51,19 @@ enum SessionBody {
         writer.member("kind", session.child?.kind.text)
         writer.member("parent", session.child?.parentHandle.text)
         writer.name("binding")
-        guard let binding = session.binding else { return writer.value(.null) }
+        if let binding = session.binding {
+            writer.object { writer in
+                writer.member("jkt", binding.jkt)
+                writer.member("evidence", binding.policy.evidence.rawValue)
+            }
+        } else {
+            writer.value(.null)
+        }
+        writer.name("presence")
+        guard let presence = session.presence else { return writer.value(.null) }
         writer.object { writer in
-            writer.member("jkt", binding.jkt)
-            writer.member("evidence", binding.policy.evidence.rawValue)
+            writer.member("jkt", presence.jkt)
+            writer.member("registered_at", presence.registeredAt)
         }
     }
 }

@@ -21,6 +21,7 @@ enum StepUpBody {
             writer.member("acr_values", demand.contextClasses.joined(separator: " "))
         }
         if let age = demand.maximumAge { writer.member("max_age", age) }
+        if demand.presence { writer.member("presence", true) }
     }
 
     /// The challenge of RFC 9470 section 3, by the scheme that the session goes by.

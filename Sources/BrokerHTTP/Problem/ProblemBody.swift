@@ -26,7 +26,7 @@ enum ProblemBody {
                     }
                 }
             }
-            if let reason = problem.proof?.reason { writer.member("reason", reason) }
+            if let reason = problem.proof?.reason ?? problem.presence?.reason { writer.member("reason", reason) }
             if let reason = problem.reason { writer.member("reason", reason.rawValue) }
             if problem.shortfall?.isUpstreams == true { writer.member("reason", "upstream") }
             if let retry = problem.retry { writer.member("retry", retry) }
@@ -36,6 +36,11 @@ enum ProblemBody {
                 writer.name("step_up")
                 writer.object { StepUpBody.members(of: wanted.demand, into: &$0) }
                 if wanted.isOfParent { writer.member("parent", true) }
+            }
+            if let refusal = problem.presence, problem.code == .presenceRequired {
+                writer.name("step_up")
+                writer.object { $0.member("presence", true) }
+                if refusal.isOfParent { writer.member("parent", true) }
             }
             if let login = problem.login {
                 writer.name("login")

@@ -19,7 +19,12 @@ extension BrokerAPI {
             if token.isCookie { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }
-        if let demand { session = try await useCases.signInCheck.require(demand, of: session) }
+        if let demand = demand?.ofSignIn { session = try await useCases.signInCheck.require(demand, of: session) }
+        var shown: JudgedPresence?
+        if demand?.presence == true {
+            let evidence = try forwardedPresence(call, backend.configuration)
+            shown = try await useCases.presenceCheck.judge(evidence, of: session)
+        }
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {
@@ -29,6 +34,8 @@ extension BrokerAPI {
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
         }
+        // Last: a request that is refused for anything else may come again with the same proof.
+        if let shown { try await shown.take() }
         return Answer(.ok, consume fields)
     }
 
@@ -54,12 +61,16 @@ extension BrokerAPI {
                     reader.fault("max_age", .malformed)
                 }
             }
+            if let text = reader.text("presence", maximum: 1) {
+                demand.presence = text == "1"
+                if !demand.presence { reader.fault("presence", .malformed) }
+            }
             try reader.finish()
             return configured.map { $0.joined(with: demand) } ?? demand
         } catch {
             throw BrokerProblem(
                 .backendNotAllowed, detail: "The query of this request is not one that forward-auth reads.",
-                privateDetail: "forward-auth takes `acr` and `max_age` (60 s at least), once each")
+                privateDetail: "forward-auth takes `acr`, `max_age` (60 s at least) and `presence=1`, once each")
         }
     }
 
@@ -97,14 +108,33 @@ extension BrokerAPI {
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> PresentedEvidence {
         let nobodys = ProofTarget(method: "", address: .foreign(nil))
-        let own = useCases.proofOrigins
-        let target =
-            backend.originalRequest
-            ? try OriginalRequest.target(in: call.request.headerFields) { address in
-                own.contains(address) || backend.origins.contains(address)
-            } : nil
+        let target = try originalRequest(call, backend)
         return PresentedEvidence(
             proofs: target == nil ? [] : call.fields.proofs, passes: try passes(call), target: target ?? nobodys)
+    }
+
+    /// Returns the request that the proxy asks about, where it is trusted to say and says it.
+    private func originalRequest(
+        _ call: Call, _ backend: BackendConfiguration
+    ) throws(BrokerProblem) -> ProofTarget? {
+        guard backend.originalRequest else { return nil }
+        let own = useCases.proofOrigins
+        return try OriginalRequest.target(in: call.request.headerFields) { address in
+            own.contains(address) || backend.origins.contains(address)
+        }
+    }
+
+    /// Returns the proof of presence that the app showed the proxy; throws `backend_not_allowed` where nobody says what it was about:
+    /// asked for another, the app would ask its user in vain.
+    private func forwardedPresence(
+        _ call: Call, _ backend: BackendConfiguration
+    ) throws(BrokerProblem) -> PresentedEvidence {
+        guard let target = try originalRequest(call, backend) else {
+            throw BrokerProblem(
+                .backendNotAllowed, detail: "This backend cannot ask for the user's presence.",
+                privateDetail: "`presence` needs `original_request: true` and a proxy that says method and URL")
+        }
+        return PresentedEvidence(proofs: presences(call), target: target)
     }
 
     /// Returns the evidence that a backend was given by the app, from its form.

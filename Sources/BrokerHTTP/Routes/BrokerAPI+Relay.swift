@@ -26,19 +26,24 @@ extension BrokerAPI {
             body: body.map { .stream(UpstreamRequest.Stream($0), length: call.fields.contentLength) } ?? .none,
             requestID: call.requestID, eventLoop: call.eventLoop)
         let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
-            try await relayed(request, through: relay, session)
+            try await relayed(request, through: relay, session, call)
         }
         return self.answer(answer, ending, call)
     }
 
     private func relayed(
-        _ request: RelayRequest, through relay: Relay, _ session: LiveSession
+        _ request: RelayRequest, through relay: Relay, _ session: LiveSession, _ call: Call
     ) async throws(BrokerProblem) -> RelayResponse {
         guard session.hasTokens else {
             throw BrokerProblem(.upstreamNotAllowed, detail: "This session has no access token.")
         }
         var given: AccessToken?
-        return try await relay.call(request, session: session, signIns: useCases.signInCheck) {
+        return try await relay.call(
+            request, session: session, signIns: useCases.signInCheck,
+            presence: { session throws(BrokerProblem) in
+                try await useCases.presenceCheck.judge(presence(in: call), of: session)
+            }
+        ) {
             session, force throws(BrokerProblem) in
             let access =
                 if force, let refused = given {

@@ -80,7 +80,8 @@ extension BrokerAPI {
 
     /// `GET /v1/session`: this session; it does not slide the idle time.
     @Sendable func readSession(_ call: Call) async throws(BrokerProblem) -> Answer {
-        Answers.json(.ok, SessionBody.bytes(try await session(call).view), call)
+        let view = try useCases.resumeSession.view(of: try await session(call))
+        return Answers.json(.ok, SessionBody.bytes(view), call)
     }
 
     /// `POST /v1/session/token`: the provider's access token, for clients that opted in.
@@ -104,6 +105,13 @@ extension BrokerAPI {
         let pass = try useCases.grantPass.grant(to: session)
         return Answers.json(
             .ok, PassBody.bytes(pass), call, adding: pass.transport == .cookie ? [cookies.pass(pass)] : [])
+    }
+
+    /// `PUT /v1/session/presence-key`: the key that the device uses only with its user.
+    @Sendable func registerPresenceKey(_ call: Call) async throws(BrokerProblem) -> Answer {
+        let session = try await presented(call, demanding: .proof, admits: RegisterPresenceKey.admits).session
+        try await useCases.registerPresenceKey.register(presence(in: call), for: session)
+        return Answers.empty(.noContent, call)
     }
 
     /// `POST /v1/session/children`: a session for a widget, a watch, an extension, behind this one.

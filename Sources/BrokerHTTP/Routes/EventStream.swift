@@ -38,7 +38,7 @@ struct EventStream: Sendable {
         subscription = events.listen(live) { notice in
             continuation.yield(.notice(notice))
             switch notice {
-            case .tokensRefreshed: break
+            case .tokensRefreshed, .presenceKeyChanged: break
             case .ended, .superseded: continuation.finish()
             }
         }
@@ -80,6 +80,8 @@ struct EventStream: Sendable {
                     break ticks
                 }
             case .notice(.tokensRefreshed): try await writer.write(Self.event("tokens_refreshed", Array("{}".utf8)))
+            case .notice(.presenceKeyChanged):
+                try await writer.write(Self.event("session.presence_key_changed", Array("{}".utf8)))
             case .notice(.ended(let reason)):
                 try await writer.write(Self.end(reason))
                 break ticks
@@ -148,7 +150,7 @@ extension BrokerAPI {
         let stream = EventStream(
             useCases.listenToSession, session, lookedUpBy: useCases.resumeSession, on: call,
             until: presented.passEndsAt.map { $0.since(clock.now()) })
-        let view = try await useCases.resumeSession.resume(session.tokenDigest).view
+        let view = try useCases.resumeSession.view(of: try await useCases.resumeSession.resume(session.tokenDigest))
         let heartbeat = configuration.limits.eventHeartbeat
         return Answer(
             .ok, fields, body: .stream(length: nil) { try await stream.write(view, every: heartbeat, to: $0) })

@@ -143,6 +143,7 @@ extension HTTPField.Name {
     static let coatcheckReason = known("Coatcheck-Reason")
     static let coatcheckCode = known("Coatcheck-Code")
     static let dpopNonce = known("DPoP-Nonce")
+    static let coatcheckPresence = known("Coatcheck-Presence")
     static let traceparent = known("traceparent")
     static let authSubject = known("X-Auth-Subject")
     static let authProvider = known("X-Auth-Provider")

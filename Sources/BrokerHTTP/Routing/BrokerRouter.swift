@@ -18,6 +18,7 @@ package enum BrokerRouter {
             Route(.delete, "/v1/session", handler: api.logOut),
             Route(.post, "/v1/session/token", proof: api.hasOwnSession, handler: api.handOutToken),
             Route(.post, "/v1/session/pass", proof: api.hasSession, handler: api.grantPass),
+            Route(.put, "/v1/session/presence-key", proof: api.hasOwnSession, handler: api.registerPresenceKey),
             Route(.post, "/v1/session/refresh", proof: api.hasOwnSession, handler: api.refreshSession),
             Route(.post, "/v1/session/children", .json, proof: api.hasOwnSession, handler: api.makeChild),
             Route(.post, "/v1/session/handovers", .json, proof: api.hasOwnSession, handler: api.beginHandover),

@@ -158,7 +158,8 @@ struct ListenerRules: Sendable {
     private static let allowHeaders = HTTPField(
         name: .accessControlAllowHeaders,
         value: "Accept, Authorization, Content-Type, Content-Encoding, If-Match, If-None-Match, If-Modified-Since, "
-            + "If-Unmodified-Since, If-Range, Range, Idempotency-Key, traceparent, tracestate, DPoP, Coatcheck-Pass")
+            + "If-Unmodified-Since, If-Range, Range, Idempotency-Key, traceparent, tracestate, DPoP, Coatcheck-Pass, "
+            + "Coatcheck-Presence")
     private static let maxAge = HTTPField(name: .accessControlMaxAge, value: "600")
 }
 

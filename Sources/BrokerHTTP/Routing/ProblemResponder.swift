@@ -49,6 +49,10 @@ struct ProblemResponder: Sendable {
             if status == 401 { fields.append(Self.challenge(refusal)) }
             fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
             addNonce(to: &fields)
+        } else if let refusal = problem.presence, problem.code != .rateLimited {
+            fields.append(Self.challenge(problem.code, refusal))
+            fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
+            addNonce(to: &fields)
         } else if let wanted = problem.wanted {
             fields.append(StepUpBody.challenge(wanted))
             fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
@@ -86,6 +90,13 @@ struct ProblemResponder: Sendable {
         if let nonce { fields.append(HTTPField(name: .dpopNonce, value: nonce())) }
     }
 
+    /// The challenge for a proof of presence: an `error` of our own, which no client of RFC 9449 or 9470 takes for one of theirs.
+    private static func challenge(_ code: ProblemCode, _ refusal: PresenceRefusal) -> HTTPField {
+        let error = #"error="\#(code.rawValue)""#
+        return HTTPField(
+            name: .wwwAuthenticate, value: refusal.isBound ? #"DPoP \#(error), algs="ES256""# : "Bearer " + error)
+    }
+
     /// The challenge of RFC 9449 section 7.1.
     private static func challenge(_ refusal: ProofRefusal) -> HTTPField {
         HTTPField(name: .wwwAuthenticate, value: #"DPoP error="\#(refusal.challengeError)", algs="ES256""#)
@@ -100,7 +111,7 @@ extension ProblemCode {
             .registrationRejected:
             400
         case .sessionRequired, .sessionEnded, .backendUnauthorized, .proofRequired, .useDPoPNonce, .proofInvalid,
-            .stepUpRequired:
+            .stepUpRequired, .presenceRequired, .presenceInvalid:
             401
         case .loginNotYours, .accessDenied, .clientNotAllowed, .backendNotAllowed, .emailDomainDenied, .crossOrigin,
             .upstreamNotAllowed, .stepUpFailed:
@@ -165,6 +176,9 @@ extension ProblemCode {
         case .tooManySessions: ("Too many sessions", "The user has as many sessions as the client may have.")
         case .stepUpRequired:
             ("Step-up required", "This needs a stronger or more recent sign-in. The session stays as it is.")
+        case .presenceRequired:
+            ("Presence required", "This needs a proof by the key that the device uses only with its user.")
+        case .presenceInvalid: ("Invalid proof of presence", "The proof of the user's presence is not accepted.")
         case .stepUpFailed: ("Step-up failed", "The sign-in is not what was asked for. The session stays as it was.")
         case .subjectMismatch:
             ("Another user", "Somebody else signed in than the session's user. The session stays as it was.")

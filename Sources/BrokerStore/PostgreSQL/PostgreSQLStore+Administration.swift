@@ -203,11 +203,12 @@ enum PostgreSQLAdministrationSQL {
         ON CONFLICT DO NOTHING
         """)
     static let insertSession = Statement(
-        "admin_insert_session", "btbbbbbiittbtb" + "iiiioiioo" + "biiooiii" + "i" + "bb",
+        "admin_insert_session", "btbbbbbiittbtb" + "iiiioiioo" + "biiooiii" + "i" + "bb" + "tb",
         """
         WITH inserted AS (
-            INSERT INTO sessions (\(PostgreSQLSessionSQL.insertedColumns), parent, place)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $33, $34)
+            INSERT INTO sessions (\(PostgreSQLSessionSQL.insertedColumns), parent, place, presence_key,
+                presence)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $33, $34, $35, $36)
             ON CONFLICT DO NOTHING RETURNING token)
         INSERT INTO session_states (token, last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable,
             token_version, fence, subject_unchecked, ended, claim, claim_until, taken_over_at, taken_over_before,
@@ -300,16 +301,15 @@ extension StoredRow {
                     .bytes(marks.claim?.bytes), .duration(marks.claimUntil), .duration(marks.takenOverAt),
                     .truth(marks.takenOverBefore), .truth(marks.answerLost), .duration(marks.holdUntil),
                     .integer(marks.emptyRefusals), .duration(marks.firstEmptyAt), moment,
-                ] + Lineage.parameters(row.lineage))
+                ] + Lineage.parameters(row.lineage)
+                    + [.text(row.presence?.sealed.keyID), .bytes(row.presence?.sealed.envelope)])
         case .outbox(let row): BoundStatement(PostgreSQLMaintenanceSQL.addOutbox, [row].parameters)
         case .logoutToken(let id, let until): BoundStatement(SQL.insertLogoutToken, [.digest(id), .time(until)])
         case .lease(let name, let owner, let until):
             BoundStatement(SQL.insertLease, [.text(name), .text(owner), .time(until)])
         case .seals(let key, let count): BoundStatement(SQL.insertSeals, [.text(key), .integer(count)])
         case .audit(let row):
-            BoundStatement(
-                PostgreSQLMaintenanceSQL.appendAudit,
-                [.time(row.at), .text(row.actor), .text(row.action), .text(row.target), .text(row.outcome)])
+            BoundStatement(PostgreSQLMaintenanceSQL.appendAudit, row.parameters)
         }
     }
 }

@@ -88,8 +88,7 @@ extension PostgreSQLStore {
 
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await write(
-            PostgreSQLMaintenanceSQL.appendAudit,
-            [.time(row.at), .text(row.actor), .text(row.action), .text(row.target), .text(row.outcome)])
+            PostgreSQLMaintenanceSQL.appendAudit, row.parameters)
     }
 
     package func sweep(
@@ -216,6 +215,8 @@ enum PostgreSQLMaintenanceSQL {
     static let takeProof = Statement(
         "take_proof", "bi",
         "INSERT INTO taken_proofs (name, until) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING name")
+    /// Forgets a proof.
+    static let returnProof = Statement("return_proof", "b", "DELETE FROM taken_proofs WHERE name = $1")
     /// Removes what keeps codes, logout tokens and proofs from being used twice: the same values.
     static let sweepUsed = Statement(
         "sweep_used", "iii",
@@ -297,4 +298,9 @@ extension [OutboxRow] {
             .list(of: .integer, map { .integer($0.attempts) }),
         ]
     }
+}
+
+extension AuditRow {
+    /// The values of `PostgreSQLMaintenanceSQL.appendAudit`.
+    var parameters: [Parameter] { [.time(at), .text(actor), .text(action), .text(target), .text(outcome)] }
 }

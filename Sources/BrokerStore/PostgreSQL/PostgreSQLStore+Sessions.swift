@@ -168,6 +168,21 @@ extension PostgreSQLStore {
         return result
     }
 
+    package func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult {
+        let values: [Parameter] =
+            [.digest(commit.tokenDigest), .text(commit.sealed.keyID), .bytes(commit.sealed.envelope)]
+            + commit.audit.parameters
+        let result = try await write(PostgreSQLSessionSQL.registerPresence, values) { rows in
+            try rows.first { row -> PresenceCommitResult in
+                if try row.truth() { return .committed }
+                return try PresenceCommitResult(&row)
+            } ?? .ended
+        }
+        // What another has written is told of, and has to last.
+        if result != .committed { try await confirm() }
+        return result
+    }
+
     package func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure) {
         try await write(
             PostgreSQLSessionSQL.release,

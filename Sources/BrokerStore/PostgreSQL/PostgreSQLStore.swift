@@ -197,16 +197,24 @@ extension PostgreSQLStore: SharedStore {
 
     package func tokenVersions(
         of tokenDigests: [Digest]
-    ) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)] {
+    ) async throws(StoreFailure) -> [StandingSession] {
         guard !tokenDigests.isEmpty else { return [] }
         return try await scan(PostgreSQLSessionSQL.tokenVersions, [.list(of: .bytes, tokenDigests.map { .digest($0) })])
         {
-            rows in try rows.map { (tokenDigest: try $0.digest(), version: try $0.integer()) }
+            rows in
+            try rows.map { row in
+                StandingSession(
+                    tokenDigest: try row.digest(), version: try row.integer(), hasPresence: try row.truth())
+            }
         }
     }
 
     package func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
         try await write(PostgreSQLMaintenanceSQL.takeProof, [.digest(name), .time(until)]) { $0.count == 1 }
+    }
+
+    package func returnProof(_ name: Digest) async throws(StoreFailure) {
+        try await write(PostgreSQLMaintenanceSQL.returnProof, [.digest(name)])
     }
 }
 

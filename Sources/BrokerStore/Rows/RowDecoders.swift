@@ -28,6 +28,9 @@ extension SessionRow {
         // A reason that this version does not know was written by a newer one.
         if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
         let facts = try columns.sealed()
+        let tokens = try columns.optionalSealed()
+        let lineage = try Lineage(&columns)
+        let presence = try columns.optionalSealed()
         self.init(
             tokenDigest: tokenDigest, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
             provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
@@ -35,7 +38,9 @@ extension SessionRow {
             refreshable: refreshable, tokenVersion: tokenVersion, fence: fence,
             subjectUnchecked: subjectUnchecked,
             endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
-            tokens: try columns.optionalSealed(), lineage: try Lineage(&columns))
+            tokens: tokens, lineage: lineage,
+            // The release before leaves it in tombstones.
+            presence: endedAt == nil ? presence.map { StoredPresence($0) } : nil)
     }
 }
 
@@ -47,6 +52,20 @@ extension Lineage {
         guard let parent else { return nil }
         guard let place else { throw StoreFailure.unavailable("a row is damaged") }
         self.init(parent: parent, place: place)
+    }
+}
+
+extension PresenceCommitResult {
+    /// Reads `format, whether it is over, presence_key, presence` of a session that took none.
+    init(_ columns: inout some ColumnReader) throws {
+        try columns.requireFormat()
+        let isOver = try columns.truth()
+        let sealed = try columns.optionalSealed()
+        guard !isOver, let sealed else {
+            self = .ended
+            return
+        }
+        self = .standing(StoredPresence(sealed))
     }
 }
 
@@ -234,6 +253,7 @@ struct SealedColumn {
             switch place {
             case .facts: ("sessions", "token", "token", "facts_key", "facts")
             case .tokens: ("sessions", "token", "token", "tokens_key", "tokens")
+            case .presence: ("sessions", "token", "token", "presence_key", "presence")
             case .logins: ("logins", "state", "state", "sealed_key", "sealed")
             case .handoffs: ("handoffs", "login", "key", "sealed_key", "sealed")
             case .registrations: ("registrations", "key", "key", "sealed_key", "sealed")

@@ -132,6 +132,10 @@ extension Database {
             guard try change(SessionSQL.insert + " ON CONFLICT DO NOTHING", row.values) == 1, row.endedAt == nil else {
                 return
             }
+            if let sealed = row.presence?.sealed {
+                let values = [row.tokenDigest.sql, sealed.keyID.databaseValue, sealed.envelope.sql]
+                try change(SessionSQL.registerPresence, values)
+            }
             let moved = marks.moved(by: clock.moment)
             let values = StoredMarks.values(row.tokenDigest, row.fence, moved, clock)
             try change(SessionSQL.mark, values)
@@ -141,13 +145,7 @@ extension Database {
             try change(AdministrationSQL.insertLease, [name.databaseValue, owner.databaseValue, until.sql])
         case .seals(let key, let count):
             try change(AdministrationSQL.insertSeals, [key.databaseValue, count.databaseValue])
-        case .audit(let row):
-            try change(
-                MaintenanceSQL.appendAudit,
-                [
-                    row.at.sql, row.actor.databaseValue, row.action.databaseValue, row.target.databaseValue,
-                    row.outcome.databaseValue,
-                ])
+        case .audit(let row): try change(MaintenanceSQL.appendAudit, row.values)
         }
     }
 }

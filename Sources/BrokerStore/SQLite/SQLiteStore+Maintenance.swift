@@ -115,11 +115,7 @@ extension SQLiteStore {
     package func appendAudit(_ row: AuditRow) async throws(StoreFailure) {
         try await writer.write { database in
             _ = try database.change(
-                MaintenanceSQL.appendAudit,
-                [
-                    row.at.sql, row.actor.databaseValue, row.action.databaseValue, row.target.databaseValue,
-                    row.outcome.databaseValue,
-                ])
+                MaintenanceSQL.appendAudit, row.values)
         }
     }
 
@@ -237,5 +233,12 @@ extension OutboxRow {
             id.sql, boundTo.sql, tokens.keyID.databaseValue, tokens.envelope.sql, createdAt.sql, nextAttemptAt.sql,
             attempts.databaseValue,
         ]
+    }
+}
+
+extension AuditRow {
+    /// The values of `MaintenanceSQL.appendAudit`.
+    var values: [DatabaseValue] {
+        [at.sql, actor.databaseValue, action.databaseValue, target.databaseValue, outcome.databaseValue]
     }
 }

@@ -62,6 +62,19 @@ extension SQLiteStore {
         }
     }
 
+    package func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult {
+        guard endings.ending(commit.tokenDigest) == nil else { return .ended }
+        return try await writer.write { database in
+            let (token, sealed) = (commit.tokenDigest.sql, commit.sealed)
+            let values = [token, sealed.keyID.databaseValue, sealed.envelope.sql]
+            guard try database.change(SessionSQL.registerPresence, values) == 0 else {
+                try database.change(MaintenanceSQL.appendAudit, commit.audit.values)
+                return .committed
+            }
+            return try database.first(SessionSQL.standingPresence, [token]) { try PresenceCommitResult(&$0) } ?? .ended
+        }
+    }
+
     package func endSessions(
         _ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> EndedBatch {

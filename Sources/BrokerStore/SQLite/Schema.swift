@@ -30,6 +30,7 @@ enum Schema {
         Migration(version: 5, readableFrom: 1, sql: holders), Migration(version: 6, readableFrom: 1, sql: listings),
         Migration(version: 7, readableFrom: 1, sql: families),
         Migration(version: 8, readableFrom: 1, sql: grants),
+        Migration(version: 9, readableFrom: 1, sql: presences),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -238,6 +239,12 @@ enum Schema {
     // goes by the version, which is raised with it.
     private static let grants = """
         ALTER TABLE sessions ADD COLUMN grant_version INTEGER NOT NULL DEFAULT 0;
+        """
+
+    // The key that a session's device uses only with its user (decision 71). The release before neither reads nor changes it.
+    private static let presences = """
+        ALTER TABLE sessions ADD COLUMN presence_key TEXT;
+        ALTER TABLE sessions ADD COLUMN presence BLOB;
         """
 
     // Tombstones of a provider and of a client by their end; how long a provider asked to be left alone, because until when

@@ -8,7 +8,7 @@ enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
         idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, subject_unchecked, ended_at, \
-        end_reason, facts_key, facts, tokens_key, tokens, parent, place
+        end_reason, facts_key, facts, tokens_key, tokens, parent, place, presence_key, presence
         """
     static let insert = """
         INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at,
@@ -74,6 +74,14 @@ enum SessionSQL {
             token_expires_at = ?7, refreshable = ?8, expires_at = coalesce(?9, expires_at)
         WHERE token = ?10 AND token_version = ?11 AND ended_at IS NULL AND format = 1
         """
+    /// A presence key where there is none: values are the row's key, the ring's key, the envelope.
+    static let registerPresence = """
+        UPDATE sessions SET presence_key = ?2, presence = ?3
+        WHERE token = ?1 AND ended_at IS NULL AND parent IS NULL AND presence IS NULL AND format = 1
+        """
+    static let standingPresence = """
+        SELECT format, ended_at IS NOT NULL OR parent IS NOT NULL, presence_key, presence FROM sessions WHERE token = ?
+        """
     /// The columns that a step-up's commit is judged by.
     static let steppingUp = """
         SELECT format, ended_at, token_version FROM sessions WHERE token = ?
@@ -108,7 +116,8 @@ enum SessionSQL {
         ON CONFLICT (key) DO NOTHING
         """
     static let bury = """
-        UPDATE sessions SET ended_at = ?, end_reason = ?, tokens_key = NULL, tokens = NULL, claim_until = NULL
+        UPDATE sessions SET ended_at = ?, end_reason = ?, tokens_key = NULL, tokens = NULL, claim_until = NULL,
+            presence_key = NULL, presence = NULL
         WHERE id = ? AND ended_at IS NULL
         """
     static let remove = "DELETE FROM sessions WHERE id = ? AND ended_at IS NULL"

@@ -122,4 +122,21 @@ package enum UpstreamFailure: Error, Sendable {
     case request(any Error)
     /// The client was shut down.
     case shutDown
+
+    /// Whether no byte of the request has gone to the upstream.
+    package var isBeforeSending: Bool {
+        switch self {
+        case .connection, .connectionTimedOut, .refusedAddress, .shutDown: true
+        case .call, .requestTooLong, .requestTooShort, .request: false
+        }
+    }
+
+    /// The same failure of a call that was sent before: of that nobody knows what the upstream saw.
+    var afterSending: UpstreamFailure {
+        switch self {
+        case .connectionTimedOut: .call(.timedOut)
+        case .connection, .refusedAddress, .shutDown: .call(.broken)
+        default: self
+        }
+    }
 }

@@ -116,7 +116,7 @@ final class UpstreamExchange {
     /// Ends the call.
     func finish(_ end: Result<Void, UpstreamFailure>) {
         guard self.end == nil else { return }
-        self.end = end
+        self.end = isRepeated ? end.mapError(\.afterSending) : end
         sender?.cancel()
         tell()
     }

@@ -53,6 +53,16 @@ struct EventLog: Sendable {
             if result == ProofRefusal.key.result {
                 write(.warning, "a session token was sent with another key's proof", provider, client)
             }
+        case .presenceJudged(let provider, let client, let result):
+            count("presence_proofs", provider, client, [("result", result)])
+            if result == ProofRefusal.key.result {
+                write(.warning, "a call was sent with another presence key's proof", provider, client)
+            }
+        case .presenceKeyChanged(let provider, let client, let session):
+            count("presence_keys", provider, client)
+            write(
+                .info, "presence key registered", provider, client,
+                [("event", "session.presence_key_changed"), ("session", session.text)])
         case .exchangeReplayed(let provider):
             count("exchanges_replayed", [("provider", provider.text)])
             write(.info, "exchange answered again", provider, nil)
@@ -125,7 +135,7 @@ struct EventLog: Sendable {
     }
 
     /// Operations that do not pass the timed store.
-    static let uncounted = ["reseal", "tokenVersions", "takeProof"]
+    static let uncounted = ["reseal", "tokenVersions", "takeProof", "returnProof"]
 
     private func takeOther(_ event: BrokerEvent) {
         switch event {

@@ -41,6 +41,9 @@ enum StartingSeries {
         for name in ["logins_started", "registrations_started"] + refreshCounters { make.counters(name, owners) }
         make.counters("access_tokens_handed_out", owners)
         make.counters("proofs", owners, (["accepted"] + ProofRefusal.allCases.map(\.result)).map { [("result", $0)] })
+        make.counters("presence_keys", owners)
+        make.counters(
+            "presence_proofs", owners, (["accepted"] + PresenceRefusal.results).map { [("result", $0)] })
         make.counters("logins", owners + [[("provider", "-"), ("client", "-")]], logins.map { [("result", $0)] })
         make.counters("exchanges_failed", owners, failures.map { [("reason", $0)] })
         make.counters("registrations", owners, registrations.map { [("result", $0)] })

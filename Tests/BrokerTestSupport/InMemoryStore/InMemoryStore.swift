@@ -182,6 +182,10 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.children(of: parents, now: now) }
     }
 
+    package func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult {
+        try transaction { $0.registerPresence(commit) }
+    }
+
     package func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion {
         try transaction { $0.insertChild(row, places: places) }
     }

@@ -55,6 +55,10 @@ extension MemoryState {
         case .facts: sessions.map { row($0.key, $0.key, $0.value.facts) }
         case .tokens:
             sessions.compactMap { tokenDigest, session in session.tokens.map { row(tokenDigest, tokenDigest, $0) } }
+        case .presence:
+            sessions.compactMap { tokenDigest, session in
+                session.presence.map { row(tokenDigest, tokenDigest, $0.sealed) }
+            }
         case .logins: logins.map { row($0.key, $0.key, $0.value.sealed) }
         case .handoffs: handoffs.map { row($0.key, $0.value.key, $0.value.sealed) }
         case .registrations: registrations.map { row($0.key, $0.key, $0.value.sealed) }
@@ -69,6 +73,7 @@ extension MemoryState {
         switch row.old.place {
         case .facts: sessions[key]?.facts = new
         case .tokens: sessions[key]?.tokens = new
+        case .presence: sessions[key]?.presence = StoredPresence(new)
         case .logins: logins[key]?.sealed = new
         case .handoffs: handoffs[key]?.sealed = new
         case .registrations: registrations[key]?.sealed = new

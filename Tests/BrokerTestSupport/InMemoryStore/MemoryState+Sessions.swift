@@ -69,6 +69,14 @@ extension MemoryState {
         return .made(replaced: replaced)
     }
 
+    mutating func registerPresence(_ commit: PresenceCommit) -> PresenceCommitResult {
+        guard let row = sessions[commit.tokenDigest], row.endedAt == nil, row.lineage == nil else { return .ended }
+        if let standing = row.presence { return .standing(standing) }
+        sessions[commit.tokenDigest]?.presence = StoredPresence(commit.sealed)
+        audit.append(commit.audit)
+        return .committed
+    }
+
     mutating func slideSession(_ tokenDigest: Digest, _ lastUsedAt: WallTime, _ idleExpiresAt: WallTime) {
         guard var row = sessions[tokenDigest], row.endedAt == nil, row.lastUsedAt < lastUsedAt,
             lastUsedAt < row.idleExpiresAt, lastUsedAt < row.expiresAt

@@ -11,6 +11,8 @@ final class TestSharedStore: SharedStore {
     private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)
     let known = Mutex<[Digest: Int64]>([:])
     let asked = Mutex<[[Digest]]>([])
+    /// The sessions that have a presence key.
+    let present = Mutex<Set<Digest>>([])
 
     init(clock: TestClock = TestClock(), ahead: Duration = .zero) {
         self.clock = clock
@@ -34,11 +36,21 @@ final class TestSharedStore: SharedStore {
         return proofs.withLock { $0.insert(name).inserted }
     }
 
-    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [(tokenDigest: Digest, version: Int64)]
-    {
+    func returnProof(_ name: Digest) async throws(StoreFailure) {
+        if isAway.withLock({ $0 }) { throw .unavailable("away") }
+        _ = proofs.withLock { $0.remove(name) }
+    }
+
+    func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession] {
         asked.withLock { $0.append(tokenDigests) }
         return known.withLock { known in
-            tokenDigests.compactMap { tokenDigest in known[tokenDigest].map { (tokenDigest, $0) } }
+            tokenDigests.compactMap { tokenDigest in
+                known[tokenDigest].map {
+                    StandingSession(
+                        tokenDigest: tokenDigest, version: $0,
+                        hasPresence: present.withLock { $0.contains(tokenDigest) })
+                }
+            }
         }
     }
 }

@@ -27,14 +27,22 @@ struct StepUpConfigurationTests {
         for (require, backend, provider, words) in [
             ("[{allow: \"GET /pay/1\", max_age: 5m}]", "", "", "upstreams.api.require has an entry for calls"),
             ("[{allow: \"POST /pay/1\", max_age: 59s}]", "", "", "max_age"),
-            ("[{allow: \"POST /pay/1\"}]", "", "", "needs `acr`, `max_age` or both"),
+            ("[{allow: \"POST /pay/1\"}]", "", "", "needs `acr`, `max_age` or `presence: true`"),
+            ("[{allow: \"POST /pay/1\", presence: false}]", "", "", "needs `acr`, `max_age` or `presence: true`"),
             ("[{allow: \"POST /pay/1\", acr: [a, b, c, d, e, f, g, h, i]}]", "", "", "acr has to be 1 to 8 words"),
             ("[{allow: \"POST /pay/1\", acr: []}]", "", "", "acr has to be 1 to 8 words"),
             ("[{allow: \"POST /pay/1\", acr: \"\"}]", "", "", "acr has to be 1 to 8 words"),
             ("[{allow: \"POST /pay/1\", acr: [], max_age: 5m}]", "", "", "acr has to be 1 to 8 words"),
             ("[]", ", require: {acr: []}", "", "acr has to be 1 to 8 words"),
             ("[{allow: \"pay\", acr: [mfa]}]", "", "", "upstreams.api.require"),
-            ("[{allow: \"POST /pay/1\", presence: true, acr: [mfa]}]", "", "", "is not a key"),
+            (
+                "[{allow: \"POST /pay/1\", presence: true, acr: [mfa]}]", "", "",
+                "demands presence, which only bound sessions have"
+            ),
+            (
+                "[]", ", require: {presence: true}", "",
+                "presence is demanded for one request, which only a gateway knows"
+            ),
             ("[{allow: \"POST /pay/1\", acr: [mfa]}]", "", none, "demands what provider `example` cannot do"),
             ("[]", ", require: {acr: [mfa]}", none, "backends.orders.require demands what none"),
             ("[]", ", require: {}", "", "needs `acr`, `max_age` or both"),

@@ -25,6 +25,7 @@ enum PostgreSQLSchema {
         Migration(version: 1, readableFrom: 1, sql: first), Migration(version: 2, readableFrom: 1, sql: listings),
         Migration(version: 3, readableFrom: 1, sql: proofs), Migration(version: 4, readableFrom: 1, sql: families),
         Migration(version: 5, readableFrom: 1, sql: grants),
+        Migration(version: 6, readableFrom: 1, sql: presences),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -243,6 +244,12 @@ enum PostgreSQLSchema {
     // goes by the version, which is raised with it.
     private static let grants = """
         ALTER TABLE session_states ADD COLUMN grant_version bigint NOT NULL DEFAULT 0;
+        """
+
+    // The key that a session's device uses only with its user (decision 71). The release before neither reads nor changes it.
+    private static let presences = """
+        ALTER TABLE sessions ADD COLUMN IF NOT EXISTS presence_key text, ADD COLUMN IF NOT EXISTS presence bytea;
+        ALTER TABLE sessions ALTER COLUMN presence SET STORAGE EXTERNAL;
         """
 
     // Tombstones of a provider and of a client by their end.

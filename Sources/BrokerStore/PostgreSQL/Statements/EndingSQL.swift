@@ -26,7 +26,8 @@ enum EndingSQL {
             UPDATE session_states st SET ended = true, claim = NULL, claim_until = NULL
             FROM locked l WHERE st.token = l.token),
         buried AS (
-            UPDATE sessions s SET ended_at = $\(now), end_reason = l.reason, tokens_key = NULL, tokens = NULL
+            UPDATE sessions s SET ended_at = $\(now), end_reason = l.reason, tokens_key = NULL, tokens = NULL,
+                presence_key = NULL, presence = NULL
             FROM locked l WHERE s.token = l.token
             RETURNING s.token, s.end_reason AS reason)
         """

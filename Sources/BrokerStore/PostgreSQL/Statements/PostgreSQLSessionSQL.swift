@@ -8,7 +8,7 @@ enum PostgreSQLSessionSQL {
         greatest(s.format, st.format), s.token, s.handle, s.subject, s.subject_and_client, s.sid, s.provider, s.client, \
         s.created_at, st.last_used_at, st.idle_expires_at, st.expires_at, st.token_expires_at, st.refreshable, \
         st.token_version, st.fence, st.subject_unchecked, s.ended_at, s.end_reason, s.facts_key, s.facts, \
-        s.tokens_key, s.tokens, s.parent, s.place
+        s.tokens_key, s.tokens, s.parent, s.place, s.presence_key, s.presence
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
     /// The same for pages, row by row in the order of the first: plans are made for no limit in particular, and would join
@@ -59,7 +59,9 @@ enum PostgreSQLSessionSQL {
     static let tokenVersions = Statement(
         "token_versions", "B",
         """
-        SELECT token, token_version FROM session_states WHERE token = ANY ($1) AND NOT ended AND format = 1
+        SELECT st.token, st.token_version, s.presence IS NOT NULL
+        FROM session_states st JOIN sessions s ON s.token = st.token
+        WHERE st.token = ANY ($1) AND NOT st.ended AND st.format = 1
         """)
     static let slide = Statement(
         "slide", "bii",
@@ -202,6 +204,23 @@ enum PostgreSQLSessionSQL {
             SELECT o.* FROM won, unnest($15, $16, $17, $18, $19, $20, $21) o ON CONFLICT (key) DO NOTHING)
         SELECT coalesce(h.format, 1), (SELECT count(*) FROM owned) = 1, coalesce(h.is_over, true), w.token IS NOT NULL
         FROM (SELECT 1) one LEFT JOIN held h ON true LEFT JOIN won w ON true
+        """)
+    /// A presence key where there is none: the session's token, the ring's key, the envelope, and the audit record's columns. The
+    /// rows are locked as endings lock them, and read as they are then.
+    static let registerPresence = Statement(
+        "register_presence", "btb" + "itttt",
+        """
+        WITH held AS MATERIALIZED (
+            SELECT st.token, greatest(s.format, st.format) AS format,
+                st.ended OR s.end_reason IS NOT NULL OR s.parent IS NOT NULL AS is_over, s.presence_key, s.presence
+            FROM session_states st JOIN sessions s ON s.token = st.token WHERE st.token = $1 FOR UPDATE OF st, s),
+        kept AS (
+            UPDATE sessions s SET presence_key = $2, presence = $3
+            FROM held h WHERE s.token = h.token AND NOT h.is_over AND h.presence IS NULL AND h.format = 1
+            RETURNING s.token),
+        noted AS (INSERT INTO audit (at, actor, action, target, outcome) SELECT $4, $5, $6, $7, $8 FROM kept)
+        SELECT k.token IS NOT NULL, h.format, h.is_over, h.presence_key, h.presence
+        FROM held h LEFT JOIN kept k ON true
         """)
     static let condemn = Statement(
         "condemn_refresh", "biiti",

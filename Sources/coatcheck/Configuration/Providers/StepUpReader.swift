@@ -23,9 +23,16 @@ enum StepUpReader {
     private static let ages = Duration.seconds(60) ... .seconds(400 * 86_400)
 
     /// Reads the demand of a `require`; nil where it is faulty.
-    static func demand(_ section: ConfigSection) -> StepUpDemand? {
+    static func demand(_ section: ConfigSection, takesPresence: Bool) -> StepUpDemand? {
         let classes = section.words("acr") ?? []
         let age = section.duration("max_age", default: ages.upperBound, in: ages)
+        if !takesPresence, section.has("presence"), section.flag("presence", default: false) {
+            section.report(
+                "presence",
+                "is demanded for one request, which only a gateway knows: `/v1/forward-auth?presence=1` with "
+                    + "`original_request: true`")
+        }
+        let presence = takesPresence && section.flag("presence", default: false)
         // A list of none would be a demand that every sign-in meets.
         if section.has("acr"), !StepUpDemand.areClasses(classes) {
             section.report(
@@ -33,19 +40,22 @@ enum StepUpReader {
                 "has to be 1 to \(StepUpDemand.mostClasses) words of at most \(StepUpDemand.longestClass) characters")
             return nil
         }
-        guard section.has("acr") || section.has("max_age") else {
-            section.report(nil, "needs `acr`, `max_age` or both: what it demands of the sign-in")
+        guard section.has("acr") || section.has("max_age") || presence else {
+            section.report(
+                nil, takesPresence ? "needs `acr`, `max_age` or `presence: true`" : "needs `acr`, `max_age` or both")
             return nil
         }
-        return StepUpDemand(
+        var demand = StepUpDemand(
             contextClasses: classes, maximumAge: section.has("max_age") ? age.wholeSeconds : nil)
+        demand.presence = presence
+        return demand
     }
 
     /// Reads `require` of an upstream.
     static func requirements(_ section: ConfigSection) -> [UpstreamRequirement] {
         section.list("require").compactMap { item in
             let text = item.requiredText("allow", limit: 1024)
-            guard let demand = demand(item), let text else { return nil }
+            guard let demand = demand(item, takesPresence: true), let text else { return nil }
             do throws(UpstreamFault) { return try UpstreamRequirement(text, demand) } catch {
                 section.report("require", error.message)
                 return nil
@@ -71,7 +81,16 @@ enum StepUpRules {
                     line: upstream.line)
             }
             let clients = provider.settings.profile.clients.filter { settings.clients?.contains($0.name) ?? true }
-            warn(of: clients, provider.name, path, upstream.line, context)
+            if settings.require.contains(where: \.demand.presence),
+                !clients.contains(where: { $0.binding.mode == .enforce })
+            {
+                context.report(
+                    "demands presence, which only bound sessions have: no client of provider `\(provider.name)` that may call it "
+                        + "has `binding: {mode: enforce}`", path: path, line: upstream.line)
+            }
+            if settings.require.contains(where: { $0.demand.ofSignIn != nil }) {
+                warn(of: clients, provider.name, path, upstream.line, context)
+            }
         }
         for backend in draft.backends {
             guard let demand = backend.settings.require else { continue }

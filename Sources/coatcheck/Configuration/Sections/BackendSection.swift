@@ -19,7 +19,9 @@ struct BackendSection: Sendable {
         let origins = Self.origins(section)
         let evidence = section.choice("evidence", as: Evidence.self)
         let required = section.section("require")
-        let require = section.has("require") || section.context.isCataloguing ? StepUpReader.demand(required) : nil
+        let require =
+            section.has("require") || section.context.isCataloguing
+            ? StepUpReader.demand(required, takesPresence: false) : nil
         let scopes = section.list("allow").compactMap { item -> BackendConfiguration.Scope? in
             let clients = item.words("clients").map { Set($0.map { ClientName(unchecked: $0) }) }
             guard let provider = item.requiredText("provider", limit: 63) else { return nil }

@@ -1,0 +1,107 @@
+/// Registers the key that a session's device uses only with its user (`PUT /v1/session/presence-key`).
+///
+/// One in a session's life: a key that could be replaced would be replaced by whoever can use the session's own, which asks nobody.
+package struct RegisterPresenceKey: Sendable {
+    /// The longest time since the user's sign-in: who holds the phone by then is its user.
+    package static let longestAge: Int64 = 600
+
+    private let context: BrokerContext
+
+    init(_ context: BrokerContext) { self.context = context }
+
+    /// Throws `client_not_allowed` for a session that can have no presence key.
+    package static func admits(_ session: LiveSession) throws(BrokerProblem) {
+        guard session.facts.child == nil, session.binding != nil else {
+            throw BrokerProblem(
+                .clientNotAllowed, detail: "This session can have no presence key.",
+                privateDetail: session.binding == nil ? "the session is not bound" : "the session is a child")
+        }
+    }
+
+    /// Registers the key of a proof for a session whose own key has just been proved; nothing is done where the same stands.
+    package func register(_ evidence: PresentedEvidence, for given: LiveSession) async throws(BrokerProblem) {
+        try Self.admits(given)
+        let resume = ResumeSession(context)
+        let session = try await resume.reread(given)
+        do throws(BrokerProblem) {
+            if let standing = try resume.presence(of: session) {
+                let candidate = try candidate(evidence, session)
+                try checkIsSame(candidate, standing)
+                return try await ProofCheck(context: context).takePresence(candidate, of: session.tokenDigest)
+            }
+            // Before the proof, which the user was asked for: a sign-in comes first.
+            let fresh = try await SignInCheck(context).require(
+                StepUpDemand(maximumAge: Self.longestAge), of: session)
+            let candidate = try candidate(evidence, fresh)
+            try await ProofCheck(context: context).takePresence(candidate, of: fresh.tokenDigest)
+            try await store(candidate, fresh)
+        } catch {
+            if let refusal = error.presence {
+                context.events.emit(
+                    .presenceJudged(
+                        provider: session.facts.provider, client: session.facts.client, result: refusal.result))
+            }
+            throw error
+        }
+    }
+
+    private func candidate(
+        _ evidence: PresentedEvidence, _ session: LiveSession
+    ) throws(BrokerProblem) -> ProofVerifier.Candidate {
+        let candidate: ProofVerifier.Candidate
+        do throws(ProofRefusal) {
+            candidate = try ProofCheck(context: context).candidate(evidence, tokenDigest: session.tokenDigest)
+        } catch { throw BrokerProblem(PresenceRefusal(error)) }
+        guard candidate.thumbprint != session.binding?.thumbprint else {
+            throw BrokerProblem(
+                PresenceRefusal(.key), detail: "The presence key must not be the key that the session belongs to.")
+        }
+        return candidate
+    }
+
+    private func checkIsSame(
+        _ candidate: ProofVerifier.Candidate, _ standing: SessionPresence
+    ) throws(BrokerProblem) {
+        guard candidate.thumbprint == standing.thumbprint else {
+            throw BrokerProblem(
+                PresenceRefusal(.key),
+                detail: "The session has another presence key already. Another key is another session.")
+        }
+    }
+
+    private func store(_ candidate: ProofVerifier.Candidate, _ session: LiveSession) async throws(BrokerProblem) {
+        try context.requireRing()
+        let now = context.clock.now()
+        let presence = SessionPresence(thumbprint: candidate.thumbprint, registeredAt: now)
+        let sealed: Sealed
+        do throws(VaultFailure) {
+            sealed = try context.vault.seal(presence.record, as: .presence, row: session.tokenDigest)
+        } catch { throw BrokerProblem(error) }
+        let commit = PresenceCommit(
+            tokenDigest: session.tokenDigest, sealed: sealed,
+            audit: AuditRow(
+                at: now, actor: "session", action: "session.presence_key_changed", target: session.row.handle.text,
+                outcome: "done"))
+        let result: PresenceCommitResult
+        do throws(StoreFailure) { result = try await context.store.registerPresence(commit) } catch {
+            throw BrokerProblem(error)
+        }
+        let resume = ResumeSession(context)
+        switch result {
+        case .committed:
+            context.cache.remove([session.tokenDigest])
+            context.notices.presenceRegistered(session.tokenDigest)
+            context.events.emit(
+                .presenceKeyChanged(
+                    provider: session.facts.provider, client: session.facts.client, session: session.row.handle))
+        case .standing(let other):
+            context.cache.remove([session.tokenDigest])
+            try checkIsSame(candidate, try resume.open(other, of: session.row))
+        case .ended:
+            // What it ended of is the row's to say.
+            context.cache.remove([session.tokenDigest])
+            _ = try await resume.resume(session.tokenDigest)
+            throw BrokerProblem(.sessionRequired)
+        }
+    }
+}

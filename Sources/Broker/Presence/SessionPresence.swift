@@ -1,0 +1,94 @@
+/// The key that a session's device uses only with its user, as it was registered.
+package struct SessionPresence: Sendable, Equatable {
+    /// The key's thumbprint (RFC 7638).
+    package let thumbprint: Digest
+    package let registeredAt: WallTime
+
+    package init(thumbprint: Digest, registeredAt: WallTime) {
+        self.thumbprint = thumbprint
+        self.registeredAt = registeredAt
+    }
+
+    /// The thumbprint as RFC 9449 section 6.1 writes it.
+    package var jkt: String { Base64URL.encode(thumbprint.bytes) }
+}
+
+extension SessionPresence {
+    private static let format: UInt8 = 1
+
+    /// The record to seal.
+    package var record: [UInt8] {
+        var writer = RecordWriter(format: Self.format)
+        writer.string(jkt)
+        writer.integer(registeredAt.milliseconds)
+        return writer.bytes
+    }
+
+    /// Reads an opened record.
+    package init(record bytes: [UInt8]) throws(RecordFailure) {
+        var reader = try RecordReader(bytes, format: Self.format)
+        guard let thumbprint = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
+        self.init(thumbprint: thumbprint, registeredAt: WallTime(milliseconds: try reader.integer()))
+    }
+}
+
+/// A session's presence key as its row has it: `SessionPresence`, sealed as `.presence` for the row, because it links sessions of
+/// one device.
+///
+/// A class, so that the rows of sessions without one are no larger for it. It is opened where somebody needs it.
+package final class StoredPresence: Sendable, Equatable {
+    package let sealed: Sealed
+
+    package init(_ sealed: Sealed) { self.sealed = sealed }
+
+    package static func == (left: StoredPresence, right: StoredPresence) -> Bool { left.sealed == right.sealed }
+}
+
+/// A presence key to store in a session that has none.
+package struct PresenceCommit: Sendable {
+    package let tokenDigest: Digest
+    package let sealed: Sealed
+    /// The record of it, written in the same transaction.
+    package let audit: AuditRow
+
+    package init(tokenDigest: Digest, sealed: Sealed, audit: AuditRow) {
+        self.tokenDigest = tokenDigest
+        self.sealed = sealed
+        self.audit = audit
+    }
+}
+
+/// The answer to a presence key that is to be stored.
+package enum PresenceCommitResult: Sendable, Equatable {
+    case committed
+    /// The session has one already.
+    case standing(StoredPresence)
+    /// The session is not there, has ended or is a child.
+    case ended
+}
+
+extension ResumeSession {
+    /// Opens the presence key of a session; nil where it has none.
+    ///
+    /// One that somebody changed ends the session, as other sealed values of it do.
+    package func presence(of session: LiveSession) throws(BrokerProblem) -> SessionPresence? {
+        try session.row.presence.map { stored throws(BrokerProblem) in try open(stored, of: session.row) }
+    }
+
+    /// Opens what a row has, or what stands in it by now.
+    func open(_ stored: StoredPresence, of row: SessionRow) throws(BrokerProblem) -> SessionPresence {
+        do {
+            return try SessionPresence(
+                record: try context.vault.open(stored.sealed, as: .presence, row: row.tokenDigest))
+        } catch {
+            throw wasChanged(row, .presence, error)
+        }
+    }
+
+    /// Returns the owner's view of a session, with its presence key.
+    package func view(of session: LiveSession) throws(BrokerProblem) -> SessionView {
+        var view = session.view
+        view.presence = try presence(of: session)
+        return view
+    }
+}

@@ -205,8 +205,9 @@ enum PostgreSQLSessionSQL {
         SELECT coalesce(h.format, 1), (SELECT count(*) FROM owned) = 1, coalesce(h.is_over, true), w.token IS NOT NULL
         FROM (SELECT 1) one LEFT JOIN held h ON true LEFT JOIN won w ON true
         """)
-    /// A presence key where there is none: the session's token, the ring's key, the envelope, and the audit record's columns. The
-    /// rows are locked as endings lock them, and read as they are then.
+    /// A presence key where there is none: the session's token, the ring's key, the envelope, and the audit record's columns.
+    ///
+    /// The rows are locked as endings lock them, and read as they are then.
     static let registerPresence = Statement(
         "register_presence", "btb" + "itttt",
         """

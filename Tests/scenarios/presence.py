@@ -1,0 +1,369 @@
+"""Presence: a second key, which the phone's system uses only with its user. What a stolen token, the silent key or a caught proof is
+worth on a route that needs it, and how often an honest user is asked. Refusals before acceptances.
+"""
+
+import collections
+import http.server
+import itertools
+import socket
+import threading
+import time
+
+from support.dpop import Phone
+from support.harness import BACKEND, Broker, Database, Sandbox, call, free_port, main, wait_for
+
+KEY = "/v1/session/presence-key"
+PAY = "/v1/relay/pay/payments"
+
+
+def told(answer):
+    found = answer.json or {}
+    return " ".join(filter(None, [str(answer.status), found.get("code"), found.get("reason")]))
+
+
+class Upstream:
+    """An upstream that counts what reaches it, and keeps the fields; it can be away."""
+
+    def __init__(self):
+        self.calls, self.fields = collections.Counter(), []
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.server = None
+        self.come()
+
+    def come(self):
+        upstream = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                upstream.calls[self.command] += 1
+                upstream.fields.append(dict(self.headers))
+                self.send_response(200)
+                self.send_header("Content-Length", "2")
+                self.send_header("Connection", "close")
+                self.end_headers()
+                self.wfile.write(b"ok")
+
+            do_GET = do_PUT = do_POST
+
+        http.server.ThreadingHTTPServer.daemon_threads = True
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def go(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    @property
+    def count(self):
+        return sum(self.calls.values())
+
+
+class User:
+    """A phone with both its keys, and how often its user was asked."""
+
+    def __init__(self, broker, client="ios"):
+        self.broker, self.phone, self.face = broker, Phone(broker, client), Phone(broker, client)
+        self.asked = 0
+
+    @property
+    def session(self):
+        return self.phone.session
+
+    def presence(self, method, path, session=None, nonce=None, **claims):
+        self.asked += 1
+        self.face.nonce = nonce or self.phone.nonce
+        return self.face.proof(method, path, session or self.session, **claims)
+
+    def send(self, method, path, presence=None, through=None, **fields):
+        """A request with a fresh proof of the silent key; where another nonce is asked for, once more with the same proof of presence."""
+        if presence:
+            fields["Coatcheck_Presence"] = presence
+        for _ in range(2):
+            answer = (through or self.broker).call(
+                method, path, self.session, DPoP=self.phone.proof(method, path, self.session), **fields)
+            self.phone.nonce = answer.fields["DPoP-Nonce"] or self.phone.nonce
+            if (answer.json or {}).get("code") != "use_dpop_nonce":
+                break
+        return answer
+
+    def register(self, through=None):
+        return self.send("PUT", KEY, self.presence("PUT", KEY), through)
+
+    def pay(self, through=None, method="POST"):
+        """A call as a client makes it: it asks the user once it is told to, with the answer's nonce in hand."""
+        answer = self.send(method, PAY, through=through)
+        if told(answer) == "401 presence_required":
+            answer = self.send(method, PAY, self.presence(method, PAY), through)
+        return answer
+
+
+def paying(case, sandbox, upstream, **more):
+    settings = {
+        "providers": {"oidc": {"clients": {
+            "ios": {"binding": {"mode": "enforce"}, "children": {"widget": {"upstreams": ["pay"]}}},
+            "android": {"binding": {"mode": "off"}}}}},
+        "upstreams": {"pay": {
+            "base_url": upstream.url, "provider": "oidc", "allow": ["ANY /**"], "internal": True,
+            "require": [{"allow": "ANY /payments/**", "presence": True}]}},
+        "backends": {"orders": {"original_request": True}}}
+    return Broker(case, sandbox, settings=settings, **more)
+
+
+def is_presence_wanted(case, answer, code, sentence):
+    """A 401 that says what is missing: its code twice, a nonce, a challenge of its own, and a cookie that stays."""
+    case.same(f"401 {code}", told(answer), sentence)
+    word = code.split()[0]
+    case.verdict(
+        len(answer.fields["DPoP-Nonce"] or "") == 16 and answer.fields["Coatcheck-Code"] == word
+        and answer.fields["WWW-Authenticate"] == f'DPoP error="{word}", algs="ES256"' and not answer.fields["Set-Cookie"],
+        f"{sentence}: nonce, code and challenge, and no cookie is cleared", str(answer.fields))
+
+
+def refusals(case):
+    """What is not registered, and what does not get through."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user, thief = User(broker), User(broker)
+    for each in (user, thief):
+        case.same(201, each.phone.sign_in().status, "a bound session")
+    is_presence_wanted(case, user.send("PUT", KEY), "presence_required", "a registration without the second proof")
+    own = user.phone.proof("PUT", KEY, user.session)
+    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "by the session's own key")
+    case.same("401 proof_required", told(user.phone.passing("PUT", KEY, Coatcheck_Presence=user.presence("PUT", KEY))), "with a pass")
+    unbound = broker.sign_in(client="android")
+    bearer = {"Authorization": f"Bearer {unbound}"}
+    case.same("403 client_not_allowed", told(broker.call("PUT", KEY, **bearer)), "of a session that is not bound")
+    refused = broker.call("POST", PAY, **bearer)
+    case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "which can never pay")
+    is_presence_wanted(case, user.pay(), "presence_required", "a call of a session without a presence key")
+
+    case.same(None, user.send("GET", "/v1/session").json["presence"], "none of these registered anything")
+    case.same(204, user.register().status, "a registration")
+    shown = user.send("GET", "/v1/session").json["presence"]
+    case.same(user.face.thumbprint, shown["jkt"], "the session says by what key")
+    case.same(204, user.register().status, "the same again")
+    user.face, held = Phone(broker), user.face
+    is_presence_wanted(case, user.register(), "presence_invalid key", "another")
+    user.face = held
+    widget = Phone(broker)
+    child = user.phone.call(
+        "POST", "/v1/session/children", user.session, {"kind": "widget", "name": "home", "jkt": widget.thumbprint}).json["session_token"]
+    widget.nonce = user.phone.nonce
+    answer = broker.call(
+        "POST", PAY, Authorization=f"Bearer {child}", DPoP=widget.proof("POST", PAY, child),
+        Coatcheck_Presence=user.presence("POST", PAY, child))
+    is_presence_wanted(case, answer, "presence_required", "a child's call, though with the key's proof")
+    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "its parent makes it itself")
+    answer = broker.call("PUT", KEY, Authorization=f"Bearer {child}", DPoP=widget.proof("PUT", KEY, child))
+    case.same("403 client_not_allowed", told(answer), "and it registers no key")
+
+    before = upstream.count
+    answer = user.send("POST", PAY)
+    is_presence_wanted(case, answer, "presence_required", "a call without presence")
+    case.same({"presence": True}, answer.json["step_up"], "the body says what is wanted")
+    caught = user.presence("POST", PAY)
+    for reason, presence, method, path in [
+            ("malformed", "x.y", "POST", PAY), ("key", thief.presence("POST", PAY, user.session, user.phone.nonce), "POST", PAY),
+            ("key", user.phone.proof("POST", PAY, user.session), "POST", PAY),
+            ("address", caught, "POST", PAY + "/2"), ("method", caught, "PUT", PAY), ("address", user.presence("POST", KEY), "POST", PAY),
+            ("token", user.presence("POST", PAY, thief.session), "POST", PAY), ("token", user.presence("POST", PAY, ath=None), "POST", PAY),
+            ("nonce", user.presence("POST", PAY, nonce="A" * 16), "POST", PAY), ("signature", user.presence("POST", PAY)[:-4] + "AAAA", "POST", PAY)]:
+        is_presence_wanted(case, user.send(method, path, presence), f"presence_invalid {reason}", f"a proof that is refused by {reason}")
+    thief.phone.session, stolen = user.session, thief.phone.session
+    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a stolen token, with a good proof of presence")
+    thief.phone.session = stolen
+    thief.register()
+    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a proof that was caught, in another session")
+    case.same(before, upstream.count, "none of these reached the upstream")
+    case.same("200", told(user.send("POST", PAY, caught)), "the caught one was good for one request")
+    for method in ("POST", "GET"):
+        presence = user.presence(method, PAY)
+        found = [told(user.send(method, PAY, presence)) for _ in range(3)]
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, f"once, for {method}, too")
+    racing = [case.beside(lambda proof=proof: broker.call(
+        "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=racer)) for racer in [user.presence("POST", PAY)]
+        for proof in [user.phone.proof("POST", PAY, user.session) for _ in range(8)]]
+    found = collections.Counter(told(answer.result(30)) for answer in racing)
+    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "eight at once: one")
+    case.verdict(not any("presence" in name.lower() for fields in upstream.fields for name in fields), "the upstream never sees a proof of presence")
+    case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "the metric of keys")
+
+
+def registration(case):
+    """Within ten minutes of the user's sign-in, and once."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user = User(broker)
+    begun, fields = user.phone.begin()
+    late = call(f"{begun.json['authorization_url']}&sandbox_user=ana&sandbox_auth_age=4000").fields["Location"]
+    case.same(201, user.phone.forward(late, fields).status, "a session whose user signed in an hour ago")
+    answer = user.register()
+    case.same(("401 step_up_required", {"max_age": 600}), (told(answer), answer.json["step_up"]), "gets no key")
+    begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
+    cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
+    callback = user.phone.callback(begun)
+    answer = user.phone.call("POST", "/v1/sessions", user.session, {"callback_url": callback}, Cookie=cookie)
+    case.same("200", told(answer), "with a step-up")
+    case.same(204, user.register().status, "it does")
+    stood = user.send("GET", "/v1/session").json["presence"]
+    case.same(200, user.send("POST", "/v1/session/refresh").status, "a refresh")
+    begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
+    cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
+    answer = user.phone.call(
+        "POST", "/v1/sessions", user.session, {"callback_url": user.phone.callback(begun)}, Cookie=cookie)
+    case.same(("200", stood), (told(answer), answer.json["presence"]), "and a step-up leave the key")
+    caught = user.presence("POST", PAY)
+    broker.restart()
+    case.same(stood, user.send("GET", "/v1/session").json["presence"], "and so does a restart")
+    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "a proof of before it is worth nothing on SQLite")
+    case.same("200", told(user.pay()), "a fresh one is")
+    columns = "presence_key IS NOT NULL, presence IS NOT NULL"
+    case.same((1, 1), broker.row(user.session, columns), "the row has the key, sealed")
+    broker.log_out(user.session)
+    case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "and its tombstone has none")
+    case.same(
+        [("session", "session.presence_key_changed", "done")], broker.query("SELECT actor, action, outcome FROM audit WHERE actor = 'session'"),
+        "the registration is on record")
+
+
+def away(case):
+    """An upstream that was surely not reached leaves the proof good; one that may have seen the call does not."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user = User(broker)
+    user.phone.sign_in()
+    case.same(204, user.register().status, "a registration")
+    upstream.go()
+    presence = user.presence("POST", PAY)
+    asked = user.asked
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "the upstream is away")
+    upstream.come()
+    case.same("200", told(user.send("POST", PAY, presence)), "the same proof is good again")
+    case.same(asked, user.asked, "and nobody was asked twice")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "for one call")
+    upstream.go()
+    rude = socket.create_server(("127.0.0.1", upstream.port))
+
+    def hang_up():
+        peer, _ = rude.accept()
+        peer.recv(65536)
+        peer.close()
+
+    threading.Thread(target=hang_up, daemon=True).start()
+    presence = user.presence("POST", PAY)
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an upstream that reads and goes away")
+    rude.close()
+    upstream.come()
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "may have done it: the proof is spent")
+    statuses = [told(user.send("POST", PAY, user.presence("POST", PAY))) for _ in range(32)]
+    case.verdict(statuses.count("200") <= 30 and "429 rate_limited" in statuses, "thirty a minute", str(statuses))
+
+
+def gateways(case):
+    """forward-auth?presence=1: over the original request, once."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    broker = paying(case, sandbox, upstream)
+    user = User(broker)
+    user.phone.sign_in()
+    user.register()
+
+    def ask(presence=None, query="?presence=1", says=True):
+        fields = {"X_Coatcheck_Backend": BACKEND, "Coatcheck_Pass": user.phone.held_pass}
+        if presence:
+            fields["Coatcheck_Presence"] = presence
+        if says:
+            fields |= {"X_Original_Method": "POST", "X_Original_URL": f"{broker.url}/orders"}
+        answer = broker.call("GET", "/v1/forward-auth" + query, user.session, **fields)
+        user.phone.nonce = answer.fields["DPoP-Nonce"] or user.phone.nonce
+        return answer
+
+    case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "another word than 1")
+    case.same("403 backend_not_allowed", told(ask(says=False)), "a proxy that does not say the request")
+    is_presence_wanted(case, ask(), "presence_required", "no proof")
+    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a proof of the proxy's own request")
+    good = user.presence("POST", "/orders")
+    case.same(200, ask(good).status, "a proof of the original one")
+    is_presence_wanted(case, ask(good), "presence_invalid replayed", "once")
+    case.same(200, ask(query="").status, "no presence where none is asked")
+
+
+class Balanced:
+    """Three replicas, asked in turn."""
+
+    def __init__(self, brokers):
+        self.settings, self.turn = brokers[0].settings, itertools.cycle(brokers)
+
+    def call(self, *arguments, **fields):
+        return next(self.turn).call(*arguments, **fields)
+
+
+def replicas(case):
+    """Three replicas: a user is asked once, a proof is taken once over all, and without the store no call goes out."""
+    sandbox, upstream = Sandbox(case), Upstream()
+    with Database() as database:
+        first = paying(case, sandbox, upstream, name="one", start=False)
+        first.configure(store={"url": database.url()})
+        first.start()
+        brokers = [first]
+        for name in ("two", "three"):
+            broker = paying(case, sandbox, upstream, name=name, like=first, start=False)
+            broker.configure(store={"url": database.url()}, server={"public_url": first.url})
+            broker.start()
+            brokers.append(broker)
+        racing = User(first)
+        racing.phone.sign_in()
+        faces = [Phone(first) for _ in range(6)]
+        calls = []
+        for index, face in enumerate(faces):
+            face.nonce = racing.phone.nonce
+            fields = {"DPoP": racing.phone.proof("PUT", KEY, racing.session), "Coatcheck_Presence": face.proof("PUT", KEY, racing.session)}
+            calls.append(case.beside(lambda broker=brokers[index % 3], fields=fields: broker.call("PUT", KEY, racing.session, **fields)))
+        found = collections.Counter(told(answer.result(30)) for answer in calls)
+        case.same({"204": 1, "401 presence_invalid key": 5}, dict(found), "six keys at once at three replicas: one is registered")
+
+        user = User(first)
+        user.phone.sign_in()
+        balancer = Balanced(brokers)
+        case.same("204", told(user.register(balancer)), "a registration through a balancer")
+        for method in ("POST", "GET", "PUT", "POST"):
+            asked, before = user.asked, upstream.count
+            case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a user who pays by {method} is asked once")
+        presence = user.presence("GET", PAY)
+        found = [told(user.send("GET", PAY, presence, broker)) for broker in brokers]
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "a proof that was used at one replica is refused at the others, for GET, too")
+        before, good = upstream.count, 0
+        for _ in range(5):
+            presence = user.presence("POST", PAY)
+            answers = [case.beside(lambda broker=broker, proof=user.phone.proof("POST", PAY, user.session): broker.call(
+                "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=presence)) for broker in brokers * 2]
+            good += sum(told(answer.result(30)) == "200" for answer in answers)
+        case.same((5, before + 5), (good, upstream.count), "six at once at three replicas, five rounds: one each time")
+        upstream.go()
+        presence = user.presence("POST", PAY)
+        case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "the upstream is away from one replica")
+        upstream.come()
+        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the proof is good at another")
+
+        before, presence = upstream.count, user.presence("GET", PAY)
+        fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
+        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a session in a replica's memory")
+        database.do("away")
+        answer = brokers[2].call("GET", PAY, user.session, **fields)
+        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is away: the call does not go out")
+        database.do("back")
+        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "and it does when the store is back")
+
+
+CASES = {
+    "refusals": (refusals, 180), "registration": (registration, 180), "away": (away, 120), "gateways": (gateways, 120), "replicas": (replicas, 240),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -59,6 +59,27 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
+    @Test("Listeners hear of a presence key once, whichever replica registered it")
+    func presences() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let replicas = TestSharedStore()
+        replicas.known.withLock { $0[live.tokenDigest] = 1 }
+        let refreshes = ReplicaRefreshes(broker.context, replicas)
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        try await refreshes.look()
+        #expect(heard.withLock { $0.isEmpty })
+        replicas.present.withLock { _ = $0.insert(live.tokenDigest) }
+        for _ in 0..<2 { try await refreshes.look() }
+        broker.context.notices.presenceRegistered(live.tokenDigest)
+        #expect(heard.withLock { $0 } == [.presenceKeyChanged])
+        withExtendedLifetime(subscription) {}
+    }
+
     @Test("A refresh of one's own is heard once")
     func ownRefresh() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))

@@ -19,12 +19,13 @@ extension BrokerAPI {
             if token.isCookie { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }
-        if let demand = demand?.ofSignIn { session = try await useCases.signInCheck.require(demand, of: session) }
-        var shown: JudgedPresence?
-        if demand?.presence == true {
-            let evidence = try forwardedPresence(call, backend.configuration)
-            shown = try await useCases.presenceCheck.judge(evidence, of: session)
+        // A gateway that cannot ask for it is told so before anybody signs in again.
+        let presence = demand?.presence == true ? try forwardedPresence(call, backend.configuration) : nil
+        if let demand = demand?.ofSignIn {
+            session = try await useCases.signInCheck.require(demand, of: session)
         }
+        var shown: JudgedPresence?
+        if let presence { shown = try await useCases.presenceCheck.judge(presence, of: session) }
         var fields = Answers.fields(call.requestID)
         try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {

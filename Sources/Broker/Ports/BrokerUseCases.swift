@@ -8,6 +8,7 @@ package struct BrokerUseCases: Sendable {
     package let endSession: EndSession
     package let listSessions: ListSessions
     package let refreshTokens: RefreshTokens
+    package let audienceTokens: AudienceTokens
     package let handOutToken: HandOutToken
     package let grantPass: GrantPass
     package let makeChild: MakeChild
@@ -36,6 +37,7 @@ package struct BrokerUseCases: Sendable {
         endSession = EndSession(context)
         listSessions = ListSessions(context)
         refreshTokens = RefreshTokens(context)
+        audienceTokens = AudienceTokens(context)
         handOutToken = HandOutToken(context, refreshTokens: refreshTokens)
         grantPass = GrantPass(context)
         makeChild = MakeChild(context)

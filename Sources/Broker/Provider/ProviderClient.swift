@@ -74,6 +74,12 @@ package protocol TokenRefreshing: ProviderClient {
     ) async throws(ProviderFailure) -> RefreshedSubject
 }
 
+/// Exchanges a session's access token for one of another API (RFC 8693).
+package protocol TokenExchanging: TokenRefreshing {
+    /// Makes one exchange call; the answer's refresh token is of another grant, and is no part of the result.
+    func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
+}
+
 /// Ends a grant at the provider (RFC 7009 and its dialects).
 package protocol TokenRevoking: ProviderClient {
     /// Revokes refresh and access token; an unknown token counts as revoked.
@@ -352,6 +358,8 @@ package struct RefreshRequest: Sendable {
     package var usesNonces = false
     /// The last sending, for the one that confirms it.
     package var sending = RefreshSending()
+    /// The API that the access token is to be for; nil for the session's own.
+    package var target: TokenTarget?
 
     package init(
         client: ClientName, refreshToken: Secret, accessToken: Secret, idempotencyKey: String, recovering: Bool = false
@@ -361,6 +369,27 @@ package struct RefreshRequest: Sendable {
         self.accessToken = accessToken
         self.idempotencyKey = idempotencyKey
         self.recovering = recovering
+    }
+}
+
+/// An access token of a session to exchange for one of a target.
+package struct TargetExchange: Sendable {
+    package var client: ClientName
+    /// The session's own access token (`subject_token`).
+    package var subjectToken: Secret
+    package var target: TokenTarget
+    /// The proofs of the key that the subject token is bound to, and the new one is to be; nil where it is bound to none.
+    package var proof: ProofMaker?
+    /// Whether the subject token is bound to a certificate.
+    package var isCertified = false
+    /// Whether the provider has given nonces before.
+    package var usesNonces = false
+
+    package init(client: ClientName, subjectToken: Secret, target: TokenTarget, proof: ProofMaker? = nil) {
+        self.client = client
+        self.subjectToken = subjectToken
+        self.target = target
+        self.proof = proof
     }
 }
 

@@ -158,6 +158,7 @@ extension SealedKind {
         case .outcome: 5
         case .outbox: 6
         case .presence: 7
+        case .audience: 8
         }
     }
 }

@@ -1,4 +1,5 @@
-/// Access tokens of a session for other APIs than its own: fetched on demand, under the session's one refresh claim.
+/// Access tokens of a session for other APIs than its own: fetched on demand, under the session's one refresh claim
+/// (guarantee 2).
 package struct AudienceTokens: Sendable {
     private let context: BrokerContext
 
@@ -6,12 +7,168 @@ package struct AudienceTokens: Sendable {
 
     /// Returns an access token for a target, fetched or renewed where the one that is kept has no time left.
     ///
-    /// `refused` is the one that its upstream has refused: a newer one than that is given. A child's is its parent's. Throws
-    /// `provider_error` where the provider refuses the target, which ends no session; `not_refreshable` where there is nothing
-    /// to ask with.
+    /// `refused` is the one that its upstream has refused: a newer one than that is given. A child's is its parent's, and one that
+    /// is younger than a minute is not renewed for it. Throws `provider_error` where the provider refuses the target, which ends
+    /// no session; `not_refreshable` where there is nothing to ask with.
     package func accessToken(
         for given: LiveSession, at target: TokenTarget, insteadOf refused: AccessToken? = nil
     ) async throws(BrokerProblem) -> AccessToken {
-        throw BrokerProblem(.providerError)
+        let session = given.tokenHolder
+        guard session.hasTokens else {
+            throw BrokerProblem(.notRefreshable, privateDetail: "the session has no tokens of the provider's")
+        }
+        let audience = Audience(target, of: session.tokenDigest, context.vault)
+        guard let refused else { return try await token(session, audience, .expiring) }
+        guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
+            try context.memory.audiences.checkForced(session.tokenDigest, at: context.clock.monotonic())
+            return try await token(session, audience, .forced(fromVersion: refused.version))
+        }
+        let standing = try await token(session, audience, .expiring)
+        guard standing.version != refused.version else {
+            throw BrokerProblem(.notRefreshable, privateDetail: "a child's upstream refuses a token of this minute")
+        }
+        return standing
+    }
+
+    private func token(
+        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need
+    ) async throws(BrokerProblem) -> AccessToken {
+        // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
+        let kept = session.row.subjectUnchecked ? nil : try await kept(session, audience)
+        if let kept, isServed(by: kept, session, need) {
+            noteUse(of: kept)
+            return kept.access
+        }
+        return try await fetch(session, audience, need, kept)
+    }
+
+    private func kept(_ session: LiveSession, _ audience: Audience) async throws(BrokerProblem) -> KeptAudience? {
+        do throws(StoreFailure) {
+            return try await context.store.audience(audience.key, of: session.tokenDigest)
+                .flatMap { KeptAudience($0, context) }
+        } catch { throw BrokerProblem(error) }
+    }
+
+    private func isShown(_ access: AccessToken, _ session: LiveSession) -> Bool {
+        context.shows(access.certificate, session.facts.provider, session.facts.client)
+    }
+
+    private func isServed(by kept: KeptAudience, _ session: LiveSession, _ need: RefreshStateMachine.Need) -> Bool {
+        let (access, now) = (kept.access, context.clock.now())
+        guard isShown(access, session) else { return false }
+        switch need {
+        case .expiring:
+            return RefreshTiming.isFresh(
+                access, session.tokenDigest, margin: context.settings.refreshMargin, at: now)
+        case .forced(let from): return access.version != from && RefreshTiming.isUsable(access, at: now)
+        }
+    }
+
+    /// Notes beside that a token is used, once a minute: the one that was longest unused goes for a ninth.
+    private func noteUse(of kept: KeptAudience) {
+        let now = context.clock.now()
+        guard now.since(kept.row.usedAt) >= AudienceMemory.noting, context.watch.believes(context.clock),
+            context.memory.audiences.notes(kept.row.key, at: context.clock.monotonic())
+        else { return }
+        let context = context
+        context.spawner.spawn("useAudience") {
+            do throws(StoreFailure) { try await context.store.useAudience(kept.row.key, at: now) } catch {
+                // The next use tries again.
+                context.events.emit(.storeFailed(operation: "useAudience", detail: "\(error)"))
+            }
+        }
+    }
+
+    /// Joins the session's flight, or begins it; one that is for something else is waited for.
+    private func fetch(
+        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need, _ kept: KeptAudience?
+    ) async throws(BrokerProblem) -> AccessToken {
+        let (flights, memory) = (context.memory.flights, context.memory.audiences)
+        let begun = context.clock.monotonic()
+        let place = AudienceMemory.Place(
+            provider: session.facts.provider, client: session.facts.client, target: audience.target)
+        while true {
+            let moment = context.clock.monotonic()
+            let underWay = flights.underWay(session.tokenDigest)
+            // One that still lives waits for nobody, and is served where no other is to be had.
+            let living = need == .expiring ? kept.flatMap { usable($0, session) } : nil
+            if underWay?.audience != audience.key {
+                if let refusal = memory.refusal(audience.key, place, at: moment) {
+                    if let living { return living }
+                    throw BrokerProblem(refusal)
+                }
+                if underWay != nil, let living { return living }
+            }
+            if let wait = flights.backOff(session.tokenDigest, at: moment) {
+                if let living { return living }
+                throw BrokerProblem(.providerUnavailable, privateDetail: "backing off", retryAfter: wait)
+            }
+            let (flight, isNew) = flights.join(session.tokenDigest, for: audience.key)
+            if isNew {
+                memory.begins(place, at: moment)
+                begin(flight, session, audience, need)
+            } else {
+                context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
+            }
+            // The caller who began it waits for its calls, the others for as long as waiters do.
+            let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
+            guard let outcome = await flight.wait(until: (isNew ? moment : begun) + patience) else {
+                throw BrokerProblem(
+                    .providerUnavailable, privateDetail: "hung up, or waited in vain", retryAfter: .seconds(1))
+            }
+            guard isNew || flight.audience == audience.key else {
+                try outcome.throwIfFinal()
+                continue
+            }
+            guard let access = try outcome.get().access else { throw BrokerProblem(.internalError) }
+            // It may have begun for another need, and found nothing to do.
+            if !isNew, case .forced(let from) = need, access.version <= from { continue }
+            if !isNew {
+                context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
+            }
+            return access
+        }
+    }
+
+    private func usable(_ kept: KeptAudience, _ session: LiveSession) -> AccessToken? {
+        isShown(kept.access, session) && RefreshTiming.isUsable(kept.access, at: context.clock.now())
+            ? kept.access : nil
+    }
+
+    private func begin(
+        _ flight: SharedFlight, _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need
+    ) {
+        let work = RefreshFlight(
+            context: context, flight: flight, session: session.tokenDigest, need: need, audience: audience)
+        let flights = context.memory.flights
+        context.spawner.spawn("refresh") {
+            let outcome = await work.run()
+            flights.finish(session.tokenDigest)
+            flight.answer(outcome)
+        }
+    }
+}
+
+extension BrokerProblem {
+    /// The problem of a token that is not asked for now.
+    fileprivate init(_ refusal: AudienceMemory.Refusal) {
+        switch refusal {
+        case .refused: self.init(.providerError, privateDetail: "the provider refused it a short while ago")
+        case .notBound(let rest):
+            self.init(
+                .providerUnavailable, privateDetail: "the provider did not bind the access token", retryAfter: rest)
+        }
+    }
+}
+
+extension SharedFlight.Outcome {
+    /// Throws what a flight came to that was for something else, where it holds for everybody: the store is away, or the session
+    /// is over.
+    func throwIfFinal() throws(BrokerProblem) {
+        guard case .failure(let problem) = self else { return }
+        switch problem.code {
+        case .storeUnavailable, .sessionEnded, .sessionRequired, .internalError: throw problem
+        default: break
+        }
     }
 }

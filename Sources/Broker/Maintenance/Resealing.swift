@@ -70,7 +70,9 @@ package final class Resealing: Sendable {
         let counts = try await store.rowCounts()
         // A session has three places for values.
         let total =
-            [StoredKind.logins, .handoffs, .registrations, .outbox].reduce(0) { $0 + counts[$1, default: 0] }
+            [StoredKind.logins, .handoffs, .registrations, .outbox, .audiences].reduce(0) {
+                $0 + counts[$1, default: 0]
+            }
             + 3 * counts[.sessions, default: 0]
         return state.withLock { state in
             state.begin(Progress(state: .running, key: key, total: total), at: .facts)

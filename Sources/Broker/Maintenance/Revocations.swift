@@ -117,7 +117,9 @@ package struct Revocations: Sendable {
         guard slots.begin(stored.provider) else { return .later(.seconds(2)) }
         defer { slots.end(stored.provider) }
         let session = try await context.store.session(tokenDigest: row.boundTo)
-        let origin = stored.origin ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
+        // A session's own tokens name their owner only for the release before; its row knows better.
+        let named = stored.accessVersion == nil ? stored.origin : nil
+        let origin = named ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
         guard try await mayCall(row.id, reach, origin, { $0.tokens != nil }) else {
             context.events.emit(.revocation(provider: stored.provider, result: "shared"))

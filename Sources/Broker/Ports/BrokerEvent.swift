@@ -32,6 +32,10 @@ package enum BrokerEvent: Sendable {
     case proofRefused(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
     /// A refresh brought an id_token that does not verify; its claims were dropped.
     case refreshedTokenUnverified(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
+    /// The provider refuses an access token for another API; the session is none the worse for it.
+    case targetRefused(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
+    /// A session's upstreams refuse each newer token in turn: with each refresh the provider voids the access tokens of before.
+    case audiencesAlternate(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// A caller waits for another's refresh.
     case refreshWaited(provider: ProviderName, client: ClientName)
     /// A caller who wanted a refresh was served by another's.

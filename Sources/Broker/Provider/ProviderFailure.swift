@@ -83,6 +83,15 @@ package struct OAuthError: Error, Sendable, Equatable {
     /// Whether the server refuses our proof, which says nothing of what it was sent with.
     package var isAboutProof: Bool { code == "invalid_dpop_proof" || code == "use_dpop_nonce" }
 
+    /// The codes that speak of what was asked for with a refresh token, and so of no grant, where something was.
+    private static let aboutTargets: Set<String> = [
+        "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "access_denied",
+        "consent_required", "interaction_required",
+    ]
+
+    /// Whether it refuses the target of a call that had one.
+    package var isAboutTarget: Bool { Self.aboutTargets.contains(code) && doubt == nil }
+
     /// The codes that speak of the client, its proof or the moment, and so of no grant.
     private static let aboutNoGrant: Set<String> = [
         "invalid_client", "unauthorized_client", "temporarily_unavailable", "server_error", "slow_down",

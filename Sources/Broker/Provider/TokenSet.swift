@@ -85,6 +85,16 @@ extension TokenSet {
         return set
     }
 
+    /// Returns this set with the refresh token of an answer that is for another API: the access token stays, and what is said of
+    /// it.
+    package func rotated(with answer: TokenSet) -> TokenSet {
+        guard let refreshToken = answer.refreshToken else { return self }
+        var set = self
+        set.refreshToken = refreshToken
+        set.refreshExpiresAt = answer.refreshExpiresAt
+        return set
+    }
+
     /// Returns this set with a refresh's answer laid over it: what the answer leaves out stays, the scope may shrink and
     /// never grows (SEC-57), and the id_token of the login stays.
     package func refreshed(with answer: TokenSet) -> TokenSet {

@@ -8,6 +8,7 @@ final class ProcessMemory: Sendable {
     let answers = TokenAnswers()
     let signIns = SignInsUnderWay()
 
+    let audiences = AudienceMemory()
     let proofs = TakenProofs()
     let presences = PresenceUses()
     /// The scope of its nonces: its own where it alone remembers which proofs were taken, so that after a restart no proof of

@@ -34,18 +34,21 @@ extension RefreshFlight {
     private func write(
         _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, _ work: inout Work
     ) async throws -> RefreshStateMachine.Input {
-        let result = try await context.store.commitRefresh(try sealed(fresh, stored, row, answerLost: work.answerLost))
+        let commit = try sealed(fresh, stored, row, &work)
+        let result = try await context.store.commitRefresh(commit)
         claim.held.drop()
         work.isWritten = true
         switch result {
         case .committed:
             context.cache.remove([session])
             context.notices.refreshed(session, version: row.tokenVersion + 1)
+            work.answerLost = false
             context.events.emit(.refreshed(provider: stored.provider, client: stored.client, session: row.handle))
-            if stored.tokens.refreshed(with: fresh).isWithheld {
+            if work.call == .audience ? work.isTargetWithheld : stored.tokens.refreshed(with: fresh).isWithheld {
                 context.events.emit(
                     .tokenNotBound(provider: stored.provider, client: stored.client, session: row.handle))
             }
+            noteForced(work)
             return .committed
         case .superseded:
             work.fresh = nil
@@ -58,30 +61,44 @@ extension RefreshFlight {
     }
 
     private func sealed(
-        _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, answerLost: Bool
+        _ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow, _ work: inout Work
     ) throws -> RefreshCommit {
         let now = context.clock.now()
+        let audience = work.call == .audience ? audience : nil
         var facts = try SessionFacts.open(row, context.vault)
-        let tokens = stored.tokens.refreshed(with: fresh)
-        let scopeShrank = fresh.scope != nil && tokens.scope != facts.scope
+        // What is for another API says nothing of the session's own access token.
+        let tokens = audience == nil ? stored.tokens.refreshed(with: fresh) : stored.tokens.rotated(with: fresh)
+        let scopeShrank = audience == nil && fresh.scope != nil && tokens.scope != facts.scope
         if scopeShrank { facts.scope = tokens.scope ?? [] }
         // Facts follow the ring's newest key as tokens do, so that an old key can go.
         let sealsFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID
-        let next = StoredTokens(
+        var next = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
             uncheckedIDToken: fresh.idToken)
+        if audience != nil {
+            next.issuedAt = stored.issuedAt
+            next.accessVersion = stored.accessVersion ?? row.tokenVersion
+            next.origin = SignInOrigin(row)
+        }
         let refreshable = tokens.refreshToken != nil
         // The refresh token's end is reckoned by the clock: by one that is wrong it would end the session too soon or late.
         let end =
             context.watch.believes(context.clock)
             ? SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable) : nil
-        return RefreshCommit(
+        var commit = RefreshCommit(
             tokenDigest: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),
             facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
             formerFacts: sealsFacts ? row.facts : nil,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
-            expiresAt: end, subjectUnchecked: fresh.idToken != nil, answerLost: answerLost)
+            expiresAt: end, subjectUnchecked: fresh.idToken != nil, answerLost: work.answerLost)
+        if let audience, let grant = work.grant {
+            work.isTargetWithheld = !isBound(fresh, asIn: stored)
+            if !work.isTargetWithheld {
+                commit.audience = try sealed(fresh, for: audience, stored, fence: grant.fence, at: now)
+            }
+        }
+        return commit
     }
 
     /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64): tried like a commit.

@@ -1,18 +1,24 @@
-/// Performs what the refresh machine decides, for one session: reads and claims the row, calls the provider under one
+/// Performs what the refresh machine decides, for one session and one of its access tokens: reads and claims the row, calls the provider under one
 /// deadline, stores the new pair before anything else, and waits for others by reading the row.
 struct RefreshFlight: Sendable {
     let context: BrokerContext
     let flight: SharedFlight
     let session: Digest
     let need: RefreshStateMachine.Need
+    /// The API that the access token is to be for; nil for the session's own.
+    let audience: Audience?
 
     let claim: ClaimShell<ClaimedSession>
 
-    init(context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need) {
+    init(
+        context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need,
+        audience: Audience? = nil
+    ) {
         self.context = context
         self.flight = flight
         self.session = session
         self.need = need
+        self.audience = audience
         claim = ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context)
     }
 
@@ -36,9 +42,19 @@ struct RefreshFlight: Sendable {
         var deadline: Duration = .zero
         var fresh: TokenSet?
         var failure: ProviderFailure?
+        /// Whether that is of a call with a target, and so counts for nothing.
+        var isFailureOfTarget = false
         var answerLost = false
+        /// The call that was made last under the claim; nil before the first.
+        var call: RefreshStateMachine.Call?
         /// The last sending to the provider.
-        let sending = RefreshSending()
+        var sending = RefreshSending()
+        /// The access token for another API that is stored.
+        var kept: KeptAudience?
+        /// The exchanged token that is to be stored.
+        var exchanged: AudienceRow?
+        /// Whether the provider did not bind the access token for another API to the session's key.
+        var isTargetWithheld = false
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
@@ -50,20 +66,22 @@ struct RefreshFlight: Sendable {
 
         /// The code of a refusal that may mean a dead grant; empty for an answer without a body.
         var countedRefusal: String? {
-            guard case .rejected(let refusal) = failure, refusal.mayMeanDeadGrant else { return nil }
+            guard !isFailureOfTarget, case .rejected(let refusal) = failure, refusal.mayMeanDeadGrant else {
+                return nil
+            }
             return refusal.code
         }
     }
 
     /// Runs to the end, and lets go of callers whose patience is over; the result is the session's row with the tokens to
-    /// use.
-    func run() async -> Result<SessionRow, BrokerProblem> {
+    /// use, and the access token for another API where it was wanted.
+    func run() async -> SharedFlight.Outcome {
         await claim.whileRenewing(look: { flight.expire(at: $0) }) { await perform() }
     }
 
-    private func perform() async -> Result<SessionRow, BrokerProblem> {
+    private func perform() async -> SharedFlight.Outcome {
         let patience = context.clock.monotonic() + context.settings.waiterPatience
-        var machine = RefreshStateMachine(need: need)
+        var machine = RefreshStateMachine(need: need, purpose: audience?.purpose ?? .own)
         var work = Work()
         var action: RefreshStateMachine.Action
         do throws(BrokerProblem) {
@@ -71,7 +89,11 @@ struct RefreshFlight: Sendable {
             while true {
                 switch action {
                 case .claim(let version): action = machine.handle(await ask(version, &work))
-                case .call(let confirming): action = machine.handle(await call(confirming: confirming, &work))
+                case .call(let confirming, .exchange):
+                    action = machine.handle(await exchange(confirming: confirming, &work))
+                case .call(let confirming, let kind):
+                    action = machine.handle(await call(kind, confirming: confirming, &work))
+                case .keep: action = machine.handle(await keep(&work))
                 case .commit: action = machine.handle(await commit(&work))
                 case .checkSubject: action = machine.handle(await checkSubject(&work))
                 case .end(let reason):
@@ -84,7 +106,7 @@ struct RefreshFlight: Sendable {
                     action = .finish(.sessionEnded)
                 case .condemn(let reason): action = machine.handle(await condemn(reason, &work))
                 case .release(let outcome):
-                    await release(&work)
+                    await release(&work, isOfTarget: outcome == .targetRefused)
                     action = .finish(outcome)
                 case .wait: action = machine.handle(try await wait(&work, until: patience))
                 case .readAgain:
@@ -124,6 +146,7 @@ struct RefreshFlight: Sendable {
         work.row = row
         work.stored = stored
         work.provider = context.providers[stored.provider] as? any TokenRefreshing
+        if let audience { return try await read(audience, row, stored, &work) }
         let now = context.clock.now()
         let isShown = context.shows(access.certificate, stored.provider, stored.client)
         let rest = stored.withheldFor(at: now)
@@ -137,7 +160,8 @@ struct RefreshFlight: Sendable {
                 && RefreshTiming.isFresh(access, session, margin: context.settings.refreshMargin, at: now),
             usable: isShown && RefreshTiming.isUsable(access, at: now),
             refreshable: work.provider != nil && stored.tokens.refreshToken != nil, unchecked: row.subjectUnchecked,
-            withheld: stored.tokens.isWithheld ? (rest == nil ? .before : .lately) : nil)
+            withheld: stored.tokens.isWithheld ? (rest == nil ? .before : .lately) : nil,
+            standing: .version(access.version))
     }
 
     /// Waits for another's claim by looking at the row, and reads it when something has changed.
@@ -170,6 +194,13 @@ struct RefreshFlight: Sendable {
         let moment = context.clock.monotonic()
         guard memory.store.mayClaim(at: moment), let bytes = try? context.vault.random(16) else { return .storeFailed }
         work.deadline = moment + Self.callBudget
+        work.call = nil
+        if audience != nil {
+            // What the claim before came to is written.
+            work.isWritten = false
+            work.isTargetWithheld = false
+            (work.fresh, work.failure) = (nil, nil)
+        }
         let wanted = RefreshClaim(
             tokenDigest: session, tokenVersion: version, name: ClaimID(random: bytes),
             lifetime: context.settings.claimLifetime, takesOver: memory.store.isCalm(at: moment),
@@ -203,16 +234,28 @@ struct RefreshFlight: Sendable {
 
     // MARK: Calling
 
-    private func call(confirming: Bool, _ work: inout Work) async -> RefreshStateMachine.Input {
+    private func call(
+        _ kind: RefreshStateMachine.Call, confirming: Bool, _ work: inout Work
+    ) async -> RefreshStateMachine.Input {
         guard let provider = work.provider, let stored = work.stored, let row = work.row, let grant = work.grant,
             let refreshToken = stored.tokens.refreshToken,
-            await mayCall(confirming: confirming, grant, work.deadline)
+            await mayCall(isFirst: work.call == nil, grant, work.deadline)
         else { return .notSent }
+        // Another call is no repeat of the one before, nor of its nonce.
+        if work.call != kind { work.sending = RefreshSending() }
+        work.call = kind
+        let target = kind == .audience ? audience : nil
+        work.isFailureOfTarget = target != nil
         var request = RefreshRequest(
             client: stored.client, refreshToken: refreshToken, accessToken: stored.tokens.accessToken,
             idempotencyKey: Base64URL.encode(
-                context.vault.index(.logTag, ["refresh", row.handle.text, String(row.tokenVersion)]).bytes),
+                context.vault.index(
+                    .logTag,
+                    ["refresh", row.handle.text, String(row.tokenVersion)]
+                        + (target.map { [Base64URL.encode($0.key.bytes)] } ?? [])
+                ).bytes),
             recovering: confirming)
+        request.target = target?.target
         do throws(VaultFailure) { request.proof = try proof(of: stored, row, refreshToken) } catch { return .notSent }
         request.isBound = stored.tokens.key != nil
         request.isCertified = stored.tokens.certificate != nil
@@ -225,7 +268,8 @@ struct RefreshFlight: Sendable {
         let isOthers = showsAnother(than: stored)
         do throws(ProviderFailure) {
             work.fresh = try await provider.refresh(request, by: work.deadline)
-            context.memory.answers.granted(stored.provider, stored.client, begun: begun)
+            // Of the grants of others an answer with a target says no more than of this one.
+            if target == nil { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
             if work.sending.isBare {
                 tellOfProof(stored, row, "refreshed without one: the tokens stay bound to nothing")
             }
@@ -241,6 +285,7 @@ struct RefreshFlight: Sendable {
             case .rejected(let oauth) where oauth.isAboutProof:
                 tellOfProof(stored, row, error.detail)
                 return .unusable
+            case .rejected(let oauth) where target != nil && oauth.isAboutTarget: return .rejected(.target)
             // Before all that condemns: the grant may live, and no other call of this moment would tell.
             case .rejected(let oauth) where oauth.doubt != nil && oauth.mayMeanDeadGrant:
                 if work.sending.isBare { tellOfProof(stored, row, error.detail) }
@@ -260,14 +305,14 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    private func tellOfProof(_ stored: StoredTokens, _ row: SessionRow, _ detail: String) {
+    func tellOfProof(_ stored: StoredTokens, _ row: SessionRow, _ detail: String) {
         context.events.emit(
             .proofRefused(provider: stored.provider, client: stored.client, session: row.handle, detail: detail))
     }
 
     /// Whether a call shows another certificate than the one that the session's tokens are bound to, or the first one where they
     /// are bound to nothing yet: what is said of their grant may be said of the certificate.
-    private func showsAnother(than stored: StoredTokens) -> Bool {
+    func showsAnother(than stored: StoredTokens) -> Bool {
         if stored.tokens.certificate != nil {
             return !context.shows(stored.tokens.certificate, stored.provider, stored.client)
         }
@@ -277,7 +322,7 @@ struct RefreshFlight: Sendable {
 
     /// Returns the proofs of the session's key, or, where its tokens are not bound and its client's are to be, of one that is
     /// made of the refresh token: whoever makes the call after this process has the same.
-    private func proof(
+    func proof(
         of stored: StoredTokens, _ row: SessionRow, _ refreshToken: Secret
     ) throws(VaultFailure) -> ProofMaker? {
         if let key = stored.tokens.key { return ProofMaker(key.pair, context.vault, context.clock) }
@@ -287,9 +332,9 @@ struct RefreshFlight: Sendable {
         return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
     }
 
-    /// Whether there is time for a call; a confirming one needs the claim renewed first, with its own fence.
-    private func mayCall(confirming: Bool, _ grant: RefreshGrant, _ deadline: Duration) async -> Bool {
-        guard confirming else { return context.clock.monotonic() < deadline }
+    /// Whether there is time for a call; one after the first needs the claim renewed before, with its own fence.
+    func mayCall(isFirst: Bool, _ grant: RefreshGrant, _ deadline: Duration) async -> Bool {
+        guard !isFirst else { return context.clock.monotonic() < deadline }
         guard await claim.renew(grant.fence) == true else { return false }
         let moment = context.clock.monotonic()
         claim.held.renewed(at: moment)
@@ -396,17 +441,21 @@ struct RefreshFlight: Sendable {
     }
 
     /// Gives the claim back with what the row has to remember.
-    private func release(_ work: inout Work) async {
+    ///
+    /// A target that was refused holds nobody else back.
+    func release(_ work: inout Work, isOfTarget: Bool = false) async {
         guard let row = work.row, let grant = work.grant else { return }
-        if let stored = work.stored {
+        if !isOfTarget, let stored = work.stored {
             context.events.emit(
                 .refreshFailed(
                     provider: stored.provider, client: stored.client, session: row.handle,
                     reason: work.failure?.shortDescription ?? "unknown", counted: work.countedRefusal))
         }
-        let backOff = backOff(work)
+        let backOff = isOfTarget ? .zero : backOff(work)
         work.heldBackFor = backOff
-        context.memory.flights.holdBack(session, until: context.clock.monotonic() + backOff)
+        if backOff > .zero {
+            context.memory.flights.holdBack(session, until: context.clock.monotonic() + backOff)
+        }
         claim.held.drop()
         let isCounted = work.countedRefusal != nil
         let release = RefreshRelease(
@@ -426,6 +475,7 @@ struct RefreshFlight: Sendable {
     private func backOff(_ work: Work) -> Duration {
         switch work.failure {
         case .retryable(_, let retryAfter?, _): return min(max(retryAfter, .seconds(1)), .seconds(300))
+        case .rejected where work.isFailureOfTarget: return .seconds(2)
         case .rejected(let refusal) where refusal.mayMeanDeadGrant: return Self.countedPause
         case .rejected(let refusal) where refusal.isInvalidGrant:
             // Taken over a short while ago: until the late winner has had its time, asking again is no use.
@@ -436,18 +486,27 @@ struct RefreshFlight: Sendable {
 
     private func finish(
         _ outcome: RefreshStateMachine.Outcome, _ work: Work
-    ) async throws(BrokerProblem) -> Result<SessionRow, BrokerProblem> {
+    ) async throws(BrokerProblem) -> SharedFlight.Outcome {
         switch outcome {
         case .useStored:
             if let row = work.row, row.tokens != nil, row.endedAt == nil, SessionStanding(row, context) == .lives {
                 if work.hasWaited, work.grant == nil, let stored = work.stored {
                     context.events.emit(.refreshShared(provider: stored.provider, client: stored.client))
                 }
-                return .success(row)
+                guard audience != nil else { return .success(SharedFlight.Flown(row: row)) }
+                // A step-up may have dropped it since.
+                guard let kept = work.kept else {
+                    return .failure(
+                        BrokerProblem(
+                            .providerUnavailable, privateDetail: "the session's grant has changed",
+                            retryAfter: .seconds(1)))
+                }
+                return .success(SharedFlight.Flown(row: row, access: kept.access))
             }
             return try await ended(work)
         case .sessionEnded: return try await ended(work)
         case .notRefreshable: return .failure(BrokerProblem(.notRefreshable))
+        case .targetRefused: return .failure(refuseTarget(work))
         case .unavailable:
             return .failure(
                 BrokerProblem(
@@ -457,7 +516,7 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    private func ended(_ work: Work) async throws(BrokerProblem) -> Result<SessionRow, BrokerProblem> {
+    private func ended(_ work: Work) async throws(BrokerProblem) -> SharedFlight.Outcome {
         var latest = work
         if work.row?.endReason == nil { _ = try await read(&latest) }
         guard let row = latest.row else { return .failure(BrokerProblem(.sessionRequired)) }

@@ -11,15 +11,21 @@ final class RefreshFlights: Sendable {
     /// Guards the flights and the back-offs; these are forgotten when there are too many: the row knows them as well.
     private let state = Mutex(State())
 
-    /// Returns the session's flight, and whether the caller has to begin it.
-    func join(_ session: Digest) -> (flight: SharedFlight, isNew: Bool) {
+    /// Returns the session's flight, and whether the caller has to begin it; `audience` is what it is for then, nil for the
+    /// session's own access token.
+    ///
+    /// A session has one at a time, whatever it is for: who finds one that is for something else waits and asks again.
+    func join(_ session: Digest, for audience: Digest? = nil) -> (flight: SharedFlight, isNew: Bool) {
         state.withLock { state in
             if let flight = state.running[session] { return (flight, false) }
-            let flight = SharedFlight()
+            let flight = SharedFlight(for: audience)
             state.running[session] = flight
             return (flight, true)
         }
     }
+
+    /// Returns the session's flight; nil where there is none.
+    func underWay(_ session: Digest) -> SharedFlight? { state.withLock { $0.running[session] } }
 
     func finish(_ session: Digest) { state.withLock { $0.running[session] = nil } }
 
@@ -45,7 +51,14 @@ final class RefreshFlights: Sendable {
 
 /// A refresh underway in this process and those who wait for it.
 final class SharedFlight: Sendable {
-    typealias Outcome = Result<SessionRow, BrokerProblem>
+    typealias Outcome = Result<Flown, BrokerProblem>
+
+    /// The result of a flight that came through.
+    struct Flown: Sendable {
+        let row: SessionRow
+        /// The access token for another API, where the flight was for one.
+        var access: AccessToken?
+    }
 
     private struct Waiter {
         let continuation: CheckedContinuation<Outcome?, Never>
@@ -60,8 +73,12 @@ final class SharedFlight: Sendable {
         var next = 0
     }
 
+    /// The key of the access token for another API that it is for; nil for the session's own.
+    let audience: Digest?
     /// Guards the outcome and the waiters.
     private let state = Mutex(State())
+
+    init(for audience: Digest? = nil) { self.audience = audience }
 
     /// Waits for the outcome; nil when `until` has passed first, or the waiting task is cancelled.
     func wait(until: Duration) async -> Outcome? {

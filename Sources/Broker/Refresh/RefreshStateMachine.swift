@@ -1,4 +1,5 @@
-/// Decides a refresh, step by step: a pure machine that takes what happened and returns what to do (guarantee 2).
+/// Decides a refresh, of the session's own access token or of one for another API, step by step: a pure machine that takes what
+/// happened and returns what to do (guarantee 2).
 ///
 /// The shell round it (`RefreshFlight`) makes the calls; the tests are tables of *input == action*.
 struct RefreshStateMachine: Sendable {
@@ -10,14 +11,43 @@ struct RefreshStateMachine: Sendable {
         case forced(fromVersion: Int64)
     }
 
+    /// The access token that is wanted.
+    enum Purpose: Sendable, Equatable {
+        /// The session's own.
+        case own
+        /// One for another API, by the session's refresh token.
+        case audience
+        /// One for another API, for which the session's own is exchanged.
+        case exchange
+    }
+
+    /// A call of the provider.
+    enum Call: Sendable, Equatable {
+        /// A refresh of the session's own access token: its answer alone speaks of the grant.
+        case plain
+        /// A refresh with a target.
+        case audience
+        case exchange
+    }
+
+    /// The version of the access token that is wanted.
+    enum Standing: Sendable, Equatable {
+        /// The row's own.
+        case ofRow
+        case version(Int64)
+        /// There is none yet.
+        case missing
+    }
+
     /// Something that happened.
     enum Input: Sendable, Equatable {
         /// The row as read: its version, whether it lives, whether the access token still has time, whether it can refresh.
         /// `unchecked`: nobody has looked at the subject of its id_token yet. `withheld`: the provider did not bind the access
-        /// token to the session's key, so there is none to use.
+        /// token to the session's key, so there is none to use. `needsOwn`: the session's own tokens have to be refreshed before
+        /// they can be asked with for another API.
         case read(
             version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,
-            withheld: Withheld? = nil)
+            withheld: Withheld? = nil, standing: Standing = .ofRow, needsOwn: Bool = false)
         /// `lossKnown`: this refresh token may have been used already, by a call that nobody heard the end of.
         /// `settled`: no late winner can come any more.
         case claimed(lossKnown: Bool, settled: Bool)
@@ -29,6 +59,10 @@ struct RefreshStateMachine: Sendable {
         case patienceOver
         /// The provider answered with a token set.
         case refreshed
+        /// The provider answered an exchange with an access token.
+        case exchanged
+        /// The exchanged token was stored and the claim given back, or another holds the claim.
+        case kept
         /// The new id_token, if there was one, was looked at.
         case subjectChecked(SubjectCheck)
         case rejected(Refusal)
@@ -60,15 +94,19 @@ struct RefreshStateMachine: Sendable {
         /// No body, or an error that may mean a dead grant: `enough` when there were so many, for so long, that it is dead.
         case counted(enough: Bool)
         case unclear
+        /// Of a call with a target: it speaks of the target and of nothing else.
+        case target
     }
 
     /// Something to do.
     enum Action: Sendable, Equatable {
         case claim(version: Int64)
         /// Call the provider; `confirming` is the one retry after a lost or unclear answer.
-        case call(confirming: Bool)
+        case call(confirming: Bool, Call = .plain)
         /// Store the new pair, however long it takes, before anything else is looked at.
         case commit
+        /// Store the exchanged token, and give the claim back with it.
+        case keep
         /// Look at the new id_token, now that the pair is safe.
         case checkSubject
         /// End the session, whoever holds the claim: it is another user's now.
@@ -93,19 +131,27 @@ struct RefreshStateMachine: Sendable {
         case notRefreshable
         case unavailable
         case storeUnavailable
+        /// The provider does not give this access token.
+        case targetRefused
     }
 
     private enum State: Sendable, Equatable {
         case reading
         case claiming
-        case calling(confirming: Bool)
-        case committing
+        case calling(confirming: Bool, Call)
+        case committing(Call)
+        case keeping
         case checking
         case condemning
         case done
     }
 
     private let need: Need
+    private let purpose: Purpose
+    /// The call that the claim is for.
+    private var next = Call.plain
+    /// Whether the provider refused the target with what may be of the grant: a plain refresh tells.
+    private var isInQuestion = false
     private var state = State.reading
     /// Whether the access token that is stored still lives: it is served although an early refresh failed.
     private var usable = false
@@ -117,12 +163,19 @@ struct RefreshStateMachine: Sendable {
     /// Whether a new pair has been stored, by this flight or another: it is used, however short its life.
     private var isRefreshed = false
 
-    init(need: Need) { self.need = need }
+    init(need: Need, purpose: Purpose = .own) {
+        self.need = need
+        self.purpose = purpose
+    }
 
     mutating func handle(_ input: Input) -> Action {
         switch (state, input) {
         case (
-            .reading, .read(let version, let live, let fresh, let usable, let refreshable, let unchecked, let withheld)
+            .reading,
+            .read(
+                let version, let live, let fresh, let usable, let refreshable, let unchecked, let withheld,
+                let standing,
+                let needsOwn)
         ):
             guard live else { return finish(.sessionEnded) }
             self.version = version
@@ -134,14 +187,17 @@ struct RefreshStateMachine: Sendable {
             self.usable = usable
             // There is no access token, by whatever version; a new one is asked for after a pause.
             if withheld == .lately || (withheld != nil && isRefreshed) { return finish(.unavailable) }
+            guard purpose == .own else {
+                return wanted(fresh: fresh, refreshable: refreshable, standing, needsOwn: needsOwn)
+            }
             if isRefreshed { return finish(.useStored) }
-            return withheld == nil ? wanted(fresh: fresh, refreshable: refreshable) : renewed(refreshable: refreshable)
+            return withheld == nil
+                ? wanted(fresh: fresh, refreshable: refreshable, standing) : renewed(refreshable: refreshable)
 
         case (.claiming, .claimed(let lossKnown, let settled)):
             self.lossKnown = lossKnown
             self.settled = settled
-            state = .calling(confirming: false)
-            return .call(confirming: false)
+            return call(next)
         case (.claiming, .busy):
             // Somebody else is at it. A token that still lives need not wait for them.
             if usable, need == .expiring { return finish(.useStored) }
@@ -153,31 +209,43 @@ struct RefreshStateMachine: Sendable {
             return .readAgain
         case (.claiming, .gone): return finish(.sessionEnded)
 
-        case (.calling, .refreshed):
-            state = .committing
+        case (.calling(_, let call), .refreshed):
+            state = .committing(call)
             return .commit
-        case (.calling(let confirming), .rejected(let refusal)): return refused(refusal, confirming: confirming)
-        case (.calling(let confirming), .lost):
+        case (.calling, .exchanged):
+            state = .keeping
+            return .keep
+        case (.calling(let confirming, .plain), .rejected(let refusal)):
+            return refused(refusal, confirming: confirming)
+        case (.calling(let confirming, let call), .rejected(let refusal)):
+            return refused(refusal, call, confirming: confirming)
+        // An exchange spends nothing.
+        case (.calling(_, .exchange), .lost): return release(.unavailable)
+        case (.calling(let confirming, let call), .lost):
             // The provider may have rotated. One retry with the same token (and the same idempotency key) tells.
             lossKnown = true
             guard !confirming else { return release(.unavailable) }
-            state = .calling(confirming: true)
-            return .call(confirming: true)
+            return self.call(call, confirming: true)
         case (.calling, .notSent), (.calling, .retryable), (.calling, .unusable): return release(.unavailable)
 
-        case (.committing, .committed):
+        case (.committing(let call), .committed):
             state = .checking
-            isRefreshed = true
+            if call == .plain { isRefreshed = true }
             version += 1
             return .checkSubject
         // Perhaps by ourselves, when the answer to our own write was lost: the row is right, and is looked at.
-        case (.committing, .superseded):
-            isRefreshed = true
+        case (.committing(let call), .superseded):
+            if call == .plain { isRefreshed = true }
+            // Who won may have used up what the target was refused with.
+            isInQuestion = false
             state = .reading
             return .readAgain
         case (.committing, .ended):
             state = .done
             return .revoke
+        case (.keeping, .kept):
+            state = .reading
+            return .readAgain
 
         case (.checking, .subjectChecked(.same)):
             checked = version
@@ -192,6 +260,7 @@ struct RefreshStateMachine: Sendable {
         case (.condemning, .condemned(true)): return finish(.sessionEnded)
         case (.condemning, .condemned(false)):
             // Version or fence moved: somebody won after all. Their pair is read.
+            isInQuestion = false
             state = .reading
             return .readAgain
 
@@ -201,18 +270,51 @@ struct RefreshStateMachine: Sendable {
         }
     }
 
-    private mutating func wanted(fresh: Bool, refreshable: Bool) -> Action {
-        switch need {
-        case .expiring: if fresh { return finish(.useStored) }
-        case .forced(let from): if version != from { return finish(.useStored) }
+    private mutating func wanted(fresh: Bool, refreshable: Bool, _ standing: Standing) -> Action {
+        isServed(fresh: fresh, standing) ? finish(.useStored) : renewed(refreshable: refreshable)
+    }
+
+    /// The same for another API: the session's own tokens are refreshed first where they have to be, once.
+    private mutating func wanted(
+        fresh: Bool, refreshable: Bool, _ standing: Standing, needsOwn: Bool
+    ) -> Action {
+        if isInQuestion { return finish(usable && need == .expiring ? .useStored : .targetRefused) }
+        if isServed(fresh: fresh, standing) { return finish(.useStored) }
+        next = needsOwn && !isRefreshed ? .plain : purpose == .exchange ? .exchange : .audience
+        return renewed(refreshable: refreshable || next == .exchange)
+    }
+
+    private func isServed(fresh: Bool, _ standing: Standing) -> Bool {
+        switch (need, standing) {
+        case (.expiring, _): fresh
+        case (.forced(let from), .ofRow): version != from
+        case (.forced(let from), .version(let own)): own != from
+        case (.forced, .missing): false
         }
-        return renewed(refreshable: refreshable)
     }
 
     private mutating func renewed(refreshable: Bool) -> Action {
         guard refreshable else { return finish(usable && need == .expiring ? .useStored : .notRefreshable) }
         state = .claiming
         return .claim(version: version)
+    }
+
+    private mutating func call(_ call: Call, confirming: Bool = false) -> Action {
+        state = .calling(confirming: confirming, call)
+        return .call(confirming: confirming, call)
+    }
+
+    /// Judges the refusal of a call with a target: of the grant it proves nothing.
+    private mutating func refused(_ refusal: Refusal, _ call: Call, confirming: Bool) -> Action {
+        switch refusal {
+        case .target: return release(.targetRefused)
+        case .invalidGrant, .counted:
+            isInQuestion = true
+            return self.call(.plain)
+        case .unclear:
+            guard !confirming, call != .exchange else { return release(.unavailable) }
+            return self.call(call, confirming: true)
+        }
     }
 
     private mutating func refused(_ refusal: Refusal, confirming: Bool) -> Action {
@@ -226,8 +328,9 @@ struct RefreshStateMachine: Sendable {
         case .unclear:
             // No proof of death by itself: one confirming retry.
             guard !confirming else { return release(.unavailable) }
-            state = .calling(confirming: true)
-            return .call(confirming: true)
+            return call(.plain, confirming: true)
+        // No plain call is refused so.
+        case .target: return release(.unavailable)
         }
     }
 

@@ -44,6 +44,7 @@ package struct RefreshTokens: Sendable {
     ) async throws(BrokerProblem) -> AccessToken {
         let holder = session.tokenHolder
         guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
+            try context.memory.audiences.checkForced(holder.tokenDigest, at: context.clock.monotonic())
             return try await refresh(holder, .forced(fromVersion: refused.version))
         }
         let standing = try await refresh(holder, .expiring)
@@ -57,7 +58,9 @@ package struct RefreshTokens: Sendable {
     package func refreshNow(_ given: LiveSession) async throws(BrokerProblem) -> SessionView {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
-        _ = try await refresh(session, .forced(fromVersion: session.row.tokenVersion))
+        let context = context
+        let standing = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
+        _ = try await refresh(session, .forced(fromVersion: standing.version))
         let resume = ResumeSession(context)
         return try resume.view(of: try await resume.resume(given.tokenDigest))
     }
@@ -101,21 +104,27 @@ package struct RefreshTokens: Sendable {
                 throw BrokerProblem(
                     .providerUnavailable, privateDetail: "hung up, or waited in vain", retryAfter: .seconds(1))
             }
-            let row = try outcome.get()
+            // It was for another API: what became of that says nothing of the session's own token.
+            if !isNew, flight.audience != nil {
+                try outcome.throwIfFinal()
+                continue
+            }
+            let row = try outcome.get().row
+            let stored = try StoredTokens.open(row, context)
+            let access = stored.access(version: row.tokenVersion)
             // A flight that began for another need may have found nothing to do.
             // One that a step-up overtook has an older version still.
-            if !isNew, case .forced(let from) = need, row.tokenVersion <= from { continue }
+            if !isNew, case .forced(let from) = need, access.version <= from { continue }
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
-            let stored = try StoredTokens.open(row, context)
             // Nobody gets an access token that is not there.
             guard !stored.tokens.isWithheld else {
                 throw BrokerProblem(
                     .providerUnavailable, privateDetail: "the provider did not bind the access token",
                     retryAfter: .seconds(30))
             }
-            return stored.access(version: row.tokenVersion)
+            return access
         }
     }
 }

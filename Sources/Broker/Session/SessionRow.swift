@@ -256,6 +256,9 @@ package struct StoredTokens: Sendable {
     package var uncheckedIDToken: Secret?
     /// The owner, where no session row says it: tokens of an exchange that made no session.
     package var origin: SignInOrigin?
+    /// The token version with which the access token was stored, where a refresh for another API has moved the row's on since;
+    /// nil for the row's.
+    package var accessVersion: Int64?
 
     package init(
         provider: ProviderName, client: ClientName, tokens: TokenSet, issuedAt: WallTime,
@@ -269,12 +272,13 @@ package struct StoredTokens: Sendable {
         self.issuedAt = issuedAt
     }
 
-    /// Returns the access token, as that of a version of the session's token set.
+    /// Returns the access token, as that of a version of the session's token set: its own, where it has one.
     func access(version: Int64) -> AccessToken {
         AccessToken(
             token: tokens.accessToken, credential: tokens.credential, key: tokens.key?.pair,
             certificate: tokens.certificate,
-            expiresAt: tokens.expiresAt, scope: tokens.scope ?? [], version: version, issuedAt: issuedAt)
+            expiresAt: tokens.expiresAt, scope: tokens.scope ?? [], version: accessVersion ?? version,
+            issuedAt: issuedAt)
     }
 
     /// After so long a provider that did not bind an access token is asked again.
@@ -329,6 +333,8 @@ extension StoredTokens {
         if let origin {
             writer.string(Base64URL.encode(origin.subject.bytes))
             writer.string(origin.sid.map { Base64URL.encode($0.bytes) } ?? "")
+            // Behind what the release before reads last, for which the owner has to stand there.
+            if let accessVersion { writer.optional(accessVersion) }
         }
         return writer.bytes
     }
@@ -357,6 +363,7 @@ extension StoredTokens {
         self.init(
             provider: provider, client: client, tokens: tokens, issuedAt: issuedAt, uncheckedIDToken: unchecked,
             origin: reader.isAtEnd ? nil : try Self.origin(&reader))
+        accessVersion = reader.isAtEnd ? nil : try reader.optionalInteger()
     }
 
     private static func origin(_ reader: inout RecordReader) throws(RecordFailure) -> SignInOrigin {

@@ -6,6 +6,7 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     case session, sessions, endSessions, slideSession, children, insertChild
     case claimRefresh, renewRefresh, refreshState, commitRefresh, releaseRefresh, markSubjectChecked, condemnRefresh
     case registerPresence
+    case audience, keepAudience, useAudience
     case keepHandoff, handoff, handoffOfLogin, registration, insertRegistration
     case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
     case acquireLease, releaseLease, countSeals, appendAudit, lease, sweep
@@ -25,12 +26,12 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     package var kind: Kind {
         switch self {
         case .login, .pendingLogins, .exchange, .session, .sessions, .children, .refreshState, .handoff,
-            .handoffOfLogin, .registration, .outboxCount, .lease:
+            .handoffOfLogin, .registration, .outboxCount, .lease, .audience:
             .reading
         case .burnLogin, .renewExchange, .releaseExchange, .settleExchange, .completeExchange, .slideSession,
             .claimRefresh, .renewRefresh, .commitRefresh, .releaseRefresh, .markSubjectChecked, .condemnRefresh,
             .keepHandoff, .insertRegistration, .addOutbox, .takeOutbox, .postponeOutbox, .removeOutbox, .countSeals,
-            .appendAudit, .insertChild, .completeStepUp, .registerPresence:
+            .appendAudit, .insertChild, .completeStepUp, .keepAudience, .useAudience, .registerPresence:
             .changing
         case .insertLogin, .claimExchange, .acquireLease, .releaseLease, .sweep: .writing
         case .endSessions, .consumeLogoutToken: .ending
@@ -203,6 +204,20 @@ extension AroundStore {
             try await store.condemnRefresh(
                 tokenDigest: tokenDigest, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
         }
+    }
+
+    package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
+        try await around(.audience) { store throws(StoreFailure) in try await store.audience(key, of: session) }
+    }
+
+    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
+        try await around(.keepAudience) { store throws(StoreFailure) in
+            try await store.keepAudience(row, tokenVersion: tokenVersion)
+        }
+    }
+
+    package func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try await around(.useAudience) { store throws(StoreFailure) in try await store.useAudience(key, at: now) }
     }
 
     package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {

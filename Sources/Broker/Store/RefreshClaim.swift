@@ -118,6 +118,8 @@ package struct RefreshCommit: Sendable {
     package let subjectUnchecked: Bool
     /// Whether another call of this claim was sent and not answered.
     package let answerLost: Bool
+    /// The access token that it brought for another API; nil for a refresh of the session's own.
+    package var audience: AudienceRow?
 
     package init(
         tokenDigest: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, formerFacts: Sealed? = nil,

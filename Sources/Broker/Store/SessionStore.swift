@@ -1,6 +1,6 @@
 /// Keeps sessions.
 ///
-/// Ending one always moves its sealed tokens to the outbox in the same transaction.
+/// Ending one always moves its sealed tokens to the outbox in the same transaction, and deletes its tokens for other APIs.
 package protocol SessionStore: Sendable {
     /// Returns the session of a token digest, live or a tombstone.
     func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow?
@@ -49,8 +49,19 @@ package protocol SessionStore: Sendable {
     /// is still `tokenVersion` — without the fence: the first pair stored for a version wins (guarantee 2). What the row
     /// remembers of the version is cleared, but that its refresh token may have gone out twice is carried into the next:
     /// a claim of it was taken over, or a call of it was not answered and may arrive late. A pair of a version from before
-    /// the present grant is `outgrown`, and changes nothing.
+    /// the present grant is `outgrown`, and changes nothing. An access token for another API is stored in the same transaction,
+    /// and of more than `AudienceRow.perSession` the longest unused goes.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
+
+    /// Returns a session's access token for another API by its key; nil where there is none.
+    func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow?
+
+    /// Stores an access token that the session's own was exchanged for, and gives the claim back, in one transaction: where the
+    /// session has not ended and claim and version are still the row's, whose version is the fence; else nothing, and false.
+    func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool
+
+    /// Notes that a token was used; never back in time.
+    func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure)
 
     /// Gives a claim back that came to nothing, only with its own fence and version.
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure)

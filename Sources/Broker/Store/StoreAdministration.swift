@@ -36,6 +36,7 @@ package typealias AdministeredStore = BrokerStore & StoreAdministration
 package enum StoredKind: String, Sendable, CaseIterable {
     case logins, handoffs, registrations, exchanges, sessions, outbox, leases, seals, audit
     case logoutTokens = "logout_tokens"
+    case audiences = "audience_tokens"
 }
 
 /// Rows of one kind, in the order of their keys.
@@ -63,6 +64,7 @@ package enum StoredRow: Sendable, Equatable {
     /// The marks' moments are counted from the moment of the reading.
     case session(SessionRow, RefreshMarks)
     case outbox(OutboxRow)
+    case audience(AudienceRow)
     case logoutToken(Digest, until: WallTime)
     case lease(name: String, owner: String, until: WallTime)
     /// The number of times that a key has sealed.
@@ -84,7 +86,7 @@ extension RefreshMarks {
 
 /// A column that holds sealed values.
 package enum SealedPlace: String, Sendable, CaseIterable {
-    case facts, tokens, presence, logins, handoffs, registrations, outbox
+    case facts, tokens, presence, logins, handoffs, registrations, outbox, audiences
 
     /// The kind that a value there is sealed as.
     package var kind: SealedKind {
@@ -95,6 +97,7 @@ package enum SealedPlace: String, Sendable, CaseIterable {
         case .logins: .login
         case .handoffs: .outcome
         case .registrations: .registration
+        case .audiences: .audience
         }
     }
 }

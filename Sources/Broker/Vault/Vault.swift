@@ -83,6 +83,8 @@ package enum SealedKind: String, Sendable, CaseIterable {
     case outcome
     case outbox
     case presence
+    /// An access token for another API than the session's own.
+    case audience
 }
 
 /// Says what an index digest is over, so that equal values in different roles give different digests.
@@ -112,6 +114,8 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case childPlace
     /// The seed of a key that a provider binds tokens to, where it was not made with a login.
     case tokenKey
+    /// A session's access token for another API: whose, and the exact parameters that it is asked for with.
+    case audience
     /// A ticket of a hand-over, and one of the places that a session has for them.
     case handoverTicket, handoverSlot
 }

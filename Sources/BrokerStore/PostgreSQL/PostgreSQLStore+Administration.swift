@@ -71,16 +71,23 @@ extension PostgreSQLStore: StoreAdministration {
             let rows = rows.filter { $0.old.place == place }
                 .sorted { $0.old.key.bytes.lexicographicallyPrecedes($1.old.key.bytes) }
             guard !rows.isEmpty else { continue }
-            let values: [Parameter] = [
-                .list(of: .bytes, rows.map { .digest($0.old.key) }),
-                .list(of: .text, rows.map { .text($0.old.sealed.keyID) }),
-                .list(of: .bytes, rows.map { .bytes($0.old.sealed.envelope) }),
-                .list(of: .text, rows.map { .text($0.new.keyID) }),
-                .list(of: .bytes, rows.map { .bytes($0.new.envelope) }),
-            ]
-            count += try await walk(PostgreSQLAdministrationSQL.reseal(place), values, isWrite: true) { $0.count }
+            // A session's are deleted with it, in the order of their sessions.
+            for batch in place == .audiences ? rows.map({ [$0] }) : [rows] {
+                count += try await reseal(place, batch)
+            }
         }
         return count
+    }
+
+    private func reseal(_ place: SealedPlace, _ rows: [ResealedRow]) async throws(StoreFailure) -> Int {
+        let values: [Parameter] = [
+            .list(of: .bytes, rows.map { .digest($0.old.key) }),
+            .list(of: .text, rows.map { .text($0.old.sealed.keyID) }),
+            .list(of: .bytes, rows.map { .bytes($0.old.sealed.envelope) }),
+            .list(of: .text, rows.map { .text($0.new.keyID) }),
+            .list(of: .bytes, rows.map { .bytes($0.new.envelope) }),
+        ]
+        return try await walk(PostgreSQLAdministrationSQL.reseal(place), values, isWrite: true) { $0.count }
     }
 
     package func keyUse(exchangesSince: WallTime) async throws(StoreFailure) -> [String: Int] {
@@ -168,6 +175,7 @@ enum PostgreSQLAdministrationSQL {
                 """
             )
         case .outbox: ("outbox o", "o.key", PostgreSQLMaintenanceSQL.outboxColumns)
+        case .audiences: ("audience_tokens", "key", AudienceRow.columns)
         case .leases: ("leases", "name", "format, name, owner, until")
         case .seals: ("key_seals", "key", "1, key, seals")
         case .audit: ("audit", "id", "format, at, actor, action, target, outcome")
@@ -304,6 +312,7 @@ extension StoredRow {
                 ] + Lineage.parameters(row.lineage)
                     + [.text(row.presence?.sealed.keyID), .bytes(row.presence?.sealed.envelope)])
         case .outbox(let row): BoundStatement(PostgreSQLMaintenanceSQL.addOutbox, [row].parameters)
+        case .audience(let row): BoundStatement(PostgreSQLAudienceSQL.insert, row.parameters)
         case .logoutToken(let id, let until): BoundStatement(SQL.insertLogoutToken, [.digest(id), .time(until)])
         case .lease(let name, let owner, let until):
             BoundStatement(SQL.insertLease, [.text(name), .text(owner), .time(until)])

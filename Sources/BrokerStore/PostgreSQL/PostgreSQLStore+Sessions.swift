@@ -132,7 +132,9 @@ extension PostgreSQLStore {
             .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
             .truth(commit.subjectUnchecked), .truth(commit.answerLost), .bytes(commit.formerFacts?.envelope),
         ]
-        let result = try await write(PostgreSQLSessionSQL.commit, values) { rows in
+        let statement =
+            commit.audience == nil ? PostgreSQLSessionSQL.commit : PostgreSQLSessionSQL.commitAudience
+        let result = try await write(statement, values + (commit.audience?.parameters ?? [])) { rows in
             try rows.first { row -> RefreshCommitResult in
                 try row.requireFormat()
                 let isEnded = try row.truth()

@@ -191,6 +191,19 @@ extension OutboxRow {
     }
 }
 
+extension AudienceRow {
+    /// The columns that `init` reads, which have the same names in both engines.
+    static let columns = "format, key, session, version, stored_at, used_at, sealed_key, sealed"
+
+    /// Reads the columns of a session's token for another API.
+    init(_ columns: inout some ColumnReader) throws {
+        try columns.requireFormat()
+        self.init(
+            key: try columns.digest(), session: try columns.digest(), version: try columns.integer(),
+            storedAt: try columns.time(), usedAt: try columns.time(), tokens: try columns.sealed())
+    }
+}
+
 extension StoredRow {
     /// Reads a row of a kind; `exchange` reads one with its claim, `marks` what follows a session's columns.
     init<Columns: ColumnReader>(
@@ -204,6 +217,7 @@ extension StoredRow {
         case .exchanges: self = .exchange(try exchange(&columns))
         case .sessions: self = .session(try SessionRow(&columns), try marks(&columns))
         case .outbox: self = .outbox(try OutboxRow(&columns))
+        case .audiences: self = .audience(try AudienceRow(&columns))
         case .leases:
             try columns.requireFormat()
             self = .lease(name: try columns.text(), owner: try columns.text(), until: try columns.time())
@@ -258,6 +272,7 @@ struct SealedColumn {
             case .handoffs: ("handoffs", "login", "key", "sealed_key", "sealed")
             case .registrations: ("registrations", "key", "key", "sealed_key", "sealed")
             case .outbox: ("outbox", "key", "bound_to", "tokens_key", "tokens")
+            case .audiences: ("audience_tokens", "key", "key", "sealed_key", "sealed")
             }
     }
 }

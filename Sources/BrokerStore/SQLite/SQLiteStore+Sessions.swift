@@ -196,7 +196,10 @@ extension SQLiteStore {
                 commit.tokenDigest.sql,
                 commit.tokenVersion.databaseValue, commit.formerFacts?.envelope.sql ?? .null,
             ]
-            if try database.change(SessionSQL.commit, values) == 1 { return .committed }
+            if try database.change(SessionSQL.commit, values) == 1 {
+                if let audience = commit.audience { try database.store(audience) }
+                return .committed
+            }
             // Nothing else of the row is read: a damaged one must not keep its pair waiting for ever.
             let grant = try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns -> Int64? in
                 try columns.requireFormat()

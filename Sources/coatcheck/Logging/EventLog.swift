@@ -78,7 +78,7 @@ struct EventLog: Sendable {
             count("registrations", provider, client, [("result", result)])
             write(.info, "registration finished", provider, client, [("result", result)])
         case .refreshed, .refreshFailed, .refreshEndedSession, .refreshedTokenUnverified, .refreshWaited,
-            .refreshShared, .tokenNotBound, .proofRefused:
+            .refreshShared, .tokenNotBound, .proofRefused, .targetRefused, .audiencesAlternate:
             takeRefresh(event)
         case .sessionEnded, .accessTokenHandedOut, .childMade, .revocation, .providerSessionEnd, .logoutToken,
             .adminAction,
@@ -128,6 +128,14 @@ struct EventLog: Sendable {
             write(
                 .warning, "a refreshed id_token does not verify", provider, client,
                 [("session", session.text), ("detail", detail)])
+        case .targetRefused(let provider, let client, let session, let detail):
+            write(
+                .warning, "the provider refuses an access token for another API", provider, client,
+                [("session", session.text), ("detail", detail)])
+        case .audiencesAlternate(let provider, let client, let session):
+            write(
+                .warning, "upstreams refuse each newer access token in turn: the provider voids those of before",
+                provider, client, [("session", session.text)])
         case .refreshWaited(let provider, let client): count("refresh_waits", provider, client)
         case .refreshShared(let provider, let client): count("refreshes_shared", provider, client)
         default: break

@@ -244,6 +244,21 @@ package final class InMemoryStore: BrokerStore {
         }
     }
 
+    package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
+        try transaction { $0.audiences[key].flatMap { $0.session == session ? $0 : nil } }
+    }
+
+    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
+        try transaction { $0.keepAudience(row, tokenVersion: tokenVersion) }
+    }
+
+    package func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try transaction { $0.useAudience(key, at: now) }
+    }
+
+    /// The sessions' tokens for other APIs, for tests.
+    package var audienceRows: [AudienceRow] { state.withLock { Array($0.audiences.values) } }
+
     package func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool {
         try transaction { $0.keepHandoff(row) }
     }

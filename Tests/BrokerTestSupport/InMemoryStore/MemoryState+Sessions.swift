@@ -40,6 +40,7 @@ extension MemoryState {
         guard let row = sessions[tokenDigest], row.endedAt == nil else { return false }
         if let work = row.revocation(at: now) { addOutbox([work]) }
         sessions[tokenDigest] = row.ended(reason, at: now)
+        dropAudiences(of: tokenDigest)
         guard row.lineage == nil else { return true }
         for child in sessions.values where child.lineage?.parent == tokenDigest {
             end(child.tokenDigest, .parentEnded, now)
@@ -134,6 +135,7 @@ extension MemoryState {
         row.refreshable = commit.refreshable
         if let expiresAt = commit.expiresAt { row.expiresAt = expiresAt }
         sessions[commit.tokenDigest] = row
+        if let audience = commit.audience { store(audience) }
         return .committed
     }
 
@@ -149,6 +151,7 @@ extension MemoryState {
             row.subjectUnchecked = false
             marks[commit.tokenDigest] = RefreshMarks()
             grantVersions[commit.tokenDigest] = row.tokenVersion
+            dropAudiences(of: commit.tokenDigest)
         }
         row.tokens = commit.tokens
         row.facts = commit.facts

@@ -23,6 +23,8 @@ struct MemoryState {
     /// By login.
     var handoffs: [Digest: HandoffRow] = [:]
     var outbox: [Digest: OutboxRow] = [:]
+    /// Sessions' tokens for other APIs.
+    var audiences: [Digest: AudienceRow] = [:]
     /// The count of seals by each key.
     var seals: [String: Int] = [:]
     var logoutTokens: [Digest: WallTime] = [:]

@@ -150,12 +150,18 @@ enum PostgreSQLSessionSQL {
         UPDATE session_states SET subject_unchecked = false
         WHERE token = $1 AND token_version = $2 AND NOT ended AND format = 1
         """)
-    static let commit = Statement(
-        "commit_refresh", "bitbtbioioob",
+    static let commit = Statement("commit_refresh", "bitbtbioioob", committing())
+    /// The same with a token for another API: its row's values follow.
+    static let commitAudience = Statement(
+        "commit_audience", "bitbtbioioob" + "bbiiitb",
+        committing(and: "\(PostgreSQLAudienceSQL.storing(from: "won", first: 13)),"))
+
+    private static func committing(and further: String = "") -> String {
         """
         WITH held AS MATERIALIZED (
             SELECT token, token_version, grant_version, ended, format FROM session_states WHERE token = $1 FOR UPDATE),
         won AS MATERIALIZED (SELECT * FROM held WHERE token_version = $2 AND NOT ended AND format = 1),
+        \(further)
         moved AS (
             UPDATE session_states st SET token_version = st.token_version + 1, claim = NULL, claim_until = NULL,
                 taken_over_before = (st.taken_over_at IS NOT NULL OR st.answer_lost OR $11), taken_over_at = NULL,
@@ -168,7 +174,8 @@ enum PostgreSQLSessionSQL {
                 facts = CASE WHEN $6 IS NOT NULL AND s.facts = coalesce($12, s.facts) THEN $6 ELSE s.facts END
             FROM won w WHERE s.token = w.token)
         SELECT h.format, h.ended, w.token IS NOT NULL, $2 < h.grant_version FROM held h LEFT JOIN won w ON true
-        """)
+        """
+    }
     /// Settles an exchange with a step-up: its key, its fence, the session's token, the time, the version; whether it is a
     /// new grant (1), what is written, and the outbox rows' columns as lists.
     static let stepUp = Statement(

@@ -1,0 +1,205 @@
+/// The API that a flight's access token is to be for.
+struct Audience: Sendable {
+    let target: TokenTarget
+    /// The key of the session's token for it.
+    let key: Digest
+
+    init(_ target: TokenTarget, of session: Digest, _ vault: any Vault) {
+        self.target = target
+        key = target.key(of: session, vault)
+    }
+
+    var purpose: RefreshStateMachine.Purpose { target.grant == .exchange ? .exchange : .audience }
+}
+
+/// An access token for another API as it was found in the store.
+struct KeptAudience: Sendable {
+    let row: AudienceRow
+    let access: AccessToken
+
+    /// Opens a row; nil where it does not open.
+    init?(_ row: AudienceRow, _ context: BrokerContext) {
+        guard let stored = StoredTokens.open(row, context) else { return nil }
+        self.row = row
+        access = stored.access(version: row.version)
+    }
+}
+
+/// A flight's steps that are of another API's access token alone.
+extension RefreshFlight {
+    /// Reads the token that is kept, and says what the session's own have to be for another.
+    func read(
+        _ audience: Audience, _ row: SessionRow, _ stored: StoredTokens, _ work: inout Work
+    ) async throws(BrokerProblem) -> RefreshStateMachine.Input {
+        let found: AudienceRow?
+        do throws(StoreFailure) { found = try await context.store.audience(audience.key, of: session) } catch {
+            _ = failed("audience", error)
+            throw BrokerProblem(error)
+        }
+        let kept = found.flatMap { KeptAudience($0, context) }
+        work.kept = kept
+        let now = context.clock.now()
+        let margin = context.settings.refreshMargin
+        let isOurs = kept != nil && kept?.row.version == work.grant?.fence
+        let isShown = kept.map { context.shows($0.access.certificate, stored.provider, stored.client) } ?? false
+        let isFresh = kept.map { RefreshTiming.isFresh($0.access, session, margin: margin, at: now) } ?? false
+        let isUsable = kept.map { RefreshTiming.isUsable($0.access, at: now) } ?? false
+
+        let own = stored.access(version: row.tokenVersion)
+        let isOwnShown = context.shows(own.certificate, stored.provider, stored.client)
+        let refreshable = work.provider != nil && stored.tokens.refreshToken != nil
+        var needsOwn = !isOwnShown || isToBeBound(stored)
+        var rest: Duration?
+        if audience.purpose == .exchange {
+            rest = stored.withheldFor(at: now)
+            if !RefreshTiming.isFresh(own, session, margin: margin, at: now) { needsOwn = true }
+            if !refreshable, isOwnShown, RefreshTiming.isUsable(own, at: now) { needsOwn = false }
+        }
+        if work.isTargetWithheld { rest = AudienceMemory.unbound }
+        if let rest { work.heldBackFor = rest }
+        return .read(
+            version: row.tokenVersion, live: true, fresh: isShown && (isFresh || isOurs), usable: isShown && isUsable,
+            refreshable: refreshable, unchecked: row.subjectUnchecked, withheld: rest == nil ? nil : .lately,
+            standing: kept.map { .version($0.row.version) } ?? .missing, needsOwn: needsOwn)
+    }
+
+    /// Whether the client's tokens are bound to a key or a certificate by now, and these are to nothing yet.
+    private func isToBeBound(_ stored: StoredTokens) -> Bool {
+        guard stored.tokens.key == nil, stored.tokens.certificate == nil else { return false }
+        let client = context.providers[stored.provider]?.profile.client(stored.client)
+        return client?.senderConstraint == .dpop || client?.senderConstraint == .mtls
+    }
+
+    /// Whether an access token may be handed out beside tokens that are bound to a key: it is bound itself.
+    func isBound(_ fresh: TokenSet, asIn stored: StoredTokens) -> Bool {
+        !fresh.accessToken.isEmpty && (stored.tokens.key == nil || fresh.key != nil)
+    }
+
+    /// Seals an access token for the row that keeps it.
+    func sealed(
+        _ fresh: TokenSet, for audience: Audience, _ stored: StoredTokens, fence: Int64, at now: WallTime
+    ) throws(VaultFailure) -> AudienceRow {
+        var tokens = fresh
+        tokens.refreshToken = nil
+        tokens.refreshExpiresAt = nil
+        tokens.idToken = nil
+        tokens.scope = fresh.scope ?? audience.target.scope
+        let record = StoredTokens(provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now)
+            .record
+        return AudienceRow(
+            key: audience.key, session: session, version: fence, storedAt: now, usedAt: now,
+            tokens: try context.vault.seal(record, as: .audience, row: audience.key))
+    }
+
+    // MARK: Exchanging
+
+    /// Exchanges the session's own access token: nothing is spent by it, and nothing is confirmed.
+    func exchange(confirming: Bool, _ work: inout Work) async -> RefreshStateMachine.Input {
+        guard let audience, let stored = work.stored, let row = work.row, let grant = work.grant, !confirming,
+            await mayCall(isFirst: work.call == nil, grant, work.deadline)
+        else { return .notSent }
+        work.call = .exchange
+        work.isFailureOfTarget = true
+        guard let provider = context.providers[stored.provider] as? any TokenExchanging else {
+            work.failure = .unusable(detail: "the provider exchanges no tokens")
+            return .rejected(.target)
+        }
+        var request = TargetExchange(
+            client: stored.client, subjectToken: stored.tokens.accessToken, target: audience.target)
+        request.proof = stored.tokens.key.map { ProofMaker($0.pair, context.vault, context.clock) }
+        request.isCertified = stored.tokens.certificate != nil
+        request.usesNonces = stored.tokens.key?.usesNonces ?? false
+        do throws(ProviderFailure) {
+            let fresh = try await provider.exchange(request, by: work.deadline)
+            guard isBound(fresh, asIn: stored) else {
+                context.events.emit(
+                    .tokenNotBound(provider: stored.provider, client: stored.client, session: row.handle))
+                context.memory.audiences.notBound(audience.key, at: context.clock.monotonic())
+                work.failure = .unusable(detail: "the exchanged token is not bound")
+                return .unusable
+            }
+            work.exchanged = try sealed(fresh, for: audience, stored, grant.fence)
+            return .exchanged
+        } catch {
+            work.failure = error
+            switch error {
+            case .notSent: return .notSent
+            case .retryable: return .retryable
+            case .unusable, .identityRejected: return .unusable
+            case .lost: return .lost
+            case .rejected(let oauth) where oauth.isAboutProof:
+                tellOfProof(stored, row, error.detail)
+                return .unusable
+            case .rejected(let oauth) where oauth.isAboutTarget: return .rejected(.target)
+            case .rejected(let oauth) where oauth.isInvalidGrant || oauth.mayMeanDeadGrant:
+                // Without a refresh token there is no call that would tell more.
+                return .rejected(stored.tokens.refreshToken == nil ? .target : .invalidGrant)
+            case .rejected: return .rejected(.unclear)
+            }
+        }
+    }
+
+    private func sealed(
+        _ fresh: TokenSet, for audience: Audience, _ stored: StoredTokens, _ fence: Int64
+    ) throws(ProviderFailure) -> AudienceRow {
+        do throws(VaultFailure) {
+            return try sealed(fresh, for: audience, stored, fence: fence, at: context.clock.now())
+        } catch { throw .unusable(detail: "sealing: \(error)") }
+    }
+
+    /// Stores what was exchanged with the claim's own fence, and gives the claim back with it.
+    func keep(_ work: inout Work) async -> RefreshStateMachine.Input {
+        guard let row = work.row, let exchanged = work.exchanged else { return .storeFailed }
+        do throws(StoreFailure) {
+            if try await context.store.keepAudience(exchanged, tokenVersion: row.tokenVersion) {
+                work.isWritten = true
+                noteForced(work)
+            }
+            claim.held.drop()
+            return .kept
+        } catch {
+            _ = failed("keepAudience", error)
+            await release(&work, isOfTarget: true)
+            return .storeFailed
+        }
+    }
+
+    // MARK: What the process remembers
+
+    /// Notes what a stored token says of its audience: that the provider gives it, or did not bind it; that it was forced.
+    func noteForced(_ work: Work) {
+        let (memory, moment) = (context.memory.audiences, context.clock.monotonic())
+        let isOfAudience = audience != nil && work.call != .plain
+        if let audience, let stored = work.stored, isOfAudience {
+            if work.isTargetWithheld {
+                memory.notBound(audience.key, at: moment)
+            } else {
+                memory.granted(audience.key, place(audience, stored))
+            }
+        }
+        guard case .forced = need, audience == nil || isOfAudience, let stored = work.stored, let row = work.row,
+            memory.forced(session, audience?.key, at: moment)
+        else { return }
+        context.events.emit(
+            .audiencesAlternate(provider: stored.provider, client: stored.client, session: row.handle))
+    }
+
+    /// Notes that the provider does not give this access token, and returns the problem.
+    func refuseTarget(_ work: Work) -> BrokerProblem {
+        var word: String?
+        if case .rejected(let refusal) = work.failure { word = CallbackError.standardWord(refusal.code) }
+        if let audience, let stored = work.stored, let row = work.row {
+            context.memory.audiences.refused(
+                audience.key, place(audience, stored), at: context.clock.monotonic())
+            context.events.emit(
+                .targetRefused(
+                    provider: stored.provider, client: stored.client, session: row.handle,
+                    detail: work.failure?.detail ?? ""))
+        }
+        return BrokerProblem(.providerError, privateDetail: work.failure?.detail, providerError: word)
+    }
+
+    private func place(_ audience: Audience, _ stored: StoredTokens) -> AudienceMemory.Place {
+        AudienceMemory.Place(provider: stored.provider, client: stored.client, target: audience.target)
+    }
+}

@@ -1,0 +1,89 @@
+import Broker
+
+/// The statements of sessions' tokens for other APIs in PostgreSQL.
+///
+/// Who writes one has locked the session's state, and so has the trigger that deletes them; all others touch one row.
+enum PostgreSQLAudienceSQL {
+    // A trigger deletes a session's when it ends and when a step-up begins another grant: nothing that does either can forget
+    // them, not even a release that knows none of them. It runs when the session's state is locked, and sees what stands then.
+    static let migration = """
+        CREATE TABLE audience_tokens (
+            key bytea NOT NULL PRIMARY KEY CHECK (octet_length(key) = 32),
+            session bytea NOT NULL CHECK (octet_length(session) = 32),
+            version bigint NOT NULL CHECK (version >= 0),
+            stored_at bigint NOT NULL,
+            used_at bigint NOT NULL,
+            sealed_key text NOT NULL,
+            sealed bytea NOT NULL,
+            format integer NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) WITH (fillfactor = 80);
+        CREATE INDEX audience_tokens_by_session ON audience_tokens (session);
+        ALTER TABLE audience_tokens ALTER COLUMN sealed SET STORAGE EXTERNAL;
+        CREATE FUNCTION audience_tokens_end_with_their_session() RETURNS trigger LANGUAGE plpgsql AS '
+            BEGIN
+                DELETE FROM audience_tokens WHERE session = OLD.token;
+                RETURN NULL;
+            END';
+        CREATE TRIGGER audience_tokens_end_with_their_session AFTER UPDATE OF ended, grant_version ON session_states
+            FOR EACH ROW WHEN ((NEW.ended AND NOT OLD.ended) OR NEW.grant_version <> OLD.grant_version)
+            EXECUTE FUNCTION audience_tokens_end_with_their_session();
+        CREATE TRIGGER audience_tokens_go_with_their_session AFTER DELETE ON session_states
+            FOR EACH ROW WHEN (NOT OLD.ended)
+            EXECUTE FUNCTION audience_tokens_end_with_their_session();
+        """
+
+    private static let stored = "key, session, version, stored_at, used_at, sealed_key, sealed"
+
+    static let byKey = Statement(
+        "audience", "bb", "SELECT \(AudienceRow.columns) FROM audience_tokens WHERE key = $1 AND session = $2")
+    static let use = Statement(
+        "use_audience", "bi",
+        "UPDATE audience_tokens SET used_at = $2 WHERE key = $1 AND used_at < $2 AND format = 1")
+    static let insert = Statement(
+        "admin_insert_audience", "bbiiitb",
+        "INSERT INTO audience_tokens (\(stored)) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING")
+
+    /// Gives a claim back with what was exchanged under it: values are the row's, then the token version.
+    static let keep = Statement(
+        "keep_audience", "bbiiitb" + "i",
+        """
+        WITH held AS MATERIALIZED (
+            SELECT token FROM session_states
+            WHERE token = $2 AND token_version = $8 AND fence = $3 AND claim_until IS NOT NULL AND NOT ended AND format = 1
+            FOR UPDATE),
+        released AS (
+            UPDATE session_states st SET claim = NULL, claim_until = NULL, hold_until = NULL
+            FROM held h WHERE st.token = h.token),
+        \(storing(from: "held", first: 1))
+        SELECT count(*) FROM held
+        """)
+
+    /// The steps that store the row of parameters from `first` on where `step (token)` has its session, and remove the longest
+    /// unused beyond the others that a session may have beside it.
+    static func storing(from step: String, first: Int) -> String {
+        """
+        stored AS (
+            INSERT INTO audience_tokens (\(stored))
+            SELECT $\(first), h.token, $\(first + 2), $\(first + 3), $\(first + 4), $\(first + 5), $\(first + 6)
+            FROM \(step) h
+            ON CONFLICT (key) DO UPDATE SET version = excluded.version, stored_at = excluded.stored_at,
+                used_at = excluded.used_at, sealed_key = excluded.sealed_key, sealed = excluded.sealed
+                WHERE audience_tokens.version < excluded.version AND audience_tokens.format = 1),
+        evicted AS (
+            DELETE FROM audience_tokens WHERE key = ANY (ARRAY (
+                SELECT a.key FROM audience_tokens a
+                WHERE a.session = (SELECT h.token FROM \(step) h) AND a.key <> $\(first)
+                ORDER BY a.used_at DESC OFFSET \(AudienceRow.perSession - 1))))
+        """
+    }
+}
+
+extension AudienceRow {
+    /// The values of `PostgreSQLAudienceSQL.insert`.
+    var parameters: [Parameter] {
+        [
+            .digest(key), .digest(session), .integer(version), .time(storedAt), .time(usedAt), .text(tokens.keyID),
+            .bytes(tokens.envelope),
+        ]
+    }
+}

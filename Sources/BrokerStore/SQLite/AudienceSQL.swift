@@ -1,0 +1,101 @@
+package import Broker
+import GRDB
+
+/// The statements of sessions' tokens for other APIs in SQLite.
+///
+/// Beside the deleting of rows that this file does, triggers delete a session's when it ends and when a step-up begins another
+/// grant: nothing that does either can forget them, not even a release that knows none of them.
+enum AudienceSQL {
+    static let migration = """
+        CREATE TABLE audience_tokens (
+            id INTEGER PRIMARY KEY,
+            key BLOB NOT NULL UNIQUE CHECK (length(key) = 32),
+            session BLOB NOT NULL CHECK (length(session) = 32),
+            version INTEGER NOT NULL CHECK (version >= 0),
+            stored_at INTEGER NOT NULL,
+            used_at INTEGER NOT NULL,
+            sealed_key TEXT NOT NULL,
+            sealed BLOB NOT NULL,
+            format INTEGER NOT NULL DEFAULT 1 CHECK (format > 0)
+        ) STRICT;
+        CREATE INDEX audience_tokens_by_session ON audience_tokens (session, used_at);
+        CREATE TRIGGER audience_tokens_end_with_their_session AFTER UPDATE OF ended_at ON sessions
+        WHEN OLD.ended_at IS NULL AND NEW.ended_at IS NOT NULL BEGIN
+            DELETE FROM audience_tokens WHERE session = NEW.token;
+        END;
+        CREATE TRIGGER audience_tokens_end_with_their_grant AFTER UPDATE OF grant_version ON sessions
+        WHEN NEW.grant_version <> OLD.grant_version BEGIN
+            DELETE FROM audience_tokens WHERE session = NEW.token;
+        END;
+        CREATE TRIGGER audience_tokens_go_with_their_session AFTER DELETE ON sessions
+        WHEN OLD.ended_at IS NULL BEGIN
+            DELETE FROM audience_tokens WHERE session = OLD.token;
+        END;
+        """
+
+    static let byKey = "SELECT \(AudienceRow.columns) FROM audience_tokens WHERE key = ? AND session = ?"
+    /// Never in the place of a newer one.
+    static let store = """
+        INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+        ON CONFLICT (key) DO UPDATE SET version = excluded.version, stored_at = excluded.stored_at,
+            used_at = excluded.used_at, sealed_key = excluded.sealed_key, sealed = excluded.sealed
+            WHERE version < excluded.version AND format = 1
+        """
+    static let insert = """
+        INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
+        VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+        """
+    /// Removes the longest unused beyond the others that a session may have beside this one.
+    static let evict = """
+        DELETE FROM audience_tokens WHERE id IN (
+            SELECT id FROM audience_tokens WHERE session = ?1 AND key <> ?2 ORDER BY used_at DESC LIMIT -1 OFFSET ?3)
+        """
+    static let use = "UPDATE audience_tokens SET used_at = ?1 WHERE key = ?2 AND used_at < ?1 AND format = 1"
+    /// Gives a claim back with its own fence and version.
+    static let giveBack = """
+        UPDATE sessions SET claim = NULL, claim_until = NULL, hold_until = NULL, hold_for = NULL
+        WHERE token = ? AND token_version = ? AND fence = ? AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1
+        """
+}
+
+extension SQLiteStore {
+    package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
+        try await readers.read { database in
+            try database.first(AudienceSQL.byKey, [key.sql, session.sql]) { try AudienceRow(&$0) }
+        }
+    }
+
+    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
+        guard endings.ending(row.session) == nil else { return false }
+        return try await writer.write { database in
+            let values = [row.session.sql, tokenVersion.databaseValue, row.version.databaseValue]
+            guard try database.change(AudienceSQL.giveBack, values) == 1 else { return false }
+            try database.store(row)
+            return true
+        }
+    }
+
+    package func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {
+        try await writer.write { database in _ = try database.change(AudienceSQL.use, [now.sql, key.sql]) }
+    }
+}
+
+extension Database {
+    /// Stores a session's token for another API, and removes what it has too many of.
+    func store(_ row: AudienceRow) throws {
+        try change(AudienceSQL.store, row.values)
+        try change(
+            AudienceSQL.evict, [row.session.sql, row.key.sql, (AudienceRow.perSession - 1).databaseValue])
+    }
+}
+
+extension AudienceRow {
+    /// The values of `AudienceSQL.store`.
+    var values: [DatabaseValue] {
+        [
+            key.sql, session.sql, version.databaseValue, storedAt.sql, usedAt.sql, tokens.keyID.databaseValue,
+            tokens.envelope.sql,
+        ]
+    }
+}

@@ -141,7 +141,8 @@ final class Authority: @unchecked Sendable {
 
     /// Returns the grant and the number that a token's text names.
     func named(_ text: String) -> (family: Family, token: Int)? {
-        let parts = text.split(separator: "-")
+        // What is for another API says so behind it.
+        let parts = (text.split(separator: "@").first ?? "").split(separator: "-")
         guard parts.count == 3, let family = Int(parts[1]), let token = Int(parts[2]), family < families.count else {
             return nil
         }
@@ -159,7 +160,7 @@ final class Authority: @unchecked Sendable {
 
     /// Notes that a process died, stood still or was cut off: what it had between a call and its commit may be lost.
     func strike(_ process: SimulatedProcess, _ mishap: Family.Mishap) {
-        for call in calls where call.process === process && call.isOpen {
+        for call in calls where call.process === process && call.isOpen && !call.isExchange {
             call.struck = mishap
         }
     }

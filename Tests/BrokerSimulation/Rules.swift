@@ -49,7 +49,7 @@ final class Rules: @unchecked Sendable {
 
     init(_ world: Simulation) { self.world = world }
 
-    private func fault(_ text: String) {
+    func fault(_ text: String) {
         world.say("FAULT: \(text)")
         world.verdict.rulesBroken += 1
     }
@@ -92,6 +92,9 @@ final class Rules: @unchecked Sendable {
         if scheduler.now + rest > asked + Self.callBudget { fault("a call may outlive its claim's deadline") }
     }
 
+    /// Returns when a process asked for its last claim of a session.
+    func claimedAt(_ process: SimulatedProcess, _ session: Digest) -> Int? { claimAsked[Place(process, session)] }
+
     // MARK: Flights
 
     /// Hears that a process begins a step of a refresh that one flight makes one after the other.
@@ -111,7 +114,8 @@ final class Rules: @unchecked Sendable {
     func wants(newerThan version: Int64, of session: Digest) { wanted[session, default: []].insert(version) }
 
     private func checkIsWanted(_ claim: RefreshClaim, _ row: SessionRow) {
-        guard world.weather.wallJumps + world.weather.wallLeaps == 0, let end = row.tokenExpiresAt,
+        guard world.weather.wallJumps + world.weather.wallLeaps == 0, world.weather.targets == 0,
+            let end = row.tokenExpiresAt,
             !wanted[claim.tokenDigest, default: []].contains(claim.tokenVersion)
         else { return }
         let due = Duration.milliseconds(world.weather.accessTokenLife * 100 + 1_000)

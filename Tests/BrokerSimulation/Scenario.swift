@@ -53,6 +53,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case bearerAnswers
     /// Users sign in again for their sessions while these are refreshed, and processes die between provider and commit.
     case stepUpsMeetRefreshes
+    /// Several APIs' tokens come of one refresh token, some are refused, and sessions step up and end meanwhile.
+    case audiencesShareOneGrant
 
     func weather(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
@@ -268,6 +270,31 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.crashes = random.number(0...3)
             weather.idleRange = 300...3_000
             weather.logOuts = 0.02
+            weather.subjectChanges = random.pick([0, 0, 0.05])
+            if random.chance(0.3) { weather.bind(&random) }
+        case .audiencesShareOneGrant:
+            weather.processes = random.number(1...3)
+            weather.users = random.number(1...3)
+            weather.rotation = random.pick(Weather.Rotation.allCases)
+            weather.targets = 0.8
+            weather.accessTokenLife = random.pick([15, 40])
+            weather.slow = 0.4
+            weather.slowRange = 500...9_000
+            weather.late = random.pick([0, 0, 0.1])
+            weather.lostBefore = random.pick([0, 0.15])
+            weather.lostAfter = random.pick([0, 0, 0.1])
+            weather.retryable = random.pick([0, 0.1])
+            weather.forced = 0.4
+            weather.storeFails = random.pick([0, 0.05])
+            weather.storeInDoubt = random.pick([0, 0.1])
+            weather.crashes = random.number(0...3)
+            weather.pauses = random.number(0...2)
+            weather.children = random.pick([0, 0.5])
+            weather.idleRange = 300...3_000
+            weather.logOuts = 0.03
+            weather.stepUps = random.pick([0, 0.2])
+            weather.keepsGrant = random.pick([0, 0.3])
+            weather.revokedThere = random.pick([0, 0, 0.05])
             weather.subjectChanges = random.pick([0, 0, 0.05])
             if random.chance(0.3) { weather.bind(&random) }
         }

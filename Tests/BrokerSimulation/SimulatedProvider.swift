@@ -1,7 +1,7 @@
 import Broker
 
 /// One process's way to the provider, with the weather between them.
-final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, LogoutTokenVerifying,
+final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying,
     @unchecked Sendable
 {
     private let process: SimulatedProcess
@@ -139,7 +139,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             (call) async throws(ProviderFailure) in
             try await refresh(request, family, token, call, by: deadline)
         }
-        var tokens = tokens(fresh.0, fresh.1, request.proof)
+        var tokens = tokens(fresh.0, fresh.1, request.proof, request.target)
         if fresh.0.unbound.contains(fresh.1) {
             tokens.key = nil
             tokens.credential = .bearer
@@ -154,10 +154,13 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
     ) async throws(ProviderFailure) -> (Family, Int) {
         call.isConfirming = request.recovering
         call.token = token
+        call.target = request.target
         authority.attempt(call)
         if let session = world.session(of: family) {
             world.rules.sends(session, by: process, deadline: deadline)
+            world.rules.sends(call, of: session, authority.calls)
         }
+        let target = request.target
         let (authority, key) = (authority, request.idempotencyKey)
         let (stranger, bearer) = (weather.subjectChanges, weather.answersBearer)
         let shown = request.proof?.thumbprint
@@ -166,6 +169,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
                 world.say("rt-\(family.number)-\(token) comes with another key")
                 throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
             }
+            if let target { try SimulatedTarget(target).check() }
             let (fresh, before): (Int, Int)
             before = family.current
             do throws(ProviderFailure) { fresh = try authority.refresh(family, token: token, key: key) } catch {
@@ -180,6 +184,28 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             if fresh > before, scheduler.random.chance(bearer), world.isFoul { family.unbound.insert(fresh) }
             return (family, fresh)
         }
+    }
+
+    func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        guard let (family, token) = authority.named(request.subjectToken.reveal()) else {
+            throw .rejected(OAuthError(status: 400, code: "invalid_request"))
+        }
+        _ = try await proven(request.proof, family: family) { (call) async throws(ProviderFailure) in
+            call.target = request.target
+            call.isExchange = true
+            if let session = world.session(of: family) {
+                world.rules.sends(session, by: process, deadline: deadline)
+                world.rules.sends(call, of: session, authority.calls)
+            }
+            return try await tokenCall(call, by: deadline) { () throws(ProviderFailure) in
+                try SimulatedTarget(request.target).check()
+                guard family.death == nil else { throw .rejected(OAuthError(status: 400, code: "invalid_grant")) }
+                return (family, token)
+            }
+        }
+        var tokens = tokens(family, token, request.proof, request.target)
+        tokens.idToken = nil
+        return tokens
     }
 
     func identify(
@@ -242,10 +268,14 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             rememberUntil: process.wallTime.advanced(by: .seconds(600)))
     }
 
-    private func tokens(_ family: Family, _ token: Int, _ proof: ProofMaker?) -> TokenSet {
+    private func tokens(
+        _ family: Family, _ token: Int, _ proof: ProofMaker?, _ target: TokenTarget? = nil
+    ) -> TokenSet {
+        let suffix = target.map { "@" + SimulatedTarget($0).name } ?? ""
         var tokens = TokenSet(
             credential: proof == nil ? .bearer : .dpop,
-            accessToken: Secret("at-\(family.number)-\(token)"), refreshToken: Secret("rt-\(family.number)-\(token)"),
+            accessToken: Secret("at-\(family.number)-\(token)\(suffix)"),
+            refreshToken: Secret("rt-\(family.number)-\(token)"),
             idToken: Secret("id-\(family.number)-\(token)"),
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
         tokens.key = proof.map { TokenKey(pair: $0.key, usesNonces: givesNonces) }
@@ -280,6 +310,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             call.state = .failed
             throw .notSent(detail: "no connection")
         }
+        world.rules.isAlone(call, self.authority.calls)
         self.authority.send(call)
         let answer = process.promise(Answer.failure(.lost(detail: "the process died")))
         let isLate = call.code == nil && strikes(weather.late)
@@ -296,7 +327,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
         /// Tells the process the answer, if it has not given up by then.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
-                if token != nil { call.family?.mishaps.append(.answerLost) }
+                if token != nil, !call.isExchange { call.family?.mishaps.append(.answerLost) }
                 return
             }
             if let token { call.state = .delivered(token) } else { call.state = .failed }
@@ -313,7 +344,9 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             scheduler.after(duration) { tell(.failure(.rejected(OAuthError(status: 401, code: "invalid_client")))) }
         } else if strikes(weather.lostBefore) {
             scheduler.after(duration) {
-                if answer.value == nil, !process.isDead, call.code == nil, !call.isConfirming, rest - duration > 8_000 {
+                if answer.value == nil, !process.isDead, call.code == nil, !call.isExchange, !call.isConfirming,
+                    rest - duration > 8_000
+                {
                     world.rules.lost(call, token: call.token) { authority.hasConfirmed(call) }
                 }
                 tell(.failure(.lost(detail: "broken off")))
@@ -322,7 +355,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
             let loses = strikes(weather.lostAfter)
             scheduler.after(way) { [self, scheduler] in
                 // It comes when nobody waits for it any more, and may meet what its repeat was given.
-                if answer.value != nil, call.code == nil, let family = call.family {
+                if answer.value != nil, call.code == nil, !call.isExchange, let family = call.family {
                     family.mishaps.append(.answerLost)
                     if family.death == nil, family.current > call.token + 1 { family.isReusedUnremembered = true }
                 }
@@ -334,7 +367,7 @@ final class SimulatedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, L
                     done = .success(fresh)
                     token = fresh
                 } catch { done = .failure(error) }
-                if loses, token != nil { call.family?.mishaps.append(.answerLost) }
+                if loses, token != nil, !call.isExchange { call.family?.mishaps.append(.answerLost) }
                 scheduler.after(duration - way) {
                     // What was refused for its nonce was not looked at.
                     if call.isChallenged { call.mayBeRepeated = answer.value == nil }

@@ -17,7 +17,9 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     /// The operations that may come back late.
     private static let slow: Set<StoreOperation> = [.session]
     /// The operations that write sealed values of sessions.
-    private static let writingTokens: Set<StoreOperation> = [.completeExchange, .completeStepUp, .commitRefresh]
+    private static let writingTokens: Set<StoreOperation> = [
+        .completeExchange, .completeStepUp, .commitRefresh, .keepAudience,
+    ]
     /// The time for which a statement waits for a lock.
     private static let lockPatience = 4_000
 
@@ -162,13 +164,25 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
                 if result == .committed { world.refreshed(commit) }
                 return result
             }
-            if result == .committed {
+            if result == .committed, commit.audience == nil {
                 world.rules.knows(process, commit.tokenDigest, version: commit.tokenVersion + 1)
             }
             return result
         } catch {
             world.rules.notWritten(commit.tokenDigest, by: process)
             throw error
+        }
+    }
+
+    func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
+        let world = world
+        world.rules.touches(row.session, by: process)
+        world.rules.begins(row.session, in: process)
+        defer { world.rules.ends(row.session, in: process) }
+        return try await around(.keepAudience) { store throws(StoreFailure) in
+            let isKept = try await store.keepAudience(row, tokenVersion: tokenVersion)
+            if isKept { world.stored(row) }
+            return isKept
         }
     }
 
@@ -185,7 +199,10 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         return try await around(.condemnRefresh) { store throws(StoreFailure) in
             let condemned = try await store.condemnRefresh(
                 tokenDigest: tokenDigest, tokenVersion: tokenVersion, fence: fence, reason: reason, now: now)
-            if condemned { world.ended([tokenDigest], reason, by: process) }
+            if condemned {
+                world.rules.condemned(world.family(of: tokenDigest), by: process, reason, world.authority.calls)
+                world.ended([tokenDigest], reason, by: process)
+            }
             return condemned
         }
     }

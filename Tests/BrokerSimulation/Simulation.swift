@@ -199,6 +199,56 @@ package final class Simulation: @unchecked Sendable {
             verdict.rulesBroken += 1
         }
         wrote(commit.tokens, of: commit.tokenDigest)
+        if let audience = commit.audience { stored(audience) }
+    }
+
+    /// Hears that an access token for another API was stored: of the grant that the session stands on.
+    func stored(_ row: AudienceRow) {
+        guard let bytes = try? vault.open(row.tokens, as: .audience, row: row.key),
+            let kept = try? StoredTokens(record: bytes),
+            let family = authority.named(kept.tokens.accessToken.reveal())?.family
+        else {
+            say("FAULT: an access token for another API does not open")
+            verdict.rulesBroken += 1
+            return
+        }
+        if kept.tokens.refreshToken != nil || families[row.session] !== family {
+            say("FAULT: \(kept.tokens.accessToken.reveal()) was stored, which is not of the session's grant")
+            verdict.rulesBroken += 1
+        }
+    }
+
+    /// Hears that a session ended, or stands on another grant: nothing of before is left for other APIs.
+    private func checkHasNoAudiences(_ session: Digest) {
+        guard memory.audienceRows.contains(where: { $0.session == session }) else { return }
+        say("FAULT: a session's tokens for other APIs are left")
+        verdict.rulesBroken += 1
+    }
+
+    /// Returns the grant that a session stands on.
+    func family(of session: Digest) -> Family? { families[session] }
+
+    /// Hears that an app was given an access token for another API.
+    func handedOut(
+        _ token: AccessToken, for target: TokenTarget, _ ticket: Ticket, by process: SimulatedProcess, askedAt: Int
+    ) {
+        let text = token.token.reveal()
+        guard let (family, number) = authority.named(text), text.hasSuffix("@" + SimulatedTarget(target).name) else {
+            say("FAULT: \(text) was handed out for \(target)")
+            verdict.rulesBroken += 1
+            return
+        }
+        let isUnbound = weather.nonces != .unbound && token.key == nil
+        let isStrangers = family.strangerFrom.map { number >= $0 } ?? false
+        // A call that was under way.
+        let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
+        let isOthers = families[ticket.holder.digest].map { $0 !== family } ?? false
+        if isUnbound || isStrangers || (isOthers && !isFormer && process.isUndisturbed(since: askedAt)) {
+            say(
+                "FAULT: \(text) was handed out (unbound: \(isUnbound), stranger's: \(isStrangers), other's: \(isOthers))"
+            )
+            verdict.endedSessionsAlive += 1
+        }
     }
 
     /// Hears that a step-up was committed: the session stands on the new grant, or keeps its own.
@@ -208,6 +258,7 @@ package final class Simulation: @unchecked Sendable {
         // Where the refresh token stays, so does its version: a refresh that was about to claim it goes on.
         if !commit.isNewGrant { rules.wants(newerThan: commit.tokenVersion, of: commit.tokenDigest) }
         // Where the refresh token stays, nothing that was lost before is overcome.
+        if commit.isNewGrant { checkHasNoAudiences(commit.tokenDigest) }
         guard commit.isNewGrant, let token, let family = authority.named(token)?.family else { return }
         if let old = families[commit.tokenDigest], old !== family {
             old.replacedAt = scheduler.now
@@ -245,7 +296,10 @@ package final class Simulation: @unchecked Sendable {
     func ended(_ tokenDigests: [Digest], _ reason: EndReason, by process: SimulatedProcess) {
         guard !tokenDigests.isEmpty else { return }
         rules.ended(tokenDigests, by: process, listeners: listeners)
-        for tokenDigest in tokenDigests { families[tokenDigest]?.isSessionEnded = true }
+        for tokenDigest in tokenDigests {
+            families[tokenDigest]?.isSessionEnded = true
+            checkHasNoAudiences(tokenDigest)
+        }
         let ended = tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) }
         scheduler.after(scheduler.random.number(100...150)) { [self] in
             for other in processes where other !== process { other.notices?.hear(ended) }
@@ -354,7 +408,9 @@ package final class Simulation: @unchecked Sendable {
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
         for call in authority.calls where !call.process.isDead {
-            guard case .delivered(let token) = call.state, let family = call.family, !family.hasNoRefreshToken else {
+            guard case .delivered(let token) = call.state, !call.isExchange, let family = call.family,
+                !family.hasNoRefreshToken
+            else {
                 continue
             }
             if !authority.written.contains("rt-\(family.number)-\(token)") {

@@ -36,6 +36,10 @@ final class TokenCall {
     var isChallenged = false
     /// Whether it repeats one that was.
     var isRepeat = false
+    /// The API that it is for; nil for the session's own.
+    var target: TokenTarget?
+    /// Whether it uses no refresh token up.
+    var isExchange = false
     /// Whether it is the retry that tells what became of a lost one.
     var isConfirming = false
 

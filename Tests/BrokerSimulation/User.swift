@@ -19,7 +19,7 @@ struct User: Sendable {
 
     private func between(_ range: ClosedRange<Int>) -> Int { world.scheduler.random.number(range) }
 
-    private func patience() -> Int {
+    func patience() -> Int {
         world.isFoul && world.scheduler.random.chance(world.weather.hangUps) ? between(200...28_000) : Self.patience
     }
 
@@ -155,6 +155,7 @@ struct User: Sendable {
             if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(own) }
             if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(own) }
             if weather.stepUps > 0, chance(weather.stepUps), await stepUpBeside(own, widget) == .ended { return }
+            if weather.targets > 0, chance(weather.targets), await askBeside(own, widget) == .ended { return }
             let callers = world.scheduler.random.chance(0.2) ? between(2...4) : 1
             let forced = chance(weather.forced)
             var ended = false

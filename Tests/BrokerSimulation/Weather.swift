@@ -104,6 +104,8 @@ struct Weather {
     var children = 0.0
     /// Signs in again for the session, as an upstream asked.
     var stepUps = 0.0
+    /// Asks for access tokens of other APIs, some of which the provider refuses.
+    var targets = 0.0
     /// A step-up is answered without a refresh token.
     var keepsGrant = 0.0
     // What is configured.
@@ -163,6 +165,7 @@ struct Weather {
             weather.stepUps = random.pick([0.1, 0.3])
             weather.keepsGrant = random.pick([0, 0.3, 1])
         }
+        if random.chance(0.35) { weather.targets = random.pick([0.2, 0.6]) }
         return weather
     }
 }

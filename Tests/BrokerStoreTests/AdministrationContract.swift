@@ -19,6 +19,9 @@ struct AdministrationContract {
         let (held, ended) = (Rows.session(), Rows.session())
         for session in [held, ended] { try await store.signIn(session) }
         _ = try await store.insertChild(Rows.child(of: held), places: 16)
+        let other = try await store.mustClaimRefresh(held.tokenDigest)
+        _ = try await store.keepAudience(
+            Rows.audience(of: held.tokenDigest, version: other.fence), tokenVersion: 1)
         _ = try await store.claimRefresh(
             RefreshClaim(
                 tokenDigest: held.tokenDigest, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),
@@ -118,11 +121,12 @@ struct AdministrationContract {
             let live = try #require(
                 try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).first?.tokenDigest)
             #expect(try await store.registerPresence(Rows.presence(of: live)) == .committed)
-            // 2 logins, a handoff, a registration, 8 facts, 6 token sets, a presence key, 2 in the outbox; 9 exchanges.
-            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 30])
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 21])
+            // 2 logins, a handoff, a registration, 8 facts, 6 token sets, a presence key, 2 in the outbox, another API's token; 9.
+            #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 31])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 22])
             let wanted: [SealedPlace: Int] = [
                 .facts: 8, .tokens: 6, .presence: 1, .logins: 2, .handoffs: 1, .registrations: 1, .outbox: 2,
+                .audiences: 1,
             ]
             for place in SealedPlace.allCases {
                 var rows: [SealedRow] = []

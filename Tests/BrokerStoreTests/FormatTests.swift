@@ -167,7 +167,9 @@ struct FormatTests {
             MaintenanceSQL.nothingDue, MaintenanceSQL.putOffTooFar, MaintenanceSQL.recallOutbox,
             MaintenanceSQL.knownLogoutToken, MaintenanceSQL.lease,
             MaintenanceSQL.removeOutbox, MaintenanceSQL.postponeOutbox,
-            MaintenanceSQL.sweepLogoutTokens,
+            MaintenanceSQL.sweepLogoutTokens, AudienceSQL.byKey, AudienceSQL.evict, AudienceSQL.use,
+            AudienceSQL.giveBack,
+            "DELETE FROM audience_tokens WHERE session = ?",
         ]
         // What an operator counts walks tables, and says so; what is moved or sealed again is read page by page.
         statements += StoredKind.allCases.map { AdministrationSQL.page($0) }

@@ -140,6 +140,7 @@ struct PostgreSQLPlanTests {
         typealias Login = PostgreSQLLoginSQL
         typealias Exchange = PostgreSQLExchangeSQL
         typealias Session = PostgreSQLSessionSQL
+        typealias Audience = PostgreSQLAudienceSQL
         typealias Upkeep = PostgreSQLMaintenanceSQL
         typealias Administration = PostgreSQLAdministrationSQL
         let digest = Rows.digest()
@@ -163,7 +164,10 @@ struct PostgreSQLPlanTests {
             Administration.liveSessions, Administration.insertLogin, Administration.insertHandoff,
             Administration.insertRegistration, Administration.insertExchange, Administration.insertSession,
             Administration.insertLogoutToken, Administration.insertLease, Administration.insertSeals,
-            Administration.exchangeUse, EndingExchange.tell,
+            Administration.exchangeUse, EndingExchange.tell, Session.commitAudience, Audience.byKey, Audience.use,
+            Audience.insert, Audience.keep,
+            // As the trigger says it.
+            Statement("drop_audiences", "b", "DELETE FROM audience_tokens WHERE session = $1"),
         ]
         for selector in named + [.all] {
             statements += [Session.end(selector), Session.consume(selector)]
@@ -225,6 +229,10 @@ struct PostgreSQLPlanTests {
         INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
         SELECT pg_temp.digest('work' || n), pg_temp.digest('work' || n), 'key', decode(repeat('ab', 300), 'hex'),
             \(moment) + n, \(moment) + n * 1000, 0
+        FROM generate_series(1, \(stored)) n;
+        INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
+        SELECT pg_temp.digest('audience' || n), pg_temp.digest('session' || n / 4), n, \(moment) + n, \(moment) + n, 'key',
+            decode(repeat('ab', 300), 'hex')
         FROM generate_series(1, \(stored)) n;
         INSERT INTO logout_tokens (id, until)
         SELECT pg_temp.digest('logout' || n), \(moment) + n * 1000 FROM generate_series(1, \(stored)) n;

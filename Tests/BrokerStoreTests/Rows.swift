@@ -91,6 +91,13 @@ enum Rows {
             keptUntil: time.advanced(by: .seconds(120)), sealed: sealed("handoff"))
     }
 
+    static func audience(
+        of session: Digest, key: Digest = digest(), version: Int64 = 1, at time: WallTime = now,
+        _ text: String = "audience"
+    ) -> AudienceRow {
+        AudienceRow(key: key, session: session, version: version, storedAt: time, usedAt: time, tokens: sealed(text))
+    }
+
     static func outbox(at time: WallTime = now) -> OutboxRow {
         OutboxRow(id: digest(), boundTo: digest(), tokens: sealed("outbox"), createdAt: time, nextAttemptAt: time)
     }

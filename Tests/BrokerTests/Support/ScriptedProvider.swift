@@ -4,13 +4,18 @@ import Synchronization
 @testable import Broker
 
 /// A provider that answers as a test tells it to, and counts the calls.
-final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, LogoutTokenVerifying,
+final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, LogoutTokenVerifying,
     TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
     struct Script: Sendable {
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []
         var refresh: [ProviderFailure] = []
+        /// The failures of the next calls with a target, in order; nil for one that is answered.
+        var targeted: [ProviderFailure?] = []
+        var exchanges: [TargetExchange] = []
+        /// Whether exchanged tokens that were asked for with a proof come bound to its key.
+        var exchangeBinds = true
         /// Does what a refresh call does to what its flight remembers of it.
         var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
@@ -151,11 +156,13 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         let failure = script.withLock { script -> ProviderFailure? in
             script.refreshes.append(request)
             script.deadlines.append(deadline)
+            if request.target != nil { return script.targeted.isEmpty ? nil : script.targeted.removeFirst() }
             return script.refresh.isEmpty ? nil : script.refresh.removeFirst()
         }
         await gate.pass()
         if let failure { throw failure }
         var tokens = tokens("r\(refreshes)")
+        if let target = request.target { tokens.accessToken = Secret("\(target.audience ?? "")-\(refreshes)") }
         if let proof = request.proof {
             if script.withLock({ $0.binds }) {
                 tokens = keyed(tokens, proof)
@@ -165,6 +172,20 @@ final class ScriptedProvider: CodeExchanging, TokenRefreshing, TokenRevoking, Se
         }
         tokens.scope = script.withLock { $0.refreshedScope }
         return certified(tokens, request.client, isCertified: request.isCertified)
+    }
+
+    func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        let failure = script.withLock { script -> ProviderFailure? in
+            script.exchanges.append(request)
+            return script.targeted.isEmpty ? nil : script.targeted.removeFirst()
+        }
+        await gate.pass()
+        if let failure { throw failure }
+        var tokens = tokens("x")
+        tokens.accessToken = Secret("exchanged-\(script.withLock { $0.exchanges.count })")
+        tokens.refreshToken = Secret("rt-of-another-grant")
+        if let proof = request.proof, script.withLock({ $0.exchangeBinds }) { tokens = keyed(tokens, proof) }
+        return tokens
     }
 
     func takesIDTokens(of client: ClientName) -> Bool { script.withLock { $0.takesIDTokens } }

@@ -1,0 +1,52 @@
+import Broker
+
+/// The promises of one refresh token that several APIs' tokens come of.
+extension Rules {
+    /// Hears that a process is about to send a call of a session: a refresh token that it had an answer to is spent, and within
+    /// a claim none goes out twice for the same but to confirm.
+    func sends(_ call: TokenCall, of session: Digest, _ calls: [TokenCall]) {
+        guard !call.isExchange else { return }
+        let others = calls.filter {
+            $0 !== call && $0.process === call.process && $0.family === call.family && $0.code == nil && !$0.isExchange
+                && $0.token == call.token
+        }
+        let isAnswered = others.contains { other in
+            switch other.state {
+            case .delivered, .written: true
+            case .sent, .failed: false
+            }
+        }
+        if isAnswered {
+            fault("token \(call.token) goes out again, which process \(call.process.number) has an answer to")
+        }
+        guard !call.isConfirming, !call.isRepeat, let claimed = claimedAt(call.process, session) else { return }
+        if others.contains(where: { $0.sentAt >= claimed && $0.target == call.target && !$0.isChallenged }) {
+            fault("token \(call.token) goes out twice under one claim")
+        }
+    }
+
+    /// Hears that a call leaves: no other of its grant is under way.
+    func isAlone(_ call: TokenCall, _ calls: [TokenCall]) {
+        guard call.code == nil, let family = call.family, call.process.isUndisturbed(since: call.sentAt - 1) else {
+            return
+        }
+        let other = calls.first { other in
+            guard other !== call, other.family === family, other.code == nil, case .sent = other.state else {
+                return false
+            }
+            return other.process.isUndisturbed(since: other.sentAt)
+        }
+        if let other {
+            fault("two calls of family \(family.number) at once: \(other.process.number), \(call.process.number)")
+        }
+    }
+
+    /// Hears that a session was condemned: by an answer to a plain refresh.
+    func condemned(
+        _ family: Family?, by process: SimulatedProcess, _ reason: EndReason, _ calls: [TokenCall]
+    ) {
+        guard let family, reason == .grantRevoked || reason == .refreshLost else { return }
+        let last = calls.last { $0.process === process && $0.family === family && $0.code == nil }
+        if last?.target != nil { fault("family \(family.number) ended by an answer to a call with a target") }
+    }
+}

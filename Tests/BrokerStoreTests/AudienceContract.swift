@@ -1,0 +1,154 @@
+import Broker
+import BrokerStore
+import BrokerTestSupport
+import Testing
+
+@testable import BrokerStore
+
+@Suite("Store contract: tokens for other APIs", .timeLimit(.minutes(2)))
+struct AudienceContract {
+    private func commit(
+        _ store: any BrokerStore, _ session: Digest, version: Int64, _ row: AudienceRow
+    ) async throws -> RefreshCommitResult {
+        var commit = RefreshCommit(
+            tokenDigest: session, tokenVersion: version, tokens: Rows.sealed("tokens \(version)"), facts: nil,
+            tokenExpiresAt: Rows.seconds(600), refreshable: true, expiresAt: nil)
+        commit.audience = row
+        return try await store.commitRefresh(commit)
+    }
+
+    @Test(
+        "A pair that is not stored leaves no token behind it, and one of another session is not found",
+        arguments: StoreEngine.allCases)
+    func refused(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let (session, other, ended) = (Rows.session(), Rows.session(), Rows.session())
+            for row in [session, other, ended] { try await store.signIn(row) }
+            _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
+            let late = Rows.audience(of: session.tokenDigest)
+            #expect(try await commit(store, session.tokenDigest, version: 2, late) == .superseded)
+            #expect(try await store.audience(late.key, of: session.tokenDigest) == nil)
+            let dead = Rows.audience(of: ended.tokenDigest)
+            #expect(try await commit(store, ended.tokenDigest, version: 1, dead) == .ended)
+            #expect(try await store.audience(dead.key, of: ended.tokenDigest) == nil)
+            let row = Rows.audience(of: session.tokenDigest)
+            #expect(try await commit(store, session.tokenDigest, version: 1, row) == .committed)
+            #expect(try await store.audience(row.key, of: other.tokenDigest) == nil)
+            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+            let found = try #require(try await store.session(tokenDigest: session.tokenDigest))
+            #expect(found.tokenVersion == 2 && found.tokens == Rows.sealed("tokens 1"))
+            // An answer that was lost: it stands.
+            #expect(try await commit(store, session.tokenDigest, version: 1, row) == .superseded)
+            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+        }
+    }
+
+    @Test(
+        "An exchanged token is kept with the claim's own fence and version, which it gives back, or not at all",
+        arguments: StoreEngine.allCases)
+    func exchanged(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let unclaimed = Rows.audience(of: session.tokenDigest, version: 0)
+            #expect(try await !store.keepAudience(unclaimed, tokenVersion: 1))
+            let claim = try await store.mustClaimRefresh(session.tokenDigest)
+            for (fence, version) in [(claim.fence + 1, 1), (claim.fence, 2)] as [(Int64, Int64)] {
+                let row = Rows.audience(of: session.tokenDigest, version: fence)
+                #expect(try await !store.keepAudience(row, tokenVersion: version))
+                #expect(try await store.audience(row.key, of: session.tokenDigest) == nil)
+            }
+            #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(25)))
+            let row = Rows.audience(of: session.tokenDigest, version: claim.fence)
+            #expect(try await store.keepAudience(row, tokenVersion: 1))
+            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+            // Without a claim there is nothing to give back, and nothing more to keep.
+            #expect(
+                try await !store.keepAudience(
+                    Rows.audience(of: session.tokenDigest, key: row.key, version: claim.fence, "later"), tokenVersion: 1
+                ))
+            clock.advance(.seconds(1))
+            let next = try await store.mustClaimRefresh(session.tokenDigest)
+            #expect(next.fence == claim.fence + 1)
+            // A newer one takes its place.
+            let newer = Rows.audience(of: session.tokenDigest, key: row.key, version: next.fence, "newer")
+            #expect(try await store.keepAudience(newer, tokenVersion: 1))
+            #expect(try await store.audience(row.key, of: session.tokenDigest) == newer)
+        }
+    }
+
+    @Test(
+        "They end with their session and with its grant, whatever ends it, and with nothing else",
+        arguments: StoreEngine.allCases)
+    func ends(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            func session() async throws -> (SessionRow, AudienceRow) {
+                let session = Rows.session()
+                try await store.signIn(session)
+                let row = Rows.audience(of: session.tokenDigest)
+                #expect(try await commit(store, session.tokenDigest, version: 1, row) == .committed)
+                return (session, row)
+            }
+            func isLeft(_ one: (SessionRow, AudienceRow)) async throws -> Bool {
+                try await store.audience(one.1.key, of: one.0.tokenDigest) != nil
+            }
+            let (ended, condemned, replaced, lapsed) = try await (session(), session(), session(), session())
+            let (stepped, kept, bystander) = try await (session(), session(), session())
+            _ = try await store.endSessions(.token(ended.0.tokenDigest), reason: .loggedOut, now: Rows.now)
+            let claim = try await store.mustClaimRefresh(condemned.0.tokenDigest, version: 2)
+            #expect(
+                try await store.condemnRefresh(
+                    tokenDigest: condemned.0.tokenDigest, tokenVersion: 2, fence: claim.fence, reason: .grantRevoked,
+                    now: Rows.now))
+            try await store.signIn(Rows.session(), replacing: replaced.0.tokenDigest)
+            let exchange = try await store.mustClaim(Rows.exchange())
+            #expect(try await store.stepUp(stepped.0.tokenDigest, exchange, version: 2) == .committed)
+            let other = try await store.mustClaim(Rows.exchange())
+            #expect(
+                try await store.stepUp(kept.0.tokenDigest, other, version: 2, isNewGrant: false) == .committed)
+            for one in [ended, condemned, replaced, stepped] { #expect(try await !isLeft(one)) }
+            for one in [kept, bystander, lapsed] { #expect(try await isLeft(one)) }
+            // A pair of the grant before brings none back.
+            #expect(
+                try await commit(store, stepped.0.tokenDigest, version: 2, Rows.audience(of: stepped.0.tokenDigest))
+                    == .outgrown)
+            let administered = try #require(store as? any StoreAdministration)
+            #expect(try await administered.rowCounts()[.audiences] == 3)
+            // What has lapsed goes when it is buried.
+            _ = try await store.sweep(
+                now: Rows.seconds(7200 + 90_000), limit: 100, lapsedSince: Rows.seconds(7200 + 89_000))
+            #expect(try await administered.rowCounts()[.audiences] == 0)
+        }
+    }
+
+    @Test(
+        "Of nine the one that was longest unused goes, never the new one, and none of another session's",
+        arguments: StoreEngine.allCases)
+    func eight(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let (session, other) = (Rows.session(), Rows.session())
+            for row in [session, other] { try await store.signIn(row) }
+            let neighbour = Rows.audience(of: other.tokenDigest, at: Rows.seconds(-1000))
+            #expect(try await commit(store, other.tokenDigest, version: 1, neighbour) == .committed)
+            var rows: [AudienceRow] = []
+            for number in 1...8 as ClosedRange<Int64> {
+                let row = Rows.audience(of: session.tokenDigest, version: number, at: Rows.seconds(number))
+                rows.append(row)
+                #expect(try await commit(store, session.tokenDigest, version: number, row) == .committed)
+            }
+            // The oldest is used again, and its time does not go back.
+            try await store.useAudience(rows[0].key, at: Rows.seconds(60))
+            try await store.useAudience(rows[0].key, at: Rows.seconds(30))
+            rows[0].usedAt = Rows.seconds(60)
+            #expect(try await store.audience(rows[0].key, of: session.tokenDigest) == rows[0])
+            // The clock of who stores the ninth is behind.
+            let ninth = Rows.audience(of: session.tokenDigest, version: 9, at: Rows.seconds(-50))
+            #expect(try await commit(store, session.tokenDigest, version: 9, ninth) == .committed)
+            var left: [Bool] = []
+            for row in rows + [ninth, neighbour] {
+                left.append(try await store.audience(row.key, of: row.session) != nil)
+            }
+            #expect(left == [true, false, true, true, true, true, true, true, true, true])
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import Testing
+
+@testable import Broker
+
+/// The refresh machine where the token is for another API: tables of *input == action* (guarantee 2).
+@Suite("The machine of tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceMachineTests {
+    typealias Machine = RefreshStateMachine
+    typealias Input = Machine.Input
+    typealias Action = Machine.Action
+
+    private func run(
+        _ purpose: Machine.Purpose, _ need: Machine.Need, _ steps: [(Input, Action)]
+    ) {
+        var machine = Machine(need: need, purpose: purpose)
+        for (index, step) in steps.enumerated() {
+            let action = machine.handle(step.0)
+            #expect(action == step.1, "step \(index)")
+        }
+    }
+
+    private func run(_ steps: [(Input, Action)]) { run(.audience, .expiring, steps) }
+
+    private func read(
+        _ version: Int64 = 3, fresh: Bool = false, usable: Bool = false, refreshable: Bool = true,
+        _ standing: Machine.Standing = .missing, needsOwn: Bool = false
+    ) -> Input {
+        .read(
+            version: version, live: true, fresh: fresh, usable: usable, refreshable: refreshable, standing: standing,
+            needsOwn: needsOwn)
+    }
+
+    private let granted = Input.claimed(lossKnown: false, settled: true)
+
+    @Test(
+        "What the provider says of a target condemns nothing and is counted for nothing: a plain refresh tells",
+        arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
+    func question(_ refusal: Machine.Refusal) {
+        let begun: [(Input, Action)] = [
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
+            (.rejected(refusal), .call(confirming: false, .plain)),
+        ]
+        run(
+            begun + [
+                (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
+                (read(4), .finish(.targetRefused)),
+            ])
+        run(begun + [(.rejected(.invalidGrant), .condemn(.grantRevoked)), (.condemned(true), .finish(.sessionEnded))])
+        run(begun + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
+        run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
+        run(begun + [(.retryable, .release(then: .unavailable))])
+        run(begun + [(.lost, .call(confirming: true, .plain)), (.rejected(.invalidGrant), .condemn(.refreshLost))])
+        // Somebody else's pair stands: what was refused may have been spent, and is asked for anew.
+        run(begun + [(.refreshed, .commit), (.superseded, .readAgain), (read(4), .claim(version: 4))])
+        run(
+            begun + [
+                (.rejected(.invalidGrant), .condemn(.grantRevoked)), (.condemned(false), .readAgain),
+                (read(4), .claim(version: 4)),
+            ])
+    }
+
+    @Test("A plain refresh under a claim that was taken over a moment ago condemns nothing either")
+    func takenOver() {
+        run([
+            (read(), .claim(version: 3)),
+            (.claimed(lossKnown: true, settled: false), .call(confirming: false, .audience)),
+            (.rejected(.invalidGrant), .call(confirming: false, .plain)),
+            (.rejected(.invalidGrant), .release(then: .unavailable)),
+        ])
+    }
+
+    @Test("A refusal of the target gives the claim back at once; a token that still lives is served")
+    func refused() {
+        run([
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
+            (.rejected(.target), .release(then: .targetRefused)),
+        ])
+        run([
+            (read(usable: true, .version(2)), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
+            (.rejected(.target), .release(then: .useStored)),
+        ])
+    }
+
+    @Test(
+        "After a lost answer one confirming call with the target, and then the plain one, whose refusal is of the loss")
+    func lost() {
+        let begun: [(Input, Action)] = [
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
+            (.lost, .call(confirming: true, .audience)),
+        ]
+        run(begun + [(.lost, .release(then: .unavailable))])
+        run(begun + [(.refreshed, .commit), (.committed, .checkSubject)])
+        run(
+            begun + [
+                (.rejected(.invalidGrant), .call(confirming: false, .plain)),
+                (.rejected(.invalidGrant), .condemn(.refreshLost)),
+            ])
+        run(
+            begun + [
+                (.rejected(.invalidGrant), .call(confirming: false, .plain)), (.refreshed, .commit),
+                (.committed, .checkSubject), (.subjectChecked(.same), .readAgain), (read(4), .finish(.targetRefused)),
+            ])
+    }
+
+    @Test("Tokens are committed before their subject is looked at, and used as the row has them")
+    func goodWay() {
+        run([
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
+            (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
+            (read(4, fresh: true, .version(7)), .finish(.useStored)),
+        ])
+        // A step-up has dropped it meanwhile: it is fetched again.
+        run([
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
+            (.superseded, .readAgain), (read(5), .claim(version: 5)),
+        ])
+        run([(read(refreshable: false), .finish(.notRefreshable))])
+    }
+
+    @Test("A refused token forces a newer one of its own audience, whatever became of the row's version")
+    func forced() {
+        run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
+        run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
+        run(.audience, .forced(fromVersion: 5), [(read(5), .claim(version: 5))])
+        // The session's own, with which an audience has moved the row's version on.
+        run(.own, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
+        run(.own, .forced(fromVersion: 5), [(read(9, fresh: true, .version(6)), .finish(.useStored))])
+    }
+
+    @Test("An exchange comes after a refresh of the session's own where that has no time left, and spends nothing")
+    func exchange() {
+        run(
+            .exchange, .expiring,
+            [
+                (read(needsOwn: true), .claim(version: 3)), (granted, .call(confirming: false, .plain)),
+                (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
+                (read(4, needsOwn: true), .claim(version: 4)), (granted, .call(confirming: false, .exchange)),
+                (.exchanged, .keep), (.kept, .readAgain), (read(4, fresh: true, .version(9)), .finish(.useStored)),
+            ])
+        let begun: [(Input, Action)] = [
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .exchange)),
+        ]
+        run(.exchange, .expiring, begun + [(.lost, .release(then: .unavailable))])
+        run(.exchange, .expiring, begun + [(.rejected(.unclear), .release(then: .unavailable))])
+        run(
+            .exchange, .expiring,
+            begun + [
+                (.rejected(.invalidGrant), .call(confirming: false, .plain)),
+                (.rejected(.invalidGrant), .condemn(.grantRevoked)),
+            ])
+        // Another holds the claim by now: it is made anew.
+        run(.exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain), (read(4), .claim(version: 4))])
+        run(.exchange, .expiring, [(read(refreshable: false), .claim(version: 3))])
+        run(.exchange, .expiring, [(read(refreshable: false, needsOwn: true), .finish(.notRefreshable))])
+    }
+}

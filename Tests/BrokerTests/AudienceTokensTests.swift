@@ -1,0 +1,254 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Tokens for other APIs, over the store of tests (guarantees 2 and 3).
+@Suite("Tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceTokensTests {
+    private static func target(_ name: String) -> TokenTarget { TokenTarget(audience: name) }
+    private static let exchange = TokenTarget(grant: .exchange, audience: "x")
+    private static let invalidGrant = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
+
+    private func live(_ broker: TestBroker, _ session: SignedIn) async throws -> LiveSession {
+        try await broker.useCases.resumeSession.resume(session.token)
+    }
+
+    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
+        try #require(try await broker.store.session(tokenDigest: broker.vault.digest(session.token)))
+    }
+
+    private func rows(_ broker: TestBroker) throws -> [AudienceRow] {
+        try #require(broker.store as? InMemoryStore).audienceRows
+    }
+
+    private func ask(
+        _ broker: TestBroker, _ session: SignedIn, _ target: TokenTarget, insteadOf refused: AccessToken? = nil
+    ) async throws -> AccessToken {
+        try await broker.useCases.audienceTokens.accessToken(
+            for: try await live(broker, session), at: target, insteadOf: refused)
+    }
+
+    @Test(
+        "A refused target is 502 and no ending, is not asked for again for a minute, and holds nobody else back",
+        arguments: [
+            "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "consent_required",
+        ])
+    func refusedTarget(_ code: String) async throws {
+        let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
+        let broker = try TestBroker(script: .init(targeted: [refusal, nil, refusal, nil]))
+        let session = try await broker.signIn()
+        let before = try await row(broker, session)
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerError)
+        #expect(try await row(broker, session).tokenVersion == before.tokenVersion)
+        broker.clock.advance(.seconds(59))
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerError)
+        #expect(broker.provider.refreshes == 1)
+        #expect(try await ask(broker, session, Self.target("b")).token.reveal() == "b-2")
+        broker.clock.advance(.seconds(2))
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerError)
+        #expect(broker.provider.refreshes == 3)
+        broker.clock.advance(.seconds(61))
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-4")
+        #expect(try await row(broker, session).endedAt == nil)
+    }
+
+    @Test("Nor for another session of the client within five seconds")
+    func refusedElsewhere() async throws {
+        let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
+        let broker = try TestBroker(script: .init(targeted: [refusal, nil]))
+        let (first, second) = (try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2"))
+        #expect(await problem { try await ask(broker, first, Self.target("a")) }?.code == .providerError)
+        #expect(await problem { try await ask(broker, second, Self.target("a")) }?.code == .providerError)
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(5))
+        #expect(try await ask(broker, second, Self.target("a")).token.reveal() == "a-2")
+        // Where one is given, others are asked for.
+        broker.clock.advance(.seconds(56))
+        #expect(try await ask(broker, first, Self.target("a")).token.reveal() == "a-3")
+    }
+
+    @Test(
+        "After `invalid_grant` for a target one plain refresh with the same token tells, whose answer alone counts",
+        arguments: [Self.target("a"), Self.exchange])
+    func invalidGrant(_ target: TokenTarget) async throws {
+        let broker = try TestBroker(script: .init(targeted: [Self.invalidGrant]))
+        let session = try await broker.signIn()
+        let refused = await problem { try await ask(broker, session, target) }
+        #expect(refused?.code == .providerError && refused?.providerError == "invalid_grant")
+        let calls = broker.provider.script.withLock { $0.refreshes }
+        #expect(calls.last?.target == nil && calls.last?.refreshToken.reveal() == "rt-1")
+        #expect(Set(calls.map(\.idempotencyKey)).count == calls.count)
+        let after = try await row(broker, session)
+        #expect(after.endedAt == nil && after.tokenVersion == 2)
+        // A dead grant is dead for the plain one, too.
+        let other = try TestBroker(script: .init(refresh: [Self.invalidGrant], targeted: [Self.invalidGrant]))
+        let dead = try await other.signIn()
+        #expect(await problem { try await ask(other, dead, target) }?.reason == .grantRevoked)
+        #expect(try await row(other, dead).endReason == .grantRevoked)
+    }
+
+    @Test("Refusals of a target are counted for nothing, however many come")
+    func notCounted() async throws {
+        let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
+        let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
+        let broker = try TestBroker(
+            script: .init(
+                refresh: Array(repeating: away, count: 8), targeted: Array(repeating: empty, count: 8)))
+        let session = try await broker.signIn()
+        for number in 0..<8 {
+            broker.clock.advance(.seconds(120))
+            if number == 2 { _ = try await broker.signIn(code: "c2") }
+            #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+        }
+        #expect(broker.provider.refreshes == 16)
+        #expect(try await row(broker, session).endedAt == nil)
+    }
+
+    @Test(
+        "A lost answer is confirmed once with the same key and target, and remembered: a refusal after it is of the loss"
+    )
+    func lost() async throws {
+        let lost = ProviderFailure.lost(detail: "")
+        let broker = try TestBroker(script: .init(refresh: [Self.invalidGrant], targeted: [lost, lost]))
+        let session = try await broker.signIn()
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+        let calls = broker.provider.script.withLock { $0.refreshes }
+        #expect(calls.map(\.recovering) == [false, true] && calls.allSatisfy { $0.target == Self.target("a") })
+        #expect(calls[0].idempotencyKey == calls[1].idempotencyKey)
+        broker.clock.advance(.seconds(3601))
+        let live = try await live(broker, session)
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
+    }
+
+    @Test("An upstream's 401 forces its own audience alone, and the session's own is told apart from them")
+    func versions() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
+        let (first, other) = (
+            try await ask(broker, session, Self.target("a")), try await ask(broker, session, Self.target("b"))
+        )
+        // The session's own is what it was, by whatever version the row has.
+        let still = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
+        #expect(still.token.reveal() == own.token.reveal() && still.version == own.version)
+        #expect(try await row(broker, session).tokenVersion == 3)
+        let newer = try await ask(broker, session, Self.target("a"), insteadOf: first)
+        #expect(newer.token.reveal() == "a-3" && newer.version > first.version)
+        // Who was refused the same is given what there is now.
+        #expect(try await ask(broker, session, Self.target("a"), insteadOf: first).token.reveal() == "a-3")
+        #expect(try await ask(broker, session, Self.target("b")).token.reveal() == other.token.reveal())
+        let forced = try await broker.useCases.refreshTokens.accessToken(
+            for: try await live(broker, session), insteadOf: own)
+        #expect(forced.token.reveal() == "at-r4" && forced.version > own.version)
+        let again = try await broker.useCases.refreshTokens.accessToken(
+            for: try await live(broker, session), insteadOf: own)
+        #expect(again.token.reveal() == "at-r4")
+        #expect(broker.provider.refreshes == 4)
+        _ = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
+        #expect(broker.provider.refreshes == 5)
+    }
+
+    @Test("Many that want many at once make one call for each, one after the other, and send no refresh token twice")
+    func many() async throws {
+        let broker = try TestBroker(
+            settings: {
+                var settings = BrokerSettings(); settings.waiterPatience = .seconds(60); return settings
+            }())
+        let session = try await broker.signIn()
+        let live = try await live(broker, session)
+        let tokens = try await withThrowingTaskGroup(of: (String, String).self) { group in
+            for number in 0..<640 {
+                group.addTask {
+                    let name = "api\(number % 8)"
+                    let token = try await broker.useCases.audienceTokens.accessToken(for: live, at: Self.target(name))
+                    return (name, token.token.reveal())
+                }
+            }
+            return try await group.reduce(into: [String: Set<String>]()) { $0[$1.0, default: []].insert($1.1) }
+        }
+        #expect(tokens.count == 8 && tokens.values.allSatisfy { $0.count == 1 })
+        let sent = broker.provider.script.withLock { $0.refreshes.map { $0.refreshToken.reveal() } }
+        #expect(sent == ["rt-1"] + (1...7).map { "rt-r\($0)" })
+    }
+
+    @Test("An exchange moves no version, keeps no refresh token, and is bound as the session's tokens are or not used")
+    func exchanged() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let before = try await row(broker, session)
+        let first = try await ask(broker, session, Self.exchange)
+        #expect(first.token.reveal() == "exchanged-1")
+        #expect(broker.provider.script.withLock { $0.exchanges.first?.subjectToken.reveal() } == "at-1")
+        let after = try await row(broker, session)
+        #expect(after.tokenVersion == before.tokenVersion && after.tokens == before.tokens)
+        let kept = try #require(try rows(broker).first)
+        let record = try StoredTokens(record: try broker.vault.open(kept.tokens, as: .audience, row: kept.key))
+        #expect(record.tokens.refreshToken == nil && record.tokens.idToken == nil)
+        #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-1")
+        #expect(try await ask(broker, session, Self.exchange, insteadOf: first).token.reveal() == "exchanged-2")
+        // The session's own has no time left: it is refreshed first.
+        broker.clock.advance(.seconds(3601))
+        #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-3")
+        #expect(broker.provider.script.withLock { $0.exchanges.last?.subjectToken.reveal() } == "at-r1")
+        #expect(try await row(broker, session).tokenVersion == before.tokenVersion + 1)
+    }
+
+    @Test("Two upstreams that void each other's tokens end in a 502 and a line in the log, until it is quiet")
+    func alternating() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        var (a, b) = (
+            try await ask(broker, session, Self.target("a")), try await ask(broker, session, Self.target("b"))
+        )
+        for _ in 0..<2 {
+            a = try await ask(broker, session, Self.target("a"), insteadOf: a)
+            b = try await ask(broker, session, Self.target("b"), insteadOf: b)
+        }
+        func lines() -> Int { broker.events.all.count { if case .audiencesAlternate = $0 { true } else { false } } }
+        #expect(lines() == 1)
+        let calls = broker.provider.refreshes
+        #expect(
+            await problem { try await ask(broker, session, Self.target("a"), insteadOf: a) }?.code == .providerError)
+        let live = try await live(broker, session)
+        let own = try await broker.useCases.refreshTokens.accessToken(for: live)
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.accessToken(for: live, insteadOf: own) }?.code
+                == .providerError)
+        // What is not refused by anybody is served.
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == a.token.reveal())
+        #expect(broker.provider.refreshes == calls && lines() == 1)
+        broker.clock.advance(.seconds(61))
+        #expect(try await ask(broker, session, Self.target("a"), insteadOf: a).token.reveal() != a.token.reveal())
+    }
+
+    @Test("One that still lives is served where no newer is to be had; one that does not open is fetched again")
+    func living() async throws {
+        let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
+        let broker = try TestBroker(script: .init(targeted: [nil, away, away, nil]))
+        let session = try await broker.signIn()
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
+        broker.clock.advance(.seconds(3590))
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
+        broker.clock.advance(.seconds(20))
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+        broker.clock.advance(.seconds(3))
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-4")
+        // A row that was moved to another session or target does not open.
+        let kept = try #require(try rows(broker).first)
+        #expect(throws: VaultFailure.doesNotOpen) {
+            try broker.vault.open(kept.tokens, as: .audience, row: broker.vault.digest([1]))
+        }
+        #expect(throws: VaultFailure.doesNotOpen) {
+            try broker.vault.open(kept.tokens, as: .tokens, row: kept.key)
+        }
+        let administered = try #require(broker.store as? InMemoryStore)
+        let damaged = Sealed(keyID: kept.tokens.keyID, envelope: kept.tokens.envelope.reversed())
+        let old = SealedRow(place: .audiences, key: kept.key, boundTo: kept.key, sealed: kept.tokens)
+        #expect(try await administered.reseal([ResealedRow(old, new: damaged)]) == 1)
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-5")
+        #expect(try await row(broker, session).endedAt == nil)
+    }
+}

@@ -48,7 +48,7 @@ final class Authority: @unchecked Sendable {
         {
             codesCalledTwice.insert(code)
         }
-        if let rest = call.process.cutOffFor { call.struck = .cutOff(rest) }
+        if let rest = call.process.cutOffFor, !call.isExchange { call.struck = .cutOff(rest) }
         calls.append(call)
     }
 
@@ -177,7 +177,10 @@ final class Authority: @unchecked Sendable {
             }
         }
         // What was lost before is overcome.
-        if family.death == nil, !underway, !inVain { family.mishaps = [] }
+        if family.death == nil, !underway, !inVain {
+            family.mishaps = []
+            family.hasLostTarget = false
+        }
         written.insert(refreshToken)
     }
 

@@ -25,6 +25,8 @@ final class Family {
     /// Whether a revocation took it along before the broker knew whose it is.
     var isRevokedUnseen = false
     var mishaps: [Mishap] = []
+    /// Whether one of them was a call's with a target: what is replayed to that target's own key is refused to every other.
+    var hasLostTarget = false
     /// Whether a call that had been given up arrived after two more refreshes: by then no row remembers it (`RefreshMarks`), and
     /// the refusal that follows is taken for the user's.
     var isReusedUnremembered = false
@@ -54,7 +56,7 @@ final class Family {
     /// A provider that replays loses nothing; one that refuses the old token without killing the grant leaves a paused
     /// owner the minute after a take-over to come back in.
     func mayBeLost(_ rotation: Weather.Rotation, longestOutage: Int) -> Bool {
-        if rotation == .replayed { return false }
+        if rotation == .replayed, !hasLostTarget { return false }
         var paused = 0
         for mishap in mishaps {
             switch mishap {

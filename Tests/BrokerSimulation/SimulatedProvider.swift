@@ -327,7 +327,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         /// Tells the process the answer, if it has not given up by then.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
-                if token != nil, !call.isExchange { call.family?.mishaps.append(.answerLost) }
+                if token != nil, !call.isExchange { call.note(.answerLost) }
                 return
             }
             if let token { call.state = .delivered(token) } else { call.state = .failed }
@@ -356,7 +356,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             scheduler.after(way) { [self, scheduler] in
                 // It comes when nobody waits for it any more, and may meet what its repeat was given.
                 if answer.value != nil, call.code == nil, !call.isExchange, let family = call.family {
-                    family.mishaps.append(.answerLost)
+                    call.note(.answerLost)
                     if family.death == nil, family.current > call.token + 1 { family.isReusedUnremembered = true }
                 }
                 let done: Answer
@@ -367,7 +367,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                     done = .success(fresh)
                     token = fresh
                 } catch { done = .failure(error) }
-                if loses, token != nil, !call.isExchange { call.family?.mishaps.append(.answerLost) }
+                if loses, token != nil, !call.isExchange { call.note(.answerLost) }
                 scheduler.after(duration - way) {
                     // What was refused for its nonce was not looked at.
                     if call.isChallenged { call.mayBeRepeated = answer.value == nil }

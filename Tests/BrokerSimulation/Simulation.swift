@@ -212,10 +212,16 @@ package final class Simulation: @unchecked Sendable {
             verdict.rulesBroken += 1
             return
         }
-        if kept.tokens.refreshToken != nil || families[row.session] !== family {
+        let isOwn = families[row.session].map { $0 === family || isLent(family, to: $0) } ?? false
+        if kept.tokens.refreshToken != nil || !isOwn {
             say("FAULT: \(kept.tokens.accessToken.reveal()) was stored, which is not of the session's grant")
             verdict.rulesBroken += 1
         }
+    }
+
+    /// Whether a sign-in that brought no refresh token has lent its access token to a session of another grant.
+    private func isLent(_ family: Family, to own: Family) -> Bool {
+        family.hasNoRefreshToken && family.person == own.person
     }
 
     /// Hears that a session ended, or stands on another grant: nothing of before is left for other APIs.
@@ -242,7 +248,8 @@ package final class Simulation: @unchecked Sendable {
         let isStrangers = family.strangerFrom.map { number >= $0 } ?? false
         // A call that was under way.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
-        let isOthers = families[ticket.holder.digest].map { $0 !== family } ?? false
+        let own = families[ticket.holder.digest]
+        let isOthers = own.map { $0 !== family && !isLent(family, to: $0) } ?? false
         if isUnbound || isStrangers || (isOthers && !isFormer && process.isUndisturbed(since: askedAt)) {
             say(
                 "FAULT: \(text) was handed out (unbound: \(isUnbound), stranger's: \(isStrangers), other's: \(isOthers))"

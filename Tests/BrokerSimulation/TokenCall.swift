@@ -15,11 +15,11 @@ final class TokenCall {
     let process: SimulatedProcess
     let code: String?
     var family: Family? {
-        didSet { if let struck { family?.mishaps.append(struck) } }
+        didSet { if let struck { note(struck) } }
     }
     /// The mishap of its process before the provider had done anything.
     var struck: Family.Mishap? {
-        didSet { if let struck { family?.mishaps.append(struck) } }
+        didSet { if let struck { note(struck) } }
     }
     let sentAt: Int
     var state = State.sent
@@ -48,6 +48,12 @@ final class TokenCall {
         self.code = code
         self.family = family
         self.sentAt = sentAt
+    }
+
+    /// Notes with its grant what befell it.
+    func note(_ mishap: Family.Mishap) {
+        family?.mishaps.append(mishap)
+        if target != nil { family?.hasLostTarget = true }
     }
 
     /// Whether something of it is still to be written.

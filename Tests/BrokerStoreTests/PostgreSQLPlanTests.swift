@@ -18,6 +18,8 @@ struct PostgreSQLPlanTests {
         "admin_count_registrations": "an operator counts", "admin_count_exchanges": "an operator counts",
         "admin_count_sessions": "an operator counts", "admin_count_outbox": "an operator counts",
         "admin_count_audit": "an operator counts", "admin_count_logout_tokens": "an operator counts",
+        "admin_count_audience_tokens": "an operator counts",
+        "admin_use_audiences": "asked before a key is removed, of sessions that call several APIs",
         "admin_use_exchanges": "asked before a key is removed",
         "admin_use_registrations": "the same, and there are few", "admin_use_outbox": "the same, and there are few",
         "live_sessions": "a gauge, which counts by the index alone",

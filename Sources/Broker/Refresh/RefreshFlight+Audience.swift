@@ -101,7 +101,8 @@ extension RefreshFlight {
         work.call = .exchange
         work.isFailureOfTarget = true
         guard let provider = context.providers[stored.provider] as? any TokenExchanging else {
-            work.failure = .unusable(detail: "the provider exchanges no tokens")
+            work.targetFailure = .unusable(detail: "the provider exchanges no tokens")
+            work.failure = work.targetFailure
             return .rejected(.target)
         }
         var request = TargetExchange(
@@ -122,6 +123,7 @@ extension RefreshFlight {
             return .exchanged
         } catch {
             work.failure = error
+            work.targetFailure = error
             switch error {
             case .notSent: return .notSent
             case .retryable: return .retryable
@@ -187,16 +189,16 @@ extension RefreshFlight {
     /// Notes that the provider does not give this access token, and returns the problem.
     func refuseTarget(_ work: Work) -> BrokerProblem {
         var word: String?
-        if case .rejected(let refusal) = work.failure { word = CallbackError.standardWord(refusal.code) }
+        if case .rejected(let refusal) = work.targetFailure { word = CallbackError.standardWord(refusal.code) }
         if let audience, let stored = work.stored, let row = work.row {
             context.memory.audiences.refused(
                 audience.key, place(audience, stored), at: context.clock.monotonic())
             context.events.emit(
                 .targetRefused(
                     provider: stored.provider, client: stored.client, session: row.handle,
-                    detail: work.failure?.detail ?? ""))
+                    detail: work.targetFailure?.detail ?? ""))
         }
-        return BrokerProblem(.providerError, privateDetail: work.failure?.detail, providerError: word)
+        return BrokerProblem(.providerError, privateDetail: work.targetFailure?.detail, providerError: word)
     }
 
     private func place(_ audience: Audience, _ stored: StoredTokens) -> AudienceMemory.Place {

@@ -44,6 +44,8 @@ struct RefreshFlight: Sendable {
         var failure: ProviderFailure?
         /// Whether that is of a call with a target, and so counts for nothing.
         var isFailureOfTarget = false
+        /// The last failure of a call with a target.
+        var targetFailure: ProviderFailure?
         var answerLost = false
         /// The call that was made last under the claim; nil before the first.
         var call: RefreshStateMachine.Call?
@@ -277,6 +279,7 @@ struct RefreshFlight: Sendable {
         } catch {
             let error = isOthers || showsAnother(than: stored) ? error.doubted(.otherCertificate) : error
             work.failure = error
+            if target != nil { work.targetFailure = error }
             // It may be spent, whatever the last answer was.
             if work.sending.mayBeSpent { work.answerLost = true }
             switch error {

@@ -164,8 +164,8 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
                 if result == .committed { world.refreshed(commit) }
                 return result
             }
-            if result == .committed, commit.audience == nil {
-                world.rules.knows(process, commit.tokenDigest, version: commit.tokenVersion + 1)
+            if result == .committed {
+                world.rules.knows(process, commit.tokenDigest, version: world.accessVersion(commit))
             }
             return result
         } catch {

@@ -202,6 +202,12 @@ package final class Simulation: @unchecked Sendable {
         if let audience = commit.audience { stored(audience) }
     }
 
+    /// Returns the version of the session's own access token after a commit: what is for another API leaves it.
+    func accessVersion(_ commit: RefreshCommit) -> Int64 {
+        let bytes = try? vault.open(commit.tokens, as: .tokens, row: commit.tokenDigest)
+        return bytes.flatMap { try? StoredTokens(record: $0) }?.accessVersion ?? commit.tokenVersion + 1
+    }
+
     /// Hears that an access token for another API was stored: of the grant that the session stands on.
     func stored(_ row: AudienceRow) {
         guard let bytes = try? vault.open(row.tokens, as: .audience, row: row.key),

@@ -8,11 +8,11 @@ import Testing
 @Suite("Store contract: tokens for other APIs", .timeLimit(.minutes(2)))
 struct AudienceContract {
     private func commit(
-        _ store: any BrokerStore, _ session: Digest, version: Int64, _ row: AudienceRow
+        _ store: any BrokerStore, _ session: Digest, version: Int64, _ row: AudienceRow, unchecked: Bool = false
     ) async throws -> RefreshCommitResult {
         var commit = RefreshCommit(
             tokenDigest: session, tokenVersion: version, tokens: Rows.sealed("tokens \(version)"), facts: nil,
-            tokenExpiresAt: Rows.seconds(600), refreshable: true, expiresAt: nil)
+            tokenExpiresAt: Rows.seconds(600), refreshable: true, expiresAt: nil, subjectUnchecked: unchecked)
         commit.audience = row
         return try await store.commitRefresh(commit)
     }
@@ -39,6 +39,19 @@ struct AudienceContract {
             #expect(found.tokenVersion == 2 && found.tokens == Rows.sealed("tokens 1"))
             // An answer that was lost: it stands.
             #expect(try await commit(store, session.tokenDigest, version: 1, row) == .superseded)
+            #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
+        }
+    }
+
+    @Test("Nobody gets one before the subject of the session's tokens was looked at", arguments: StoreEngine.allCases)
+    func unchecked(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let row = Rows.audience(of: session.tokenDigest)
+            #expect(try await commit(store, session.tokenDigest, version: 1, row, unchecked: true) == .committed)
+            #expect(try await store.audience(row.key, of: session.tokenDigest) == nil)
+            try await store.markSubjectChecked(tokenDigest: session.tokenDigest, tokenVersion: 2)
             #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
         }
     }

@@ -53,7 +53,8 @@ package protocol SessionStore: Sendable {
     /// and of more than `AudienceRow.perSession` the longest unused goes.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
 
-    /// Returns a session's access token for another API by its key; nil where there is none.
+    /// Returns a session's access token for another API by its key; nil where there is none, and where nobody has looked at the
+    /// subject of the session's tokens yet: who asks may know a row of the session that is some seconds old.
     func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow?
 
     /// Stores an access token that the session's own was exchanged for, and gives the claim back, in one transaction: where the

@@ -33,7 +33,11 @@ enum AudienceSQL {
         END;
         """
 
-    static let byKey = "SELECT \(AudienceRow.columns) FROM audience_tokens WHERE key = ? AND session = ?"
+    static let byKey = """
+        SELECT \(AudienceRow.columns) FROM audience_tokens
+        WHERE key = ?1 AND session = ?2
+            AND EXISTS (SELECT 1 FROM sessions WHERE token = ?2 AND subject_unchecked = 0 AND ended_at IS NULL)
+        """
     /// Never in the place of a newer one.
     static let store = """
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
@@ -61,7 +65,8 @@ enum AudienceSQL {
 
 extension SQLiteStore {
     package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
-        try await readers.read { database in
+        guard endings.ending(session) == nil else { return nil }
+        return try await readers.read { database in
             try database.first(AudienceSQL.byKey, [key.sql, session.sql]) { try AudienceRow(&$0) }
         }
     }

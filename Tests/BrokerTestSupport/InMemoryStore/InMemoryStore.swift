@@ -245,7 +245,12 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow? {
-        try transaction { $0.audiences[key].flatMap { $0.session == session ? $0 : nil } }
+        try transaction { state in
+            guard let row = state.audiences[key], row.session == session, let owner = state.sessions[session],
+                owner.endedAt == nil, !owner.subjectUnchecked
+            else { return nil }
+            return row
+        }
     }
 
     package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {

@@ -35,7 +35,12 @@ enum PostgreSQLAudienceSQL {
     private static let stored = "key, session, version, stored_at, used_at, sealed_key, sealed"
 
     static let byKey = Statement(
-        "audience", "bb", "SELECT \(AudienceRow.columns) FROM audience_tokens WHERE key = $1 AND session = $2")
+        "audience", "bb",
+        """
+        SELECT \(AudienceRow.columns) FROM audience_tokens
+        WHERE key = $1 AND session = $2
+            AND EXISTS (SELECT FROM session_states st WHERE st.token = $2 AND NOT st.subject_unchecked AND NOT st.ended)
+        """)
     static let use = Statement(
         "use_audience", "bi",
         "UPDATE audience_tokens SET used_at = $2 WHERE key = $1 AND used_at < $2 AND format = 1")

@@ -29,7 +29,19 @@ grep -aE '^(not )?ok ' "$work/bound.log" >"$work/verdicts"
 take_over <"$work/verdicts"
 same 0 $status "they ran to the end"
 
-step "4. A key in a browser"
+step "4. Step-ups, and the user's presence"
+for part in step-up presence; do
+    [ -e "$root/clients/typescript/$part.test.mjs" ] || continue
+    CLIENT="$work/client/coatcheck.js" NETWORK="http://127.0.0.1:$EVIDENCE_PORT" BROKER=$BROKER \
+        timeout 300 node --test-reporter=tap "$root/clients/typescript/$part.test.mjs" >"$work/$part.log" 2>&1
+    status=$?
+    [ "$status" -eq 0 ] || cat "$work/$part.log"
+    grep -aE '^(not )?ok ' "$work/$part.log" >"$work/verdicts"
+    take_over <"$work/verdicts"
+    same 0 $status "$part: they ran to the end"
+done
+
+step "5. A key in a browser"
 if command -v chromium >/dev/null; then
     timeout 120 python3 "$here/browser_key.py" "$work/client" >"$work/browser.log" 2>&1
     status=$?
@@ -41,7 +53,7 @@ else
     echo "# skipped: there is no chromium"
 fi
 
-step "5. The first sign-in of the README"
+step "6. The first sign-in of the README"
 mkdir "$work/first"
 cp "$root/clients/typescript/coatcheck.ts" "$work/first/"
 block_behind "$root/clients/typescript/README.md" typescript "**A first sign-in**" | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/first/app.ts" || give_up "the program in the README"

@@ -16,7 +16,7 @@ import org.json.JSONArray
 import org.json.JSONObject
 
 /** A key in memory, by Java's own cryptography, which can be lost and found. */
-private class SoftwareKey : PlatformProofKey() {
+internal class SoftwareKey : PlatformProofKey() {
     var kept: KeyPair? = null
     var lost = false
     var busy = false

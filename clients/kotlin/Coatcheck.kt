@@ -49,6 +49,13 @@ class Session(val json: JSONObject) {
     /** The key that it belongs to; null for a session that whoever has its secret may use. */
     val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
 
+    /** The class and the methods of the last sign-in, and its time at the provider, where that said them. */
+    val acr: String? = json.text("acr")
+    val amr: List<String> = json.optJSONArray("amr")?.let { all -> (0 until all.length()).map { all.getString(it) } } ?: emptyList()
+    val authenticatedAt: String? = json.text("authenticated_at")
+    /** The thumbprint of the key that tells that the user is there; null where none is registered. */
+    val presence: String? = json.optJSONObject("presence")?.getString("jkt")
+
     /** Of a child session its kind, the configuration's word, and the handle of its parent. */
     val kind: String? = if (json.isNull("kind")) null else json.optString("kind")
     val parent: String? = if (json.isNull("parent")) null else json.optString("parent")
@@ -96,8 +103,28 @@ sealed class Standing {
     class Unknown(val last: Session?) : Standing()
 }
 
+/** A demand on how, and how lately, the user signed in: one of these classes (`acr`), the most seconds since then. */
+class StepUp(val acrValues: List<String>? = null, val maxAge: Long? = null) {
+    internal constructor(json: JSONObject) : this(
+        json.text("acr_values")?.split(" ")?.filter { it != "" }, if (json.isNull("max_age")) null else json.getLong("max_age"))
+
+    internal fun toJson(): JSONObject = JSONObject().put("acr_values", acrValues?.joinToString(" ")).put("max_age", maxAge)
+
+    /** Whether a sign-in that meets this demand meets the other one, too. */
+    internal fun covers(other: StepUp): Boolean {
+        val strong = other.acrValues == null || (acrValues != null && other.acrValues.containsAll(acrValues))
+        return strong && (other.maxAge == null || (maxAge != null && maxAge <= other.maxAge))
+    }
+
+    /** The demand that meets both; null where no class would. */
+    internal fun joined(other: StepUp): StepUp? {
+        val classes = if (acrValues != null && other.acrValues != null) acrValues.filter { it in other.acrValues } else acrValues ?: other.acrValues
+        return if (classes != null && classes.isEmpty()) null else StepUp(classes, listOf(maxAge, other.maxAge).filterNotNull().min())
+    }
+}
+
 /** A refusal of the broker's (RFC 9457). Decide on [code]; put [requestId] into bug reports. */
-class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${json.optString("detail")}") {
+open class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${json.optString("detail")}") {
     val status: Int = json.getInt("status")
     val code: String = json.getString("code")
     val requestId: String = json.getString("request_id")
@@ -105,11 +132,29 @@ class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${js
     val reason: String? = if (json.has("reason")) json.getString("reason") else null
     /** The provider's own word, where a standard defines it. */
     val providerError: String? = if (json.has("provider_error")) json.getString("provider_error") else null
+    /** Of `step_up_failed`: what was demanded. */
+    val required: StepUp? = json.optJSONObject("required")?.let { StepUp(it) }
+    /** Of `step_up_failed`: what the sign-in showed, `acr` and `authenticated_at`; null where nobody knows. */
+    val got: JSONObject? = json.optJSONObject("got")
+    /** Of a child session's `step_up_required` and `presence_required`: its parent steps up and makes a new one, or calls itself. */
+    val parent: Boolean = json.optBoolean("parent")
     /** Whether there is no session any more. */
     val endsSession: Boolean = status == 401 && (code == "session_ended" || code == "session_required")
     /** Whether waiting and sending the same request again is the answer. */
     val passes: Boolean = (status == 503 && json.optString("retry") != "new_login") || status == 429 || status == 408
 }
+
+/** A call needs a stronger or more recent sign-in, and no browser was opened for it: see [Coatcheck.stepUp]. The session is as it was. */
+class StepUpRequired(json: JSONObject) : Problem(json) {
+    /** What a step-up has to meet. */
+    val stepUp: StepUp = StepUp(json.optJSONObject("step_up") ?: JSONObject())
+}
+
+/** The user closed the sign-in page, or would not show a face, a finger or the device's code. */
+class Cancelled : Exception("the user cancelled it")
+
+/** The session's presence key is not on this device any more, as after another finger was enrolled: sign in again, and register another. */
+class PresenceKeyLost : Exception("this device has to be signed in again: the key that asks for the user is gone")
 
 /** There is no network, nobody answers, or the answer is not the broker's. Nothing is lost. */
 class Unreachable(why: String) : IOException(why)
@@ -122,14 +167,18 @@ class KeyLost : Exception("this device has to be signed in again: its key is gon
 
 /**
  * A P-256 key of this device, to which its sessions belong (docs/bound-sessions.md): who copies the cookie or the token opens
- * nothing without it. On Android it is a `KeystoreProofKey`.
+ * nothing without it. On Android it is a `KeystoreProofKey`. A key that asks for the user each time is another of the same kind, a
+ * `KeystorePresenceKey`.
  */
 interface ProofKey {
     /** The public key; null where there is none, yet or any more. Throws where the device cannot say so now: that is not a lost key. */
     fun publicKey(): ProofPublicKey?
-    /** Makes a key, in place of one that no longer signs; called by sign-ins alone. */
+    /** Makes a key, in place of one that no longer signs; called by sign-ins and [Coatcheck.registerPresenceKey] alone. */
     fun make(): ProofPublicKey
-    /** The ES256 signature: r and s, 32 bytes each. Throws a [KeyLost] where the key will never sign again. */
+    /**
+     * The ES256 signature: r and s, 32 bytes each. Throws a [KeyLost] where the key will never sign again, a [Cancelled] where the
+     * user was asked and would not.
+     */
     fun sign(bytes: ByteArray): ByteArray
 }
 
@@ -153,9 +202,11 @@ abstract class PlatformProofKey : ProofKey {
     override fun sign(bytes: ByteArray): ByteArray {
         val signature = Signature.getInstance("SHA256withECDSA")
         signature.initSign((pair() ?: throw KeyLost()).private)
-        signature.update(bytes)
-        return raw(signature.sign())
+        return raw(allowed(signature).apply { update(bytes) }.sign())
     }
+
+    /** Has the user allow the use of the key, where it wants that; returns what may sign now. */
+    protected open fun allowed(signature: Signature): Signature = signature
 
     /** Turns a signature's two numbers from DER into 32 bytes each. */
     private fun raw(der: ByteArray): ByteArray {
@@ -255,6 +306,15 @@ class MemoryStorage : CredentialStorage {
 /** What an upstream answered, its own 401 too: that one never ends the session. */
 class RelayAnswer(val status: Int, val contentType: String?, val body: ByteArray)
 
+/** Opens a sign-in page for a step-up; on Android it is a `CustomTabBrowser`. */
+interface SignInBrowser {
+    /**
+     * Opens a page, waits, and returns the whole URL with which it came back; throws a [Cancelled] when the user closes it. Closes it
+     * when the thread is interrupted.
+     */
+    fun open(page: HttpUrl): String
+}
+
 /** Listens to what happens to the session. */
 interface SessionListener {
     fun session(session: Session)
@@ -291,12 +351,27 @@ class Listening {
  */
 private enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
 
-/** A call's evidence, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
-private class Mending {
+/** What a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+private class Mending(val asksForNonce: Boolean = false, val registers: Boolean = false) {
     /** Whether the broker said that this session is a bound one, whatever is known of it here. */
     var bound = false
-    private var nonce = false
+    /** Whether the broker gave the call a nonce. */
+    var nonce = false
     private var fresh = false
+    /** Whether the user has stepped up for the call. */
+    var steppedUp = false
+    /** The proof that the user is there, good until it was refused. */
+    var presence: String? = null
+    private var prompts = 0
+
+    /** Whether the user is asked for a call, for the first time or once more. */
+    fun asks(problem: Problem, repeatable: Boolean): Boolean {
+        // A child's parent makes the call itself. What the network sent twice may have done what it asks for.
+        val asks = if (presence == null) problem.code == "presence_required" && !problem.parent && prompts == 0
+        else problem.code == "presence_invalid" && (problem.reason == "nonce" || (problem.reason == "replayed" && repeatable)) && prompts <= 1
+        if (asks) prompts += if (presence == null) 1 else 2
+        return asks
+    }
 
     fun mends(problem: Problem, evidence: Evidence, repeatable: Boolean): Boolean {
         val refused = if (problem.code == "proof_invalid") problem.reason else problem.code
@@ -314,11 +389,13 @@ private class Mending {
 /**
  * A broker, as one app on one device sees it. Make one and share it; two accounts on one device are two, each with a storage of
  * its own. [transport] is for a proxy or pinned certificates. With a [key] sessions belong to it, where the broker binds this
- * client's.
+ * client's; a [presenceKey] asks for the user each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a
+ * stronger or more recent sign-in may open the [browser] for it; without it such a call throws a [StepUpRequired].
  */
 class Coatcheck(
     private val broker: HttpUrl, private val client: String?, private val storage: CredentialStorage,
-    private val deadlineMillis: Long = 60_000, transport: OkHttpClient = OkHttpClient(), private val key: ProofKey? = null
+    private val deadlineMillis: Long = 60_000, transport: OkHttpClient = OkHttpClient(), private val key: ProofKey? = null,
+    private val presenceKey: ProofKey? = null, private val browser: SignInBrowser? = null, private val onStepUp: ((StepUp) -> Boolean)? = null
 ) {
     // No cookie jar: the one cookie is kept with the credentials. No redirects: an upstream's is the app's to judge.
     private val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
@@ -332,7 +409,15 @@ class Coatcheck(
     private var generation = 0
     /** The device's clock, which may be wrong. */
     internal var now: () -> Long = { System.currentTimeMillis() }
-    @Volatile private var nonce: String? = null
+    private class Nonce(val value: String, val received: Long)
+    @Volatile private var nonce: Nonce? = null
+    private val prompts = Turn()
+    private val pages = Turn()
+    private val steppingUp = ArrayList<SteppingUp>()
+    // The last step-up: how many there were, and what it met.
+    @Volatile private var met: Pair<Int, StepUp>? = null
+    /** The time in which the demands of calls that are refused together become one step-up. */
+    internal var gatheringMillis = 100L
     private val making = Any()
     private val renewing = ReentrantLock()
     @Volatile private var renewals = 0
@@ -342,16 +427,21 @@ class Coatcheck(
 
     // ---- Signing in -------------------------------------------------------------------------------------------------
 
-    /** Starts a login and returns the page to open in the system's browser, never in a web view. */
-    fun start(provider: String, socialProvider: String? = null, parameters: Map<String, String>? = null): HttpUrl {
+    /**
+     * Starts a login and returns the page to open in the system's browser, never in a web view. [stepUp] is what the sign-in has to
+     * meet: `maxAge` where the user, who may be signed in at the provider already, has to sign in now.
+     */
+    fun start(provider: String, socialProvider: String? = null, parameters: Map<String, String>? = null, stepUp: StepUp? = null): HttpUrl {
         val body = JSONObject().put("provider", provider).put("client", client).put("social_provider", socialProvider)
-            .put("parameters", parameters?.let { JSONObject(it) })
+            .put("parameters", parameters?.let { JSONObject(it) }).put("step_up", stepUp?.toJson())
         val answer = call("POST", "/v1/logins", body, withSession = false, evidence = Evidence.SIGN_IN)
         return keep(answer.json(), answer)
     }
 
     /** Forwards the whole URL that the browser came back with, unchanged. */
-    fun finish(callback: String, device: String? = null): SignIn {
+    fun finish(callback: String, device: String? = null): SignIn = finish(callback, device, Evidence.SIGN_IN)
+
+    private fun finish(callback: String, device: String?, evidence: Evidence): SignIn {
         val kept = kept()
         var body = JSONObject().put("callback_url", callback).put("device", device)
         // A hosted callback names our login; no provider does.
@@ -361,7 +451,7 @@ class Coatcheck(
         }
         if (kept.bearer) body.put("login_token", kept.login)
         try {
-            return forwarded(body)
+            return forwarded(body, evidence)
         } catch (problem: Problem) {
             val login = problem.json.optJSONObject("login")
             if (problem.code != "login_required" || login == null) throw problem
@@ -392,8 +482,9 @@ class Coatcheck(
         return made(call("POST", "/v1/registrations", body, evidence = Evidence.SIGN_IN))
     }
 
-    private fun forwarded(body: JSONObject): SignIn {
-        val answer = call("POST", "/v1/sessions", body, evidence = Evidence.SIGN_IN)
+    private fun forwarded(body: JSONObject, evidence: Evidence = Evidence.SIGN_IN): SignIn {
+        val answer = call("POST", "/v1/sessions", body, evidence = evidence)
+        if (answer.status == 200) return SignIn.SignedIn(keepSteppedUp(answer))
         return if (answer.status == 202) SignIn.Register(Registration(answer.json())) else SignIn.SignedIn(made(answer))
     }
 
@@ -404,6 +495,14 @@ class Coatcheck(
         json.remove("session_token")
         val pass = pass(json.remove("pass") as? JSONObject, answer)
         change { Credentials(session = secret, bearer = token != null, lastSession = json, endings = it.endings, pass = pass) }
+        return Session(json)
+    }
+
+    /** Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays. */
+    private fun keepSteppedUp(answer: Answer): Session {
+        val json = answer.json()
+        val pass = pass(json.remove("pass") as? JSONObject, answer)
+        change { Credentials(it.session, bearer = it.bearer, lastSession = if (it.session == null) null else json, endings = it.endings, pass = pass ?: it.pass) }
         return Session(json)
     }
 
@@ -567,15 +666,166 @@ class Coatcheck(
         return Session(json)
     }
 
+    // ---- Step-ups ---------------------------------------------------------------------------------------------------
+
+    /** A step-up, and the demands that it has to meet; [wanted]: the app itself asked for it. Its call gives null where the app would not. */
+    private class SteppingUp(var demand: StepUp, var wanted: Boolean) {
+        /** Whether demands are still joined to it. */
+        var gathering = true
+        lateinit var call: SharedCall<Session?>
+    }
+
+    /**
+     * Has the user sign in again for the session, in one of these ways or so recently (in seconds), and returns the session, which
+     * goes on with its secret and its key. One step-up does for all who ask for it at the same time; who needs more than the one under
+     * way gets the next. Throws a [Cancelled] when the user closes the page, and a [Problem] of `step_up_failed` (`required` and `got`)
+     * where the sign-in is not enough, or `subject_mismatch` where somebody else signed in: then the session is as it was.
+     */
+    fun stepUp(demand: StepUp): Session {
+        while (true) {
+            // One that calls began, and that the app then would not have, is no answer to the app itself.
+            joinStepUp(demand, true)?.let { return it }
+        }
+    }
+
+    /** Starts a step-up and returns the page to open, for apps that open it themselves; then [finish]. */
+    fun startStepUp(demand: StepUp): HttpUrl {
+        // As for other calls of a session the proof is its key's, and no key is made for it.
+        val answer = call("POST", "/v1/logins", JSONObject().put("step_up", demand.toJson()), evidence = Evidence.PROOF)
+        return keep(answer.json(), answer)
+    }
+
+    private fun joinStepUp(demand: StepUp, wanted: Boolean): Session? {
+        val call = synchronized(steppingUp) {
+            steppingUp.removeAll { !it.call.isOpen }
+            steppingUp.firstOrNull { one ->
+                val both = if (one.gathering) one.demand.joined(demand) else null
+                if ((both == null && !one.demand.covers(demand)) || !one.call.join()) return@firstOrNull false
+                if (both != null) { one.demand = both; one.wanted = one.wanted || wanted }
+                true
+            }?.call ?: SteppingUp(demand, wanted).also { one ->
+                one.call = SharedCall(this) { pages.taken { stepUp(one) } }
+                steppingUp += one
+                one.call.join()
+                one.call.begin()
+            }.call
+        }
+        return call.value()
+    }
+
+    private fun stepUp(one: SteppingUp): Session? {
+        // Calls that were made together are refused one after the other.
+        pausing { Thread.sleep(gatheringMillis) }
+        val (demand, wanted) = synchronized(steppingUp) { one.gathering = false; Pair(one.demand, one.wanted) }
+        if (!wanted && onStepUp?.invoke(demand) != true) return null
+        val page = startStepUp(demand)
+        val callback = (browser ?: throw IllegalStateException("no browser was given")).open(page)
+        val session = (finish(callback, null, Evidence.PROOF) as? SignIn.SignedIn)?.session ?: throw Unreachable("not the answer to a step-up")
+        met = Pair((met?.first ?: 0) + 1, demand)
+        return session
+    }
+
+    /** Has the user step up for a call that was refused for want of it, once; throws where that is not to be. */
+    private fun stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: Int) {
+        if (mending.steppedUp || refused.parent || onStepUp == null) throw refused
+        mending.steppedUp = true
+        // Another call's has ended while this one was under way.
+        met?.let { if (sentAfter < it.first && it.second.covers(refused.stepUp)) return }
+        joinStepUp(refused.stepUp, false) ?: throw refused
+    }
+
+    // ---- The user's presence ----------------------------------------------------------------------------------------
+
+    /**
+     * Registers the presence key for the session, soon after a sign-in or a [stepUp]; makes one where there is none, and asks the user
+     * once. A session takes one in its life: where the key is gone, a [PresenceKeyLost] is thrown, and the next session takes another.
+     */
+    fun registerPresenceKey(): Session {
+        val key = askingKey()
+        val known = key.publicKey()
+        val registered = kept().lastSession?.let { Session(it).presence }
+        if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
+        if (known == null) key.make()
+        // Without the user at first: a sign-in that is too old is refused before.
+        repeat(
+            "/v1/session/presence-key", "PUT", null, null, true, deadlineMillis, Evidence.PROOF, Mending(registers = true)
+        ) { it.status in 200..299 }
+        return remembered("GET", "/v1/session")
+    }
+
+    private fun askingKey(): ProofKey =
+        if (key == null || presenceKey == null) throw IllegalStateException("no key was given that asks for the user, or none beside it") else presenceKey
+
+    /** Whether there is a key that the user could be asked by. */
+    private fun canAsk(sent: Credentials, mending: Mending): Boolean {
+        if (presenceKey == null || key == null || sent.session == null) return false
+        val known = sent.lastSession?.let { Session(it) } ?: return true
+        return known.binding != null && (known.presence != null || mending.registers)
+    }
+
+    /**
+     * Asks the user for a call that lacks what only the user can do, and tells whether it is sent again. Throws where the user, or the
+     * app, would not.
+     */
+    private fun asksUser(
+        problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int
+    ): Boolean {
+        if (problem is StepUpRequired) {
+            stepUpFor(problem, mending, stepUps)
+            return true
+        }
+        if (problem.code == "presence_invalid" && problem.reason == "key") throw PresenceKeyLost()
+        if (!canAsk(sent, mending) || !mending.asks(problem, repeatable)) return false
+        mending.presence = presence(method, path, sent, mending.registers)
+        return true
+    }
+
+    /** The proof that the user is there, for one request; who is asked for it waits for those that were asked for others. */
+    private fun presence(method: String, path: String, sent: Credentials, registers: Boolean): String = prompts.taken {
+        val key = askingKey()
+        if (youngNonce() == null) {
+            // The user is not asked for a proof that is too old when it is signed.
+            repeat("/v1/session", "GET", null, null, true, deadlineMillis, Evidence.PROOF, Mending(asksForNonce = true)) { it.status == 200 }
+        }
+        val nonce = youngNonce() ?: throw Unreachable("no nonce came")
+        val known = key.publicKey() ?: throw PresenceKeyLost()
+        val registered = sent.lastSession?.let { Session(it).presence }
+        if (registered != null && registered != known.thumbprint) throw PresenceKeyLost()
+        val address = url(path).toString().substringBefore('?')
+        try {
+            proof(key, known, nonce, method, address, sent.session)
+        } catch (gone: KeyLost) {
+            // One of a session before this signs no more, and registers as little.
+            if (registers) proof(key, key.make(), nonce, method, address, sent.session) else throw PresenceKeyLost()
+        } catch (no: Cancelled) {
+            // A no is one to all that wait.
+            prompts.refuse(no)
+            throw no
+        }
+    }
+
+    /** The nonce, where it leaves the user a minute: it is good for five. */
+    private fun youngNonce(): String? = nonce?.let { if (now() - it.received in 0 until 240_000) it.value else null }
+
     // ---- Relay and events -------------------------------------------------------------------------------------------
 
     /**
      * Calls an upstream API with the session's access token, which the app never sees. A call that may have reached the
      * upstream is sent again only where its method is idempotent.
+     *
+     * Where the broker wants the user to be there (`presence_required`), the presence key asks for it, one call after another. With
+     * [presence] it does so at once, which saves a request; say so where you know that it will be wanted.
      */
-    fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null): RelayAnswer {
+    fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false): RelayAnswer {
         val idempotent = method in listOf("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
-        val answer = repeat("/v1/relay/$upstream/$path", method, body, null, idempotent, deadlineMillis, Evidence.SESSION) { it.source == "upstream" }
+        val address = "/v1/relay/$upstream/$path"
+        val mending = Mending()
+        if (presence) {
+            askingKey()
+            val sent = kept()
+            if (canAsk(sent, mending)) mending.presence = presence(method, address, sent, false)
+        }
+        val answer = repeat(address, method, body, null, idempotent, deadlineMillis, Evidence.SESSION, mending) { it.source == "upstream" }
         return RelayAnswer(answer.status, answer.contentType, answer.body)
     }
 
@@ -685,6 +935,7 @@ class Coatcheck(
             if (cookies.isNotEmpty()) builder.header("Cookie", cookies.joinToString("; "))
         }
         if (shown.proof != null) builder.header("DPoP", shown.proof)
+        if (shown.presence != null) builder.header("Coatcheck-Presence", shown.presence)
         return builder.build()
     }
 
@@ -702,10 +953,9 @@ class Coatcheck(
     /** Sends a request, again as long as that helps and the deadline lasts: docs/native-apps.md has the table. */
     private fun repeat(
         path: String, method: String, body: RequestBody?, credentials: Credentials?, idempotent: Boolean, deadline: Long,
-        evidence: Evidence, good: (Answer) -> Boolean
+        evidence: Evidence, mending: Mending = Mending(), good: (Answer) -> Boolean
     ): Answer {
-        val begin = System.nanoTime()
-        val mending = Mending()
+        var begin = System.nanoTime()
         var tries = 0
         while (true) {
             var failure: Exception
@@ -715,6 +965,8 @@ class Coatcheck(
             val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
             val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
             val sent = credentials ?: kept()
+            val stepUps = met?.first ?: 0
+            var refusal: Problem? = null
             var isSent = false
             try {
                 val shown = try {
@@ -731,21 +983,23 @@ class Coatcheck(
                 learn(problem, answer, request)
                 if (mends(problem, evidence, idempotent, mending, request, sent.session)) continue
                 // A 408 may have reached an upstream in part; a 503 and a 429 of the broker's have not reached it.
-                if (!problem.passes || (!idempotent && problem.code == "request_timeout")) throw problem
+                if (!problem.passes || (!idempotent && problem.code == "request_timeout")) refusal = problem
                 failure = problem
                 answer.retryAfter?.let { pause = it * 1000 + random.nextInt(250) }
             } catch (lost: IOException) {
                 if ((isSent && !idempotent) || Thread.currentThread().isInterrupted) throw lost
                 failure = lost
             }
+            if (refusal != null) {
+                if (!asksUser(refusal, method, path, idempotent, sent, mending, stepUps)) throw refusal
+                // The user takes as long as it takes.
+                begin = System.nanoTime()
+                tries = 0
+                continue
+            }
             val left = deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin)
             if (pause > minOf(left, 30_250)) throw failure
-            try {
-                Thread.sleep(pause)
-            } catch (cancelled: InterruptedException) {
-                Thread.currentThread().interrupt()
-                throw InterruptedIOException("cancelled")
-            }
+            pausing { Thread.sleep(pause) }
             tries += 1
         }
     }
@@ -795,7 +1049,7 @@ class Coatcheck(
 
     // ---- Evidence of a bound session --------------------------------------------------------------------------------
 
-    private class Shown(val pass: String? = null, val proof: String? = null)
+    private class Shown(val pass: String? = null, val proof: String? = null, val presence: String? = null)
 
     /**
      * A bound session's pass for requests of the app's own, sent as `Coatcheck-Pass`; renewed where it is due, null where the
@@ -807,8 +1061,13 @@ class Coatcheck(
         return keeping(kept.session) { pass(kept, deadlineMillis) }
     }
 
-    /** The evidence that a request needs. */
+    /** The evidence that a request needs, and the user's presence beside it. */
     private fun shown(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
+        val shown = evidence(evidence, method, path, sent, mending, limit)
+        return Shown(shown.pass, shown.proof, mending.presence)
+    }
+
+    private fun evidence(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
         val address = url(path).toString().substringBefore('?')
         if (evidence == Evidence.SIGN_IN) return Shown(proof = key?.let { signInProof(it, method, address) })
         if (evidence == Evidence.NONE || sent.session == null) return Shown()
@@ -822,7 +1081,8 @@ class Coatcheck(
         } else if (sent.lastSession != null && binding == null && !mending.bound) {
             return Shown()
         }
-        return Shown(proof = key?.let { keeping(sent.session) { sessionProof(it, method, address, sent) } })
+        val nonce = if (mending.asksForNonce && !mending.nonce) null else nonce?.value
+        return Shown(proof = key?.let { keeping(sent.session) { sessionProof(it, nonce, method, address, sent) } })
     }
 
     /** Forgets the session whose key is lost. The broker is not told: it may go on where the key is, as on a back-up's phone. */
@@ -850,27 +1110,27 @@ class Coatcheck(
         return true
     }
 
-    private fun keepNonce(response: Response) { response.header("DPoP-Nonce")?.let { nonce = it } }
+    private fun keepNonce(response: Response) { response.header("DPoP-Nonce")?.let { nonce = Nonce(it, now()) } }
 
     /** Signs a request that makes a login or a session: a device without a key makes one. */
     private fun signInProof(key: ProofKey, method: String, address: String): String {
         val known = key.publicKey() ?: made(key, null)
         return try {
-            proof(key, known, method, address)
+            proof(key, known, nonce?.value, method, address)
         } catch (gone: KeyLost) {
-            proof(key, made(key, known), method, address)
+            proof(key, made(key, known), nonce?.value, method, address)
         }
     }
 
-    private fun sessionProof(key: ProofKey, method: String, address: String, sent: Credentials): String {
+    private fun sessionProof(key: ProofKey, nonce: String?, method: String, address: String, sent: Credentials): String {
         val known = key.publicKey() ?: throw KeyLost()
         val jkt = sent.binding?.jkt
         if (jkt != null && jkt != known.thumbprint) throw KeyLost()
-        return proof(key, known, method, address, sent.session)
+        return proof(key, known, nonce, method, address, sent.session)
     }
 
     /** A DPoP proof (RFC 9449); its time is that of the device's clock, which may be wrong: the nonce decides. */
-    private fun proof(key: ProofKey, known: ProofPublicKey, method: String, address: String, session: String? = null): String {
+    private fun proof(key: ProofKey, known: ProofPublicKey, nonce: String?, method: String, address: String, session: String? = null): String {
         val unlikeOthers = ByteArray(16).also { SecureRandom().nextBytes(it) }
         val claims = JSONObject().put("jti", base64Url(unlikeOthers)).put("htm", method).put("htu", address).put("iat", now() / 1000)
             .put("nonce", nonce).put("ath", session?.let { base64Url(sha256(it)) })
@@ -990,7 +1250,8 @@ class Coatcheck(
         }
 
         fun problem(): Problem? = try {
-            if (contentType?.startsWith("application/problem+json") == true) Problem(json()) else null
+            if (contentType?.startsWith("application/problem+json") != true) null
+            else json().let { if (it.getInt("status") == 401 && it.getString("code") == "step_up_required") StepUpRequired(it) else Problem(it) }
         } catch (other: JSONException) {
             null
         }
@@ -998,6 +1259,84 @@ class Coatcheck(
         fun cookie(name: String): String? = cookies.map { it.substringBefore(';').trim() }
             .firstOrNull { it.startsWith("$name=") }?.substringAfter('=')?.ifEmpty { null }
     }
+}
+
+/** Work that several threads wait for; it is cancelled when the last of them leaves off. */
+private class SharedCall<Value>(private val owner: Coatcheck, work: () -> Value) {
+    private val end = CountDownLatch(1)
+    private var waiting = 0
+    private var abandoned = false
+    private var result: (() -> Value)? = null
+    private val thread = Thread {
+        result = try { val value = work(); { value } } catch (failed: Throwable) { { throw failed } }
+        end.countDown()
+    }.apply { isDaemon = true }
+
+    fun begin() = thread.start()
+
+    /** Whether another may join. */
+    val isOpen: Boolean get() = synchronized(this) { !abandoned && end.count > 0 }
+
+    /** Joins, before [value]; false where it is over. */
+    fun join(): Boolean = synchronized(this) { isOpen.also { if (it) waiting += 1 } }
+
+    fun value(): Value {
+        try {
+            pausing { end.await() }
+        } finally {
+            synchronized(this) {
+                waiting -= 1
+                if (waiting == 0 && end.count > 0) abandoned = true
+            }
+            if (abandoned) owner.cancel(thread)
+        }
+        return result!!()
+    }
+}
+
+/** What is done one at a time, in the order of asking. */
+private class Turn {
+    private class One {
+        val over = CountDownLatch(1)
+        @Volatile var no: Exception? = null
+    }
+
+    private val waiting = ArrayList<One>()
+    private var isTaken = false
+
+    fun <Value> taken(work: () -> Value): Value {
+        val one = One()
+        val begins = synchronized(this) { (!isTaken).also { if (it) isTaken = true else waiting += one } }
+        if (!begins) {
+            try {
+                pausing { one.over.await() }
+            } catch (cancelled: InterruptedIOException) {
+                // It may have been given the turn meanwhile.
+                if (!synchronized(this) { waiting.remove(one) } && one.no == null) pass()
+                throw cancelled
+            }
+            one.no?.let { throw it }
+        }
+        try { return work() } finally { pass() }
+    }
+
+    /** Fails all that wait now. */
+    fun refuse(no: Exception) = synchronized(this) {
+        waiting.forEach { it.no = no; it.over.countDown() }
+        waiting.clear()
+    }
+
+    private fun pass() = synchronized(this) {
+        if (waiting.isEmpty()) isTaken = false else waiting.removeAt(0).over.countDown()
+    }
+}
+
+/** Waits; who is interrupted leaves off as from a call. */
+private fun <Value> pausing(work: () -> Value): Value = try {
+    work()
+} catch (cancelled: InterruptedException) {
+    Thread.currentThread().interrupt()
+    throw InterruptedIOException("cancelled")
 }
 
 private fun base64Url(bytes: ByteArray): String = ByteString.of(*bytes).base64Url().trimEnd('=')

@@ -5,7 +5,7 @@
 //     const signIn = await coatcheck.signIn('cloudentity')
 //
 // Make one and share it. What can be sent again is sent again, as docs/native-apps.md says; what is thrown is a Problem, an
-// Unreachable, a LoginFailed, a KeyLost, or what an AbortSignal was aborted with.
+// Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or what an AbortSignal was aborted with.
 
 /** Who is signed in, as the broker tells it; never a token. A later broker may have more members. */
 export interface Session {
@@ -24,6 +24,12 @@ export interface Session {
     tokens: { expires_at: string | null; refreshable: boolean }
     /** The key that a bound session belongs to, by its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
     binding?: { jkt: string; evidence: string } | null
+    /** The class and the methods of the last sign-in, and its time at the provider, where that said them. */
+    acr?: string | null
+    amr?: string[]
+    authenticated_at?: string | null
+    /** The key that tells that the user is there, by its thumbprint. */
+    presence?: { jkt: string; registered_at: string } | null
     /** Of a child session its kind, and the handle of its parent. */
     kind?: string | null
     parent?: string | null
@@ -46,6 +52,9 @@ export interface Registration {
     expires_at: string
     fields: { name: string; type: string; required: boolean }[]
 }
+
+/** A demand on how, and how lately, the user signed in: one of these classes (`acr`), the most seconds since then. */
+export interface StepUp { acrValues?: string[]; maxAge?: number }
 
 /** How a sign-in ended. */
 export type SignIn = { kind: 'signedIn'; session: Session } | { kind: 'registration'; registration: Registration }
@@ -84,18 +93,25 @@ export interface ProofPublicKey { x: string; y: string }
 
 /**
  * A P-256 key of this device, to which its sessions belong (docs/bound-sessions.md): who copies the token opens nothing without
- * it. In a browser and Node it is a `WebCryptoKey`; React Native needs a module that reaches Secure Enclave and Keystore.
+ * it. In a browser and Node it is a `WebCryptoKey`; React Native needs a module that reaches Secure Enclave and Keystore. A key
+ * that asks for the user each time is another of the same kind.
  */
 export interface ProofKey {
     /** The public key; null where there is none, yet or any more. Throws where the device cannot say so now: that is not a lost key. */
     publicKey(): Promise<ProofPublicKey | null>
-    /** Makes a key, in place of one that no longer signs; called by sign-ins alone. */
+    /** Makes a key, in place of one that no longer signs; called by sign-ins and `registerPresenceKey` alone. */
     make(): Promise<ProofPublicKey>
-    /** The ES256 signature: r and s, 32 bytes each. Throws a `KeyLost` where the key will never sign again. */
+    /**
+     * The ES256 signature: r and s, 32 bytes each. Throws a `KeyLost` where the key will never sign again, a `Cancelled` where the
+     * user was asked and would not.
+     */
     sign(bytes: Uint8Array): Promise<Uint8Array>
 }
 
-/** Opens a sign-in page and returns the whole URL with which it came back; closes it when the signal is aborted. */
+/**
+ * Opens a sign-in page and returns the whole URL with which it came back; closes it when the signal is aborted. Throws a `Cancelled`
+ * when the user closes it.
+ */
 export interface SignInBrowser {
     open(page: string, signal?: AbortSignal): Promise<string>
 }
@@ -120,6 +136,13 @@ export interface Options {
     storage: CredentialStorage
     /** For bearer clients whose sessions the broker binds: no script sees the cookie of the others, so none can prove it. */
     key?: ProofKey
+    /** A key that asks for the user each time; see `registerPresenceKey`. */
+    presenceKey?: ProofKey
+    /**
+     * Whether a call that needs a stronger or more recent sign-in may open the browser for it; without it such a call throws a
+     * `StepUpRequired`.
+     */
+    onStepUp?: (demand: StepUp) => boolean | Promise<boolean>
     browser?: SignInBrowser
     fetch?: typeof fetch
     /** How long a call may take in all, its repetitions included; 60 seconds. */
@@ -135,6 +158,11 @@ export class Problem extends Error {
     readonly reason: string | null
     /** The provider's own word, where a standard defines it. */
     readonly providerError: string | null
+    /** Of `step_up_failed`: what was demanded, and what the sign-in showed, where that is known. */
+    readonly required: StepUp | null
+    readonly got: { acr: string | null; authenticated_at: string | null } | null
+    /** Of a child session's `step_up_required` and `presence_required`: its parent steps up and makes a new one, or calls itself. */
+    readonly parent: boolean
     /** Everything as it came. */
     readonly json: { [member: string]: any }
 
@@ -147,6 +175,9 @@ export class Problem extends Error {
         this.requestId = json.request_id
         this.reason = json.reason ?? null
         this.providerError = json.provider_error ?? null
+        this.required = json.required ? demandOf(json.required) : null
+        this.got = json.got ?? null
+        this.parent = json.parent === true
     }
 
     /** Whether there is no session any more. */
@@ -154,6 +185,34 @@ export class Problem extends Error {
 
     /** Whether waiting and sending the same request again is the answer. */
     get passes(): boolean { return (this.status === 503 && this.json.retry !== 'new_login') || this.status === 429 || this.status === 408 }
+}
+
+/** A call needs a stronger or more recent sign-in, and no browser was opened for it: see `stepUp`. The session is as it was. */
+export class StepUpRequired extends Problem {
+    /** What a step-up has to meet. */
+    readonly stepUp: StepUp
+
+    constructor(json: { [member: string]: any }) {
+        super(json)
+        this.name = 'StepUpRequired'
+        this.stepUp = demandOf(json.step_up ?? {})
+    }
+}
+
+/** The user closed the sign-in page, or would not show a face, a finger or the device's code. */
+export class Cancelled extends Error {
+    constructor() {
+        super('the user cancelled it')
+        this.name = 'Cancelled'
+    }
+}
+
+/** The session's presence key is not on this device any more: sign in again, and register another. */
+export class PresenceKeyLost extends Error {
+    constructor() {
+        super('this device has to be signed in again: the key that asks for the user is gone')
+        this.name = 'PresenceKeyLost'
+    }
 }
 
 /** There is no network, nobody answers, or the answer is not the broker's. Nothing is lost. */
@@ -250,12 +309,18 @@ export function indexedKeys(name: string): KeyPairStorage {
  */
 type Evidence = 'none' | 'signIn' | 'session' | 'proof'
 
-/** A call's evidence, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+/** What a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
 class Mending {
     /** Whether the broker said that this session is a bound one, whatever is known of it here. */
     bound = false
-    private nonce = false
+    /** Whether the broker gave the call a nonce. */
+    nonce = false
     private fresh = false
+    /** Whether the user has stepped up for the call. */
+    steppedUp = false
+    /** The proof that the user is there, good until it was refused. */
+    presence: string | null = null
+    private prompts = 0
 
     mends(problem: Problem, evidence: Evidence, repeatable: boolean): boolean {
         const before = { ...this }
@@ -273,6 +338,50 @@ class Mending {
         this.fresh = true
         return !before.fresh
     }
+
+    /** Whether the user is asked for a call, for the first time or once more. */
+    asks(problem: Problem, repeatable: boolean): boolean {
+        // A child's parent makes the call itself. What the network sent twice may have done what it asks for.
+        const asks = this.presence === null
+            ? problem.code === 'presence_required' && !problem.parent && this.prompts === 0
+            : problem.code === 'presence_invalid' && (problem.reason === 'nonce' || (problem.reason === 'replayed' && repeatable)) && this.prompts <= 1
+        if (asks) this.prompts += this.presence === null ? 1 : 2
+        return asks
+    }
+}
+
+/** A step-up, and the demands that it has to meet. Its call gives null where the app would not have a browser opened for calls. */
+class SteppingUp {
+    /** Whether demands are still joined to it. */
+    gathering = true
+    call!: SharedCall<Session | null>
+    /** `wanted`: whether the app itself asked for it. */
+    constructor(public demand: StepUp, public wanted: boolean) {}
+}
+
+function demandOf(json: { acr_values?: string; max_age?: number }): StepUp {
+    const demand: StepUp = {}
+    if (json.acr_values !== undefined) demand.acrValues = json.acr_values.split(' ').filter(word => word !== '')
+    if (json.max_age !== undefined) demand.maxAge = json.max_age
+    return demand
+}
+
+function written(demand: StepUp | undefined): object | undefined {
+    return demand && { acr_values: demand.acrValues?.join(' '), max_age: demand.maxAge }
+}
+
+/** Whether a sign-in that meets a demand meets the other one, too. */
+function covers(one: StepUp, other: StepUp): boolean {
+    const strong = !other.acrValues || (one.acrValues?.every(word => other.acrValues?.includes(word)) ?? false)
+    return strong && (other.maxAge === undefined || (one.maxAge ?? Infinity) <= other.maxAge)
+}
+
+/** The demand that meets both; null where no class would. */
+function joined(one: StepUp, other: StepUp): StepUp | null {
+    const acrValues = one.acrValues && other.acrValues ? one.acrValues.filter(word => other.acrValues?.includes(word)) : one.acrValues ?? other.acrValues
+    if (acrValues?.length === 0) return null
+    const maxAge = Math.min(one.maxAge ?? Infinity, other.maxAge ?? Infinity)
+    return { ...(acrValues ? { acrValues } : {}), ...(maxAge < Infinity ? { maxAge } : {}) }
 }
 
 interface Call {
@@ -284,12 +393,16 @@ interface Call {
     evidence?: Evidence
     /** What was kept before the session was signed out. */
     before?: Credentials
+    /** Whether it asks for a nonce, by a proof without one. */
+    asksForNonce?: boolean
+    /** Whether it registers the presence key. */
+    registers?: boolean
     deadline?: number
     signal?: AbortSignal
 }
 
-/** A try's value, or why another may help. */
-type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null }
+/** A try's value, or why another may help: at once where the user did what was lacking. */
+type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null; atOnce?: true }
 
 type Fields = { [name: string]: string }
 
@@ -305,6 +418,15 @@ export class Coatcheck {
     private signingIn = new Map<string, SharedCall<SignIn>>()
     private ending = false
     private nonce: string | null = null
+    private nonceReceived = 0
+    private readonly prompts = new Turn()
+    private readonly pages = new Turn()
+    private steppingUp: SteppingUp[] = []
+    /** The number of step-ups so far, and what the last one met. */
+    private stepUps = 0
+    private met: StepUp | null = null
+    /** The time in which the demands of calls that are refused together become one step-up, in milliseconds. */
+    private gathering = 100
     private making: Promise<ProofPublicKey> | null = null
     private renewing: { session: string; call: SharedCall<string | null> } | null = null
     /** Whether the client's sessions want a proof with each request. */
@@ -317,17 +439,21 @@ export class Coatcheck {
         const send = options.fetch ?? ((input, init) => fetch(input, init))
         this.send = async (input, init) => {
             const answer = await send(input, init)
-            this.nonce = answer.headers.get('DPoP-Nonce') || this.nonce
+            const nonce = answer.headers.get('DPoP-Nonce')
+            if (nonce) [this.nonce, this.nonceReceived] = [nonce, Date.now()]
             return answer
         }
     }
 
     // ---- Signing in --------------------------------------------------------------------------------------------------
 
-    /** Signs the user in: starts a login, opens its page, forwards the callback. A second call for the same provider joins. */
+    /**
+     * Signs the user in: starts a login, opens its page, forwards the callback. A second call for the same provider joins. `stepUp`
+     * is what the sign-in has to meet: `maxAge` where the user, who may be signed in at the provider already, has to sign in now.
+     */
     async signIn(
         provider: string,
-        more: { device?: string; socialProvider?: string; parameters?: { [name: string]: string }; signal?: AbortSignal } = {}
+        more: { device?: string; socialProvider?: string; parameters?: { [name: string]: string }; stepUp?: StepUp; signal?: AbortSignal } = {}
     ): Promise<SignIn> {
         let call = this.signingIn.get(provider)
         if (!call?.isOpen) {
@@ -346,9 +472,11 @@ export class Coatcheck {
 
     /** Starts a login and returns the page to open, never in a web view; then `finish`. */
     async start(
-        provider: string, more: { socialProvider?: string; parameters?: { [name: string]: string }; signal?: AbortSignal } = {}
+        provider: string, more: { socialProvider?: string; parameters?: { [name: string]: string }; stepUp?: StepUp; signal?: AbortSignal } = {}
     ): Promise<string> {
-        const body = { provider, client: this.options.client, social_provider: more.socialProvider, parameters: more.parameters }
+        const body = {
+            provider, client: this.options.client, social_provider: more.socialProvider, parameters: more.parameters, step_up: written(more.stepUp),
+        }
         const answer = await this.call('POST', '/v1/logins', { body, as: null, evidence: 'signIn', signal: more.signal })
         return await this.keepLogin(answer.json)
     }
@@ -389,13 +517,17 @@ export class Coatcheck {
         return { provider: login.provider, client: login.client, nonce: login.nonce, login_token: login.loginToken, device }
     }
 
-    private async follow(page: string, device: string | undefined, restarts: number, signal?: AbortSignal): Promise<SignIn> {
+    private async follow(
+        page: string, device: string | undefined, restarts: number, signal?: AbortSignal, evidence: Evidence = 'signIn'
+    ): Promise<SignIn> {
         if (!this.options.browser) throw new Error('no browser was given')
         const callback = await this.options.browser.open(page, signal)
-        return await this.finishOrFollow(callback, device, restarts, signal)
+        return await this.finishOrFollow(callback, device, restarts, signal, evidence)
     }
 
-    private async finishOrFollow(callback: string, device: string | undefined, restarts: number, signal?: AbortSignal): Promise<SignIn> {
+    private async finishOrFollow(
+        callback: string, device: string | undefined, restarts: number, signal?: AbortSignal, evidence: Evidence = 'signIn'
+    ): Promise<SignIn> {
         const kept = await this.kept()
         let body: object = { callback_url: callback, device, login_token: kept.login }
         // A hosted callback names our login; no provider does.
@@ -407,7 +539,7 @@ export class Coatcheck {
             if (handoff) body = { handoff, device, login_token: kept.login }
         }
         try {
-            return await this.forwarded(body, signal)
+            return await this.forwarded(body, signal, evidence)
         } catch (problem) {
             // A user who comes from the provider's own portal is sent back to sign in once more, which takes no typing.
             if (!(problem instanceof Problem) || problem.code !== 'login_required' || !problem.json.login) throw problem
@@ -416,8 +548,9 @@ export class Coatcheck {
         }
     }
 
-    private async forwarded(body: object, signal?: AbortSignal): Promise<SignIn> {
-        const answer = await this.call('POST', '/v1/sessions', { body, evidence: 'signIn', signal })
+    private async forwarded(body: object, signal?: AbortSignal, evidence: Evidence = 'signIn'): Promise<SignIn> {
+        const answer = await this.call('POST', '/v1/sessions', { body, evidence, signal })
+        if (answer.status === 200) return { kind: 'signedIn', session: await this.keepSteppedUp(answer) }
         if (answer.status === 202) return { kind: 'registration', registration: answer.json }
         return { kind: 'signedIn', session: await this.made(answer) }
     }
@@ -428,6 +561,13 @@ export class Coatcheck {
         if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
         // A new cookie took the old one's place, and the broker ended that session with it.
         await this.change(kept => ({ session: token, pass: passOf(pass), lastSession: session, endings: kept.endings?.filter(one => one !== null) }))
+        return session
+    }
+
+    /** Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays. */
+    private async keepSteppedUp(answer: Answer): Promise<Session> {
+        const { pass, ...session } = answer.json
+        await this.change(({ login, loginId, ...kept }) => ({ ...kept, pass: passOf(pass) ?? kept.pass, lastSession: session }))
         return session
     }
 
@@ -577,27 +717,182 @@ export class Coatcheck {
         return session
     }
 
+    // ---- Step-ups ----------------------------------------------------------------------------------------------------
+
+    /**
+     * Has the user sign in again for the session, in one of these ways or so recently (in seconds), and returns the session, which
+     * goes on with its secret and its key. One step-up does for all who ask for it at the same time; who needs more than the one
+     * under way gets the next. Throws a `Cancelled` when the user closes the page, and a `Problem` of `step_up_failed` (`required`
+     * and `got`) where the sign-in is not enough, or `subject_mismatch` where somebody else signed in: the session is as it was.
+     */
+    async stepUp(demand: StepUp, signal?: AbortSignal): Promise<Session> {
+        for (;;) {
+            // One that calls began, and that the app then would not have, is no answer to the app itself.
+            const session = await this.joinStepUp(demand, true, signal)
+            if (session) return session
+        }
+    }
+
+    /** Starts a step-up and returns the page to open; then `finish`. */
+    async startStepUp(demand: StepUp, signal?: AbortSignal): Promise<string> {
+        // As for other calls of a session the proof is its key's, and no key is made for it.
+        const answer = await this.call('POST', '/v1/logins', { body: { step_up: written(demand) }, evidence: 'proof', signal })
+        return await this.keepLogin(answer.json)
+    }
+
+    private async joinStepUp(demand: StepUp, wanted: boolean, signal?: AbortSignal): Promise<Session | null> {
+        for (const one of this.steppingUp.filter(one => one.call.isOpen)) {
+            const both = one.gathering && joined(one.demand, demand)
+            if (both) [one.demand, one.wanted] = [both, one.wanted || wanted]
+            if (both || covers(one.demand, demand)) return await one.call.value(signal)
+        }
+        const one = new SteppingUp(demand, wanted)
+        one.call = new SharedCall(signal => this.pages.taken(() => this.run(one, signal), signal))
+        this.steppingUp.push(one)
+        try {
+            return await one.call.value(signal)
+        } finally {
+            this.steppingUp = this.steppingUp.filter(one => one.call.isOpen)
+        }
+    }
+
+    private async run(one: SteppingUp, signal: AbortSignal): Promise<Session | null> {
+        // Calls that were made together are refused one after the other.
+        await sleep(this.gathering, signal)
+        one.gathering = false
+        if (!one.wanted && !(await this.options.onStepUp?.(one.demand))) return null
+        if (!this.options.browser) throw new Error('no browser was given')
+        const signIn = await this.follow(await this.startStepUp(one.demand, signal), undefined, 0, signal, 'proof')
+        if (signIn.kind !== 'signedIn') throw new Error('not the answer to a step-up')
+        this.stepUps += 1
+        this.met = one.demand
+        return signIn.session
+    }
+
+    /** Has the user step up for a call that was refused for want of it, once; throws where that is not to be. */
+    private async stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: number, signal?: AbortSignal): Promise<void> {
+        if (mending.steppedUp || refused.parent || !this.options.onStepUp) throw refused
+        mending.steppedUp = true
+        // Another call's has ended while this one was under way.
+        if (sentAfter < this.stepUps && this.met && covers(this.met, refused.stepUp)) return
+        if (!(await this.joinStepUp(refused.stepUp, false, signal))) throw refused
+    }
+
+    // ---- The user's presence -----------------------------------------------------------------------------------------
+
+    /**
+     * Registers the presence key for the session, soon after a sign-in or a `stepUp`; makes one where there is none, and asks the
+     * user once. A session takes one in its life: where the key is gone, a `PresenceKeyLost` is thrown, and the next session takes
+     * another.
+     */
+    async registerPresenceKey(signal?: AbortSignal): Promise<Session> {
+        const key = this.presenceKey()
+        const known = await key.publicKey()
+        const registered = (await this.kept()).lastSession?.presence
+        if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
+        if (!known) await key.make()
+        // Without the user at first: a sign-in that is too old is refused before.
+        await this.call('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
+        return await this.remembered('GET', '/v1/session', { signal })
+    }
+
+    private presenceKey(): ProofKey {
+        if (!this.options.presenceKey || !this.options.key) throw new TypeError('no key was given that asks for the user, or none beside it')
+        return this.options.presenceKey
+    }
+
+    /** Whether there is a key that the user could be asked by. */
+    private async canAsk(session: string | null | undefined, registers?: boolean): Promise<boolean> {
+        if (!this.options.presenceKey || !this.options.key || !session) return false
+        const kept = await this.kept()
+        const known = kept.session === session ? kept.lastSession : undefined
+        return !known || (!!known.binding && (!!known.presence || !!registers))
+    }
+
+    /**
+     * Asks the user for a call that lacks what only the user can do, and tells whether it is sent again. Throws where the user, or
+     * the app, would not.
+     */
+    private async asksUser(
+        problem: Problem, sent: { method: string; address: string; session?: string | null; repeatable: boolean; registers?: boolean; stepUps: number },
+        mending: Mending, signal?: AbortSignal
+    ): Promise<boolean> {
+        if (problem instanceof StepUpRequired) {
+            await this.stepUpFor(problem, mending, sent.stepUps, signal)
+            return true
+        }
+        if (problem.code === 'presence_invalid' && problem.reason === 'key') throw new PresenceKeyLost()
+        if (!sent.session || !(await this.canAsk(sent.session, sent.registers)) || !mending.asks(problem, sent.repeatable)) return false
+        mending.presence = await this.presence(sent.method, sent.address, sent.session, sent.registers, signal)
+        return true
+    }
+
+    /** The proof that the user is there, for one request; who is asked for it waits for those that were asked for others. */
+    private async presence(method: string, address: string, session: string, registers?: boolean, signal?: AbortSignal): Promise<string> {
+        const key = this.presenceKey()
+        return await this.prompts.taken(async () => {
+            if (!this.hasYoungNonce()) {
+                // The user is not asked for a proof that is too old when it is signed.
+                await this.call('GET', '/v1/session', { as: session, evidence: 'proof', asksForNonce: true, signal })
+                if (!this.hasYoungNonce()) throw new Unreachable('no nonce came')
+            }
+            const kept = await this.kept()
+            const registered = kept.session === session ? kept.lastSession?.presence : null
+            const known = await key.publicKey()
+            if (!known || (registered && registered.jkt !== thumbprint(known))) throw new PresenceKeyLost()
+            try {
+                return await this.proof(key, known, this.nonce, method, address, session)
+            } catch (lost) {
+                // A no is one to all that wait.
+                if (lost instanceof Cancelled) this.prompts.refuse(lost)
+                if (!(lost instanceof KeyLost)) throw lost
+                // One of a session before this signs no more, and registers as little.
+                if (!registers) throw new PresenceKeyLost()
+                return await this.proof(key, await key.make(), this.nonce, method, address, session)
+            }
+        }, signal)
+    }
+
+    /** Whether the nonce leaves the user a minute: it is good for five. */
+    private hasYoungNonce(): boolean {
+        const age = Date.now() - this.nonceReceived
+        return this.nonce !== null && age >= 0 && age < 240_000
+    }
+
     // ---- Relay and events ---------------------------------------------------------------------------------------------
 
     /**
      * Calls an upstream API with the session's access token, which the app never sees, and returns its answer, an upstream's 401
      * too: that one never ends the session. What the broker refuses is thrown. A call that may have reached the upstream is
      * sent again only where its method is idempotent, and a body only where it is a text or bytes.
+     *
+     * Where the broker wants the user to be there (`presence_required`), the presence key asks for it, one call after another. With
+     * `presence` it does so at once, which saves a request; say so where you know that it will be wanted.
      */
-    async relay(upstream: string, path: string, init: RequestInit & { query?: string; signal?: AbortSignal } = {}): Promise<Response> {
+    async relay(
+        upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
+    ): Promise<Response> {
         if (path.split('/').some(part => part === '' || part === '.' || part === '..' || /[?#]/.test(part))) {
             throw new TypeError('a path that could be read in more than one way')
         }
-        const { query, signal, ...rest } = init
+        const { query, signal, presence, ...rest } = init
         const method = (rest.method ?? 'GET').toUpperCase()
         const again = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'].includes(method)
-        const address = written(`${this.broker}/v1/relay/${upstream}/${path}`)
+        const streams = typeof ReadableStream !== 'undefined' && rest.body instanceof ReadableStream
+        const address = escaped(`${this.broker}/v1/relay/${upstream}/${path}`)
         const url = `${address}${query ? `?${query}` : ''}`
         const mending = new Mending()
+        if (presence) {
+            this.presenceKey()
+            const { session } = await this.kept()
+            if (session && (await this.canAsk(session))) mending.presence = await this.presence(method, address, session, false, signal)
+        }
         const attempt = async (): Promise<Attempt<Response>> => {
             const kept = await this.kept()
+            const stepUps = this.stepUps
             const headers = new Headers(rest.headers)
             if (kept.session) headers.set('Authorization', `Bearer ${kept.session}`)
+            if (mending.presence) headers.set('Coatcheck-Presence', mending.presence)
             let shown: Fields
             try {
                 shown = await this.evidence('session', method, address, kept.session, mending, { signal })
@@ -617,6 +912,8 @@ export class Coatcheck {
             if (!problem) return again ? { failure: new Unreachable(`status ${answer.status}`) } : fail(new Unreachable(`status ${answer.status}`))
             await this.learn(problem, kept.session)
             if (await this.mends(problem, 'session', again, mending, shown, kept.session)) return await attempt()
+            const sent = { method, address, session: kept.session, repeatable: again, stepUps }
+            if (!streams && (await this.asksUser(problem, sent, mending, signal))) return { failure: problem, atOnce: true }
             // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
             if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
             return { failure: problem, retryAfter: retryAfter(answer.headers) }
@@ -708,18 +1005,21 @@ export class Coatcheck {
     /** Calls the broker once; where evidence is refused that can be put right, once more. */
     private async attempt(method: string, path: string, call: Call, mending: Mending, limit: number, ending = false): Promise<Attempt<Answer>> {
         const begin = Date.now()
+        const stepUps = this.stepUps
         const evidence = call.evidence ?? 'session'
         const session = call.as === undefined ? (await this.kept()).session : call.as
         const headers: Fields = {}
         if (session && this.options.transport === 'bearer') headers.Authorization = `Bearer ${session}`
         if (call.body !== undefined) headers['Content-Type'] = 'application/json'
+        if (mending.presence) headers['Coatcheck-Presence'] = mending.presence
         const url = this.broker + path + (call.query ? `?${call.query}` : '')
         const body = call.body === undefined ? undefined : JSON.stringify(call.body)
         let answer: Response
         let text: string
         try {
             [answer, text] = await limited(limit, call.signal, async signal => {
-                Object.assign(headers, await this.evidence(evidence, method, this.broker + path, session, mending, { signal, before: call.before }))
+                const more = { signal, before: call.before, asksForNonce: call.asksForNonce }
+                Object.assign(headers, await this.evidence(evidence, method, this.broker + path, session, mending, more))
                 const answer = await this.send(url, { method, headers, body, signal, redirect: 'manual', credentials: this.credentials() })
                 return [answer, await answer.text()] as [Response, string]
             })
@@ -733,11 +1033,13 @@ export class Coatcheck {
         }
         // A proxy's page says as little about the session as no answer at all.
         if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
-        const problem = new Problem(json)
+        const problem = problemOf(json)
         await this.learn(problem, session ?? undefined)
         if (await this.mends(problem, evidence, true, mending, headers, session)) {
             return await this.attempt(method, path, call, mending, Math.max(1, limit - (Date.now() - begin)), ending)
         }
+        const sent = { method, address: this.broker + path, session, repeatable: true, registers: call.registers, stepUps }
+        if (await this.asksUser(problem, sent, mending, call.signal)) return { failure: problem, atOnce: true }
         if (!problem.passes) throw problem
         return { failure: problem, retryAfter: retryAfter(answer.headers) }
     }
@@ -755,12 +1057,17 @@ export class Coatcheck {
         deadline: number, signal: AbortSignal | undefined,
         attempt: (limit: number) => Promise<Attempt<Value>>
     ): Promise<Value> {
-        const begin = Date.now()
+        let begin = Date.now()
         for (let number = 0; ; number += 1) {
             if (signal?.aborted) throw reasonOf(signal)
             // However short the deadline is, the first try has its second.
             const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1)).catch(thrownByKey)
             if ('value' in result) return result.value
+            if (result.atOnce) {
+                // The user takes as long as it takes.
+                [begin, number] = [Date.now(), -1]
+                continue
+            }
             const growing = (200 + Math.random() * 200) * 2 ** Math.min(number, 6)
             const pause = result.retryAfter ? result.retryAfter + Math.random() * 250 : growing
             if (pause > Math.min(deadline - (Date.now() - begin), 30_250)) throw result.failure
@@ -771,7 +1078,7 @@ export class Coatcheck {
     private async problem(answer: Response): Promise<Problem | null> {
         if (answer.status < 400 || !isProblemType(answer)) return null
         const json = parsed(await answer.text())
-        return isProblem(answer, json) ? new Problem(json) : null
+        return isProblem(answer, json) ? problemOf(json) : null
     }
 
     private async learn(problem: Problem, sent: string | undefined): Promise<void> {
@@ -801,10 +1108,11 @@ export class Coatcheck {
     /** The header fields that show a request's evidence. */
     private async evidence(
         wanted: Evidence, method: string, url: string, session: string | null | undefined, mending: Mending,
-        more: { before?: Credentials; signal?: AbortSignal }
+        more: { before?: Credentials; asksForNonce?: boolean; signal?: AbortSignal }
     ): Promise<Fields> {
         const { key } = this.options
         if (wanted === 'signIn') return key ? { DPoP: await asked(this.signInProof(key, method, url)) } : {}
+        const nonce = more.asksForNonce && !mending.nonce ? null : this.nonce
         if (wanted === 'none' || !session) return {}
         const now = more.before ?? (await this.kept())
         const kept: Credentials = now.session === session ? now : {}
@@ -815,7 +1123,7 @@ export class Coatcheck {
             const pass = this.provesEach || binding?.evidence === 'proof' ? null : await this.passOf(session, more.before, more.signal)
             if (pass) return { 'Coatcheck-Pass': pass }
         } else if (kept.lastSession && !binding && !mending.bound) return {}
-        return key ? { DPoP: await asked(this.sessionProof(key, method, url, session, binding?.jkt)) } : {}
+        return key ? { DPoP: await asked(this.sessionProof(key, nonce, method, url, session, binding?.jkt)) } : {}
     }
 
     /** Whether a refused request is sent again at once; forgets a pass that was refused. Throws where the key is not this device's. */
@@ -837,24 +1145,26 @@ export class Coatcheck {
     private async signInProof(key: ProofKey, method: string, url: string): Promise<string> {
         const known = (await key.publicKey()) ?? (await this.makeKey(key))
         try {
-            return await this.proof(key, known, method, url)
+            return await this.proof(key, known, this.nonce, method, url)
         } catch (lost) {
             if (!(lost instanceof KeyLost)) throw lost
-            return await this.proof(key, await this.makeKey(key, known), method, url)
+            return await this.proof(key, await this.makeKey(key, known), this.nonce, method, url)
         }
     }
 
-    private async sessionProof(key: ProofKey, method: string, url: string, session: string, jkt?: string): Promise<string> {
+    private async sessionProof(key: ProofKey, nonce: string | null, method: string, url: string, session: string, jkt?: string): Promise<string> {
         const known = await key.publicKey()
         if (!known || (jkt && jkt !== thumbprint(known))) throw new KeyLost()
-        return await this.proof(key, known, method, url, session)
+        return await this.proof(key, known, nonce, method, url, session)
     }
 
     /** A DPoP proof (RFC 9449); its time is that of the device's clock, which may be wrong: the nonce decides. */
-    private async proof(key: ProofKey, known: ProofPublicKey, method: string, url: string, session?: string): Promise<string> {
+    private async proof(
+        key: ProofKey, known: ProofPublicKey, nonce: string | null, method: string, url: string, session?: string
+    ): Promise<string> {
         const header = `{"typ":"dpop+jwt","alg":"ES256","jwk":${jwk(known)}}`
         const claims = {
-            jti: unlikeOthers(), htm: method, htu: url, iat: Math.floor(Date.now() / 1000), nonce: this.nonce ?? undefined,
+            jti: unlikeOthers(), htm: method, htu: url, iat: Math.floor(Date.now() / 1000), nonce: nonce ?? undefined,
             ath: session && base64url(sha256(bytes(session))),
         }
         const text = `${base64url(bytes(header))}.${base64url(bytes(JSON.stringify(claims)))}`
@@ -895,7 +1205,7 @@ export class Coatcheck {
         if (kept.session === session && kept.pass && !isDue(kept.pass)) return kept.pass.value
         try {
             const result = await this.attempt('POST', '/v1/session/pass', { evidence: 'proof', as: session, signal }, new Mending(), 40_000)
-            if ('failure' in result) throw result.failure
+            if (!('value' in result)) throw result.failure
             const pass = passOf(result.value.json)
             await this.change(now => (now.session === session ? { ...now, pass } : now))
             return pass?.value ?? null
@@ -938,7 +1248,7 @@ function thumbprint(key: ProofPublicKey): string { return base64url(sha256(bytes
 function unlikeOthers(): string { return [1, 2, 3].map(() => Math.random().toString(36).slice(2)).join('') + Date.now().toString(36) }
 
 /** An address as it goes over the wire and into a proof: what no address may hold is escaped. */
-function written(url: string): string { return url.replace(/[^\x21-\x7e]+|["<>`{}]/g, encodeURIComponent) }
+function escaped(url: string): string { return url.replace(/[^\x21-\x7e]+|["<>`{}]/g, encodeURIComponent) }
 
 function bytes(text: string): Uint8Array { return Uint8Array.from(text, letter => letter.charCodeAt(0)) }
 
@@ -1018,6 +1328,42 @@ class SharedCall<Value> {
     }
 }
 
+/** What is done one at a time, in the order of asking. */
+class Turn {
+    private isTaken = false
+    private waiting: { begin: () => void; fail: (error: unknown) => void }[] = []
+
+    /** Does work when it is its turn; who is aborted before that leaves off at once. */
+    async taken<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
+        if (signal?.aborted) throw reasonOf(signal)
+        if (this.isTaken) await this.wait(signal)
+        this.isTaken = true
+        try {
+            return await work()
+        } finally {
+            const next = this.waiting.shift()
+            if (next) next.begin()
+            else this.isTaken = false
+        }
+    }
+
+    /** Fails all that wait now. */
+    refuse(error: unknown): void { for (const one of this.waiting.splice(0)) one.fail(error) }
+
+    private wait(signal?: AbortSignal): Promise<void> {
+        return new Promise((resolve, reject) => {
+            const left = () => {
+                this.waiting = this.waiting.filter(other => other !== one)
+                reject(signal && reasonOf(signal))
+            }
+            const over = () => signal?.removeEventListener('abort', left)
+            const one = { begin: () => { over(); resolve() }, fail: (error: unknown) => { over(); reject(error) } }
+            this.waiting.push(one)
+            signal?.addEventListener('abort', left)
+        })
+    }
+}
+
 function reasonOf(signal: AbortSignal): Error {
     const reason = (signal as { reason?: unknown }).reason
     if (reason instanceof Error) return reason
@@ -1070,6 +1416,10 @@ function parsed(text: string): any {
 function isProblemType(answer: Response): boolean { return (answer.headers.get('Content-Type') ?? '').startsWith('application/problem+json') }
 
 function isProblem(answer: Response, json: any): boolean { return isProblemType(answer) && typeof json?.code === 'string' && typeof json.status === 'number' }
+
+function problemOf(json: { [member: string]: any }): Problem {
+    return json.status === 401 && json.code === 'step_up_required' ? new StepUpRequired(json) : new Problem(json)
+}
 
 function retryAfter(headers: Headers): number | null {
     const seconds = Number.parseInt(headers.get('Retry-After') ?? '', 10)

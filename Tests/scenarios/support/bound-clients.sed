@@ -5,4 +5,7 @@
 /client_id: oauth2-app,/a\
       proving: {client_id: proving-app, auth: none, redirect_uris: ["com.example.proving:/cb"], scope: profile email, transport: bearer, binding: {mode: enforce, evidence: proof}}
 # And children of two that are there.
-s#\(client_id: \(ios\|android\)-app, auth: none, \)#\1children: {widget: {}, web: {origins: ["@BROKER@"]}}, #
+s#\(client_id: \(ios\|android\)-app, auth: none, \)#\1children: {widget: {upstreams: [api, guarded]}, web: {origins: ["@BROKER@"]}}, #
+# And an API whose calls want more of the sign-in than others.
+/^upstreams:/a\
+  guarded: {base_url: "@SANDBOX@/api", provider: oidc, allow: ["ANY /**"], require: [{allow: "GET /private/echo", max_age: 5m}, {allow: "POST /private/echo", acr: [mfa, phr]}, {allow: "PUT /private/echo", acr: [phr]}]}

@@ -8,7 +8,9 @@ so. Prints its port, and ends with its input.
     POST /_meddle/KIND/TIMES/PATH   with the next so many requests for a path:
         twice       sent to the broker twice, as a network stack does; the second answer is passed on
         cut         the connection is closed without an answer
-        CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it
+        lost        sent to the broker, and the connection is closed without its answer
+        CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it;
+                    `step_up_required` wants a sign-in of the last five minutes
     POST /_end/PASS                 from now on that pass is taken out of requests, which is what it is worth when it has ended
 """
 
@@ -70,6 +72,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         problem = {"type": "about:blank", "title": "Refused", "status": 401, "code": code, "detail": "", "request_id": "req_" + "A" * 22}
         if reason:
             problem["reason"] = reason
+        if code == "step_up_required":
+            problem["step_up"] = {"max_age": 300}
         fields = [("Content-Type", "application/problem+json"), ("DPoP-Nonce", "A" * 16), ("Coatcheck-Source", "broker")]
         return 401, fields, json.dumps(problem).encode()
 
@@ -110,11 +114,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "cut":
             self.close_connection = True
             return
-        if kind not in (None, "twice"):
+        if kind not in (None, "twice", "lost"):
             status, fields, content = self.refusal(kind)
             call |= {"status": status, "code": json.loads(content)["code"]}
             return self.answer(status, fields, content)
         response = self.forward(body, kind)
+        if kind == "lost":
+            response.read()
+            self.close_connection = True
+            return
         call["status"] = response.status
         fields = [pair for pair in response.getheaders() if pair[0].lower() not in ("connection", "keep-alive", "transfer-encoding", "content-length")]
         call["code"] = response.getheader("Coatcheck-Code")

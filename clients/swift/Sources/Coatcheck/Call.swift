@@ -16,6 +16,16 @@ struct Call: Sendable {
         case proof
     }
 
+    /// The times at which a call shows that the user is there.
+    enum Presence {
+        /// Where the broker demands it.
+        case onDemand
+        /// From the first.
+        case shown
+        /// Where the broker demands it, by the key that the call registers.
+        case registers
+    }
+
     var method: String
     var path: String
     var query: String?
@@ -27,6 +37,9 @@ struct Call: Sendable {
     var credentials: Credentials?
     /// Whether it does no harm to do it twice: all but relayed calls whose method is not idempotent.
     var isIdempotent = true
+    var presence = Presence.onDemand
+    /// Whether it asks for a nonce, by a proof without one.
+    var asksForNonce = false
 
     /// Whether a call that was taken once may be made anew: never a sign-in.
     var isRepeatable: Bool { isIdempotent && evidence != .signIn }

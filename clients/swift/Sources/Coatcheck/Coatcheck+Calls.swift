@@ -35,13 +35,14 @@ extension Coatcheck {
     }
 
     /// Calls the broker with a JSON body, as sign-ins do.
-    func call(_ method: String, _ path: String, body: some Encodable, with needed: Call.Needed = .both) async throws
-        -> Answer
-    {
+    func call(
+        _ method: String, _ path: String, body: some Encodable, with needed: Call.Needed = .both,
+        evidence: Call.Evidence = .signIn
+    ) async throws -> Answer {
         try await call(
             Call(
                 method: method, path: path, fields: ["Content-Type": "application/json"],
-                body: try JSONEncoder().encode(body), needed: needed, evidence: .signIn))
+                body: try JSONEncoder().encode(body), needed: needed, evidence: evidence))
     }
 
     /// Calls the broker, again as long as that helps and patience lasts.
@@ -50,11 +51,15 @@ extension Coatcheck {
     /// what it gave before.
     func call(_ call: Call, patience: Patience? = nil) async throws -> Answer {
         let patience = patience ?? self.patience
-        let begin = ContinuousClock.now
+        var begin = ContinuousClock.now
         var number = 0
         var mending = Mending()
         while true {
             try Task.checkCancellation()
+            // The user takes as long as it takes.
+            if try await asks(for: call, &mending) { begin = .now }
+            let stepUps = self.stepUps
+            var weak: Problem?
             var retryAfter: Duration?
             var failure: any Error = CoatcheckError.unreachable
             do {
@@ -75,11 +80,16 @@ extension Coatcheck {
                 }
                 try learn(from: problem, answer, sent: request)
                 if try mends(problem, of: call, &mending, sent: request) { continue }
-                guard problem.passes else { throw problem }
+                if problem.code == .stepUpRequired { weak = problem } else if !problem.passes { throw problem }
                 (retryAfter, failure) = (answer.retryAfter, problem)
             } catch CoatcheckError.unreachable {
             } catch let problem as Problem where problem.passes {
                 failure = problem
+            }
+            if let weak {
+                try await stepUp(for: weak, of: call, &mending, sentAfter: stepUps)
+                (begin, number) = (.now, 0)
+                continue
             }
             guard let pause = patience.pause(try: number, since: begin, retryAfter: retryAfter) else { throw failure }
             try await Task.sleep(for: pause)

@@ -27,7 +27,8 @@ extension Coatcheck {
     func prepared(_ call: Call, _ mending: Mending) async throws -> URLRequest {
         let credentials = try call.credentials ?? kept()
         var request = try request(call, of: credentials)
-        do { try await show(call.evidence, of: credentials, mending, in: &request) } catch CoatcheckError.keyLost {
+        if let presence = mending.presence { request.setValue(presence, forHTTPHeaderField: "Coatcheck-Presence") }
+        do { try await show(call, of: credentials, mending, in: &request) } catch CoatcheckError.keyLost {
             // Not told the broker: the session may go on where its key is, as on the phone that a back-up is of.
             try forget(credentials.session)
             throw CoatcheckError.keyLost
@@ -37,7 +38,7 @@ extension Coatcheck {
 
     /// Keeps the newest nonce of the broker's.
     func keepNonce(_ fields: [String: String]) {
-        if let value = fields["dpop-nonce"], !value.isEmpty { nonce = value }
+        if let value = fields["dpop-nonce"], !value.isEmpty { (nonce, nonceReceived) = (value, now()) }
     }
 
     /// Decides whether a refused call is sent again at once, and forgets a pass that was refused; throws where the session's
@@ -48,6 +49,8 @@ extension Coatcheck {
             try forget(asSentIn: request)
             throw CoatcheckError.keyLost
         }
+        if problem.code == .presenceInvalid, problem.reason == "key" { throw CoatcheckError.presenceKeyLost }
+        if canAsk(for: call), mending.asks(problem, for: call) { return true }
         guard mending.mends(problem, of: call) else { return false }
         if problem.code == .proofRequired || problem.reason == "pass" { try forgetPass(asSentIn: request) }
         return true
@@ -56,11 +59,12 @@ extension Coatcheck {
     // MARK: - Evidence
 
     private func show(
-        _ evidence: Call.Evidence, of credentials: Credentials, _ mending: Mending, in request: inout URLRequest
+        _ call: Call, of credentials: Credentials, _ mending: Mending, in request: inout URLRequest
     ) async throws {
-        switch evidence {
+        let nonce = call.asksForNonce && !mending.hasNonce ? nil : self.nonce
+        switch call.evidence {
         case .none: return
-        case .signIn: try await proveSignIn(in: &request)
+        case .signIn: try await proveSignIn(nonce, in: &request)
         case .session:
             guard mending.isBound || credentials.lastSession?.binding != nil else {
                 // It may be bound all the same, where a storage forgets whose it is.
@@ -71,11 +75,11 @@ extension Coatcheck {
             if !proves, let pass = try await pass(of: credentials) {
                 set(pass, of: credentials, in: &request)
             } else {
-                try await prove(credentials, in: &request)
+                try await prove(credentials, nonce, in: &request)
             }
         case .proof:
             let isUnbound = credentials.lastSession.map { $0.binding == nil } ?? false
-            if mending.isBound || !isUnbound { try await prove(credentials, in: &request) }
+            if mending.isBound || !isUnbound { try await prove(credentials, nonce, in: &request) }
         }
     }
 
@@ -88,26 +92,26 @@ extension Coatcheck {
     }
 
     /// Signs a request of a session.
-    private func prove(_ credentials: Credentials, in request: inout URLRequest) async throws {
+    private func prove(_ credentials: Credentials, _ nonce: String?, in request: inout URLRequest) async throws {
         guard let key, let session = credentials.session else { return }
         guard let known = try await key.publicKey() else { throw CoatcheckError.keyLost }
         if let jkt = credentials.lastSession?.binding?.jkt, jkt != known.thumbprint { throw CoatcheckError.keyLost }
-        try await sign(&request, by: key, known, session: session)
+        try await sign(&request, by: key, known, nonce, session: session)
     }
 
     /// Signs a request that makes a login or a session: a device without a key makes one.
-    private func proveSignIn(in request: inout URLRequest) async throws {
+    private func proveSignIn(_ nonce: String?, in request: inout URLRequest) async throws {
         guard let key else { return }
         guard let known = try await key.publicKey() else {
-            return try await sign(&request, by: key, try await made(key, insteadOf: nil), session: nil)
+            return try await sign(&request, by: key, try await made(key, insteadOf: nil), nonce, session: nil)
         }
-        do { try await sign(&request, by: key, known, session: nil) } catch CoatcheckError.keyLost {
-            try await sign(&request, by: key, try await made(key, insteadOf: known), session: nil)
+        do { try await sign(&request, by: key, known, nonce, session: nil) } catch CoatcheckError.keyLost {
+            try await sign(&request, by: key, try await made(key, insteadOf: known), nonce, session: nil)
         }
     }
 
     private func sign(
-        _ request: inout URLRequest, by key: any ProofKey, _ known: ProofPublicKey, session: String?
+        _ request: inout URLRequest, by key: any ProofKey, _ known: ProofPublicKey, _ nonce: String?, session: String?
     ) async throws {
         let proof = Proof(
             method: request.httpMethod ?? "GET", address: request.provedAddress, session: session, nonce: nonce,

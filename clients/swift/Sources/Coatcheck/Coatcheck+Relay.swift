@@ -9,10 +9,12 @@ extension Coatcheck {
     ///
     /// Whatever the upstream answers is returned, its 401 too: that one never ends the session. What the broker refuses is
     /// thrown. A call that may have reached the upstream is sent again only where its method is idempotent.
+    ///
+    /// Where the broker wants the user to be there (`presence_required`), the presence key asks for it, one call after another.
+    /// With `presence` it does so at once, which saves a request; say so where you know that it will be wanted.
     public func relay(
         _ upstream: String, _ path: String, method: String = "GET", query: String? = nil,
-        fields: [String: String] = [:],
-        body: Data? = nil
+        fields: [String: String] = [:], body: Data? = nil, presence: Bool = false
     ) async throws -> RelayAnswer {
         let segments = path.split(separator: "/", omittingEmptySubsequences: false)
         guard
@@ -21,11 +23,15 @@ extension Coatcheck {
         let idempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(method)
         let call = Call(
             method: method, path: "/v1/relay/\(upstream)/\(path)", query: query, fields: fields, body: body,
-            isIdempotent: idempotent)
-        let begin = ContinuousClock.now
+            isIdempotent: idempotent, presence: presence ? .shown : .onDemand)
+        var begin = ContinuousClock.now
         var number = 0
         var mending = Mending()
         while true {
+            // The user takes as long as it takes.
+            if try await asks(for: call, &mending) { begin = .now }
+            let stepUps = self.stepUps
+            var weak: Problem?
             var retryAfter: Duration?
             var failure: any Error = CoatcheckError.unreachable
             do {
@@ -38,13 +44,22 @@ extension Coatcheck {
                 }
                 try learn(from: problem, answer, sent: request)
                 if try mends(problem, of: call, &mending, sent: request) { continue }
-                // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
-                guard problem.passes, idempotent || problem.code != .requestTimeout else { throw problem }
+                if problem.code == .stepUpRequired {
+                    weak = problem
+                } else if !problem.passes || (!idempotent && problem.code == .requestTimeout) {
+                    // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
+                    throw problem
+                }
                 (retryAfter, failure) = (answer.retryAfter, problem)
             } catch CoatcheckError.unreachable {
                 guard idempotent else { throw CoatcheckError.unreachable }
             } catch let problem as Problem where problem.passes && idempotent {
                 failure = problem
+            }
+            if let weak {
+                try await stepUp(for: weak, of: call, &mending, sentAfter: stepUps)
+                (begin, number) = (.now, 0)
+                continue
             }
             guard let pause = patience.pause(try: number, since: begin, retryAfter: retryAfter) else { throw failure }
             try await Task.sleep(for: pause)

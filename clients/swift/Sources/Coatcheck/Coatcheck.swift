@@ -20,11 +20,24 @@ public actor Coatcheck {
     nonisolated let client: String?
     nonisolated let storage: any CredentialStorage
     nonisolated let key: (any ProofKey)?
+    nonisolated let presenceKey: (any ProofKey)?
+    nonisolated let onStepUp: (@Sendable (StepUp) async -> Bool)?
+    /// The time in which the demands of calls that are refused together become one step-up.
+    nonisolated let gathering: Duration
     nonisolated let browser: (any SignInBrowser)?
     nonisolated let patience: Patience
     nonisolated let now: @Sendable () -> Date
     let wire: Wire
     var nonce: String?
+    var nonceReceived: Date?
+    /// One prompt after the other.
+    let prompts = Turn()
+    /// One page after the other.
+    let pages = Turn()
+    var steppingUp: [SteppingUp] = []
+    /// The number of step-ups so far, and what the last one met.
+    var stepUps = 0
+    var met: StepUp?
     var making: SharedCall<ProofPublicKey>?
     var renewing: (session: String?, call: SharedCall<Credentials.Pass?>)?
     /// Whether the client's sessions want a proof with each request.
@@ -36,32 +49,41 @@ public actor Coatcheck {
     /// Creates what talks to a broker; `client` may be left out where the provider has one.
     ///
     /// Two accounts on one device are two of these, each with a storage of its own. With a `key` sessions belong to it,
-    /// where the broker binds this client's. `configuration` and `authenticate` are of the connections: a proxy, a pinned
+    /// where the broker binds this client's; a `presenceKey` asks for the user each time (``registerPresenceKey()``).
+    /// `onStepUp` decides whether a call that needs a stronger or more recent sign-in may open the browser for it; without it
+    /// such a call throws a ``StepUpRequired``. `configuration` and `authenticate` are of the connections: a proxy, a pinned
     /// certificate.
     public init(
         broker: URL, client: String? = nil, storage: any CredentialStorage, key: (any ProofKey)? = nil,
-        browser: (any SignInBrowser)? = nil, patience: Patience = Patience(),
+        presenceKey: (any ProofKey)? = nil, browser: (any SignInBrowser)? = nil,
+        onStepUp: (@Sendable (StepUp) async -> Bool)? = nil, patience: Patience = Patience(),
         configuration: URLSessionConfiguration = .ephemeral,
         authenticate: (
             @Sendable (URLAuthenticationChallenge) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
         )? = nil
     ) {
         self.init(
-            broker: broker, client: client, storage: storage, key: key, browser: browser, patience: patience,
-            configuration: configuration, authenticate: authenticate, now: { Date() })
+            broker: broker, client: client, storage: storage, key: key, presenceKey: presenceKey, browser: browser,
+            onStepUp: onStepUp, patience: patience, configuration: configuration, authenticate: authenticate,
+            now: { Date() })
     }
 
     /// Creates what talks to a broker by another clock.
     init(
         broker: URL, client: String?, storage: any CredentialStorage, key: (any ProofKey)?,
-        browser: (any SignInBrowser)?, patience: Patience, configuration: URLSessionConfiguration = .ephemeral,
-        authenticate: Wire.Authenticate? = nil, now: @escaping @Sendable () -> Date
+        presenceKey: (any ProofKey)? = nil, browser: (any SignInBrowser)?,
+        onStepUp: (@Sendable (StepUp) async -> Bool)? = nil, patience: Patience,
+        configuration: URLSessionConfiguration = .ephemeral, authenticate: Wire.Authenticate? = nil,
+        gathering: Duration = .milliseconds(100), now: @escaping @Sendable () -> Date
     ) {
         wire = Wire(configuration, authenticate: authenticate)
         self.broker = broker
         self.client = client
         self.storage = storage
         self.key = key
+        self.presenceKey = presenceKey
+        self.onStepUp = onStepUp
+        self.gathering = gathering
         self.now = now
         self.browser = browser
         self.patience = patience
@@ -74,13 +96,16 @@ public actor Coatcheck {
     /// Signs the user in: starts a login, opens its page, forwards the callback.
     ///
     /// A second call while one for the same provider is under way waits for that one. Cancelling the last of them closes
-    /// the browser.
+    /// the browser. `stepUp` is what the sign-in has to meet: `maxAge` where the user, who may be signed in at the provider
+    /// already, has to sign in now.
     public func signIn(
-        with provider: String, device: String? = nil, socialProvider: String? = nil, parameters: [String: String]? = nil
+        with provider: String, device: String? = nil, socialProvider: String? = nil,
+        parameters: [String: String]? = nil, stepUp: StepUp? = nil
     ) async throws -> SignIn {
         if let call = signingIn[provider], call.isOpen { return try await call.value() }
         let body = LoginBody(
-            provider: provider, client: client, social_provider: socialProvider, parameters: parameters)
+            provider: provider, client: client, social_provider: socialProvider, parameters: parameters,
+            step_up: stepUp)
         let call = SharedCall { try await self.follow(try await self.start(body), device: device) }
         signingIn[provider] = call
         defer { if signingIn[provider] === call { signingIn[provider] = nil } }
@@ -89,12 +114,13 @@ public actor Coatcheck {
 
     /// Starts a login and returns the page to open, for apps that open it themselves; then ``finish(_:device:)``.
     public func start(
-        _ provider: String, socialProvider: String? = nil, parameters: [String: String]? = nil
+        _ provider: String, socialProvider: String? = nil, parameters: [String: String]? = nil, stepUp: StepUp? = nil
     ) async throws -> URL {
         try page(
             of: try await start(
                 LoginBody(
-                    provider: provider, client: client, social_provider: socialProvider, parameters: parameters)))
+                    provider: provider, client: client, social_provider: socialProvider, parameters: parameters,
+                    step_up: stepUp)))
     }
 
     /// Finishes a sign-in with the whole URL that the browser came back with, unchanged: after a restart of the app, too.
@@ -146,18 +172,30 @@ public actor Coatcheck {
         return login
     }
 
-    private func page(of login: StartedLogin) throws -> URL {
+    /// Starts a login of the session that is kept.
+    func start(_ demand: StepUp) async throws -> StartedLogin {
+        let answer = try await call("POST", "/v1/logins", body: LoginBody(step_up: demand), evidence: .proof)
+        let login = try answer.decoded(StartedLogin.self)
+        try keep(login, from: answer)
+        return login
+    }
+
+    func page(of login: StartedLogin) throws -> URL {
         guard let page = URL(string: login.authorizationURL) else { throw CoatcheckError.notTheBroker(status: 201) }
         return page
     }
 
-    private func follow(_ login: StartedLogin, device: String?, restarts: Int = 1) async throws -> SignIn {
+    func follow(
+        _ login: StartedLogin, device: String?, restarts: Int = 1, evidence: Call.Evidence = .signIn
+    ) async throws -> SignIn {
         guard let browser else { throw CoatcheckError.noBrowser }
         let callback = try await browser.open(try page(of: login))
-        return try await finish(callback, device: device, restarts: restarts)
+        return try await finish(callback, device: device, restarts: restarts, evidence: evidence)
     }
 
-    private func finish(_ callback: URL, device: String?, restarts: Int) async throws -> SignIn {
+    private func finish(
+        _ callback: URL, device: String?, restarts: Int, evidence: Call.Evidence = .signIn
+    ) async throws -> SignIn {
         let credentials = try kept()
         let query = URLComponents(url: callback, resolvingAgainstBaseURL: false)?.queryItems ?? []
         func value(_ name: String) -> String? { query.first { $0.name == name }?.value }
@@ -168,7 +206,7 @@ public actor Coatcheck {
             if let handoff = value("handoff") { body = ForwardBody(handoff: handoff, device: device) }
         }
         if credentials.transport == .bearer { body.login_token = credentials.login }
-        do { return try await forwarded(body) } catch let problem as Problem {
+        do { return try await forwarded(body, evidence: evidence) } catch let problem as Problem {
             guard problem.code == .loginRequired, let login = problem.login, restarts > 0, browser != nil else {
                 throw problem
             }
@@ -176,8 +214,9 @@ public actor Coatcheck {
         }
     }
 
-    private func forwarded(_ body: ForwardBody) async throws -> SignIn {
-        let answer = try await call("POST", "/v1/sessions", body: body)
+    private func forwarded(_ body: ForwardBody, evidence: Call.Evidence = .signIn) async throws -> SignIn {
+        let answer = try await call("POST", "/v1/sessions", body: body, evidence: evidence)
+        if answer.status == 200 { return .signedIn(try steppedUp(answer)) }
         if answer.status == 202 { return .registration(try answer.decoded(Registration.self)) }
         return .signedIn(try made(answer))
     }
@@ -197,6 +236,17 @@ public actor Coatcheck {
         credentials.login = nil
         credentials.loginID = nil
         credentials.lastSession = session
+        try storage.write(credentials)
+        return session
+    }
+
+    /// Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays.
+    private func steppedUp(_ answer: Answer) throws -> Session {
+        let session = try answer.decoded(Session.self)
+        var credentials = try kept()
+        if let pass = pass(try? answer.decoded(GivenBody.self).pass, in: answer) { credentials.pass = pass }
+        (credentials.login, credentials.loginID) = (nil, nil)
+        if credentials.session != nil { credentials.lastSession = session }
         try storage.write(credentials)
         return session
     }
@@ -308,7 +358,7 @@ public actor Coatcheck {
     }
 
     /// Asks for the session and keeps the answer, unless another took its place meanwhile.
-    private func remembered(_ method: String, _ path: String, patience: Patience? = nil) async throws -> Session {
+    func remembered(_ method: String, _ path: String, patience: Patience? = nil) async throws -> Session {
         let sent = try kept().session
         let session = try await call(Call(method: method, path: path), patience: patience).decoded(Session.self)
         try remember(session, of: sent)
@@ -326,10 +376,11 @@ public actor Coatcheck {
     // MARK: - Bodies, as they are on the wire
 
     private struct LoginBody: Encodable {
-        var provider: String
+        var provider: String?
         var client: String?
         var social_provider: String?
         var parameters: [String: String]?
+        var step_up: StepUp?
     }
 
     private struct ForwardBody: Encodable {

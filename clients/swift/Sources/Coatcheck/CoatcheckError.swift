@@ -8,7 +8,7 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     case notTheBroker(status: Int)
     /// No browser was given to this ``Coatcheck``.
     case noBrowser
-    /// The user closed the sign-in page.
+    /// The user closed the sign-in page, or would not show a face, a finger or the device's code.
     case cancelled
     /// The hosted callback came back with an error.
     case loginFailed(ProblemCode)
@@ -18,6 +18,10 @@ public enum CoatcheckError: Error, Sendable, Hashable {
     case badPath
     /// The key that the session belongs to is not on this device any more (a restored back-up, a new phone): sign in again.
     case keyLost
+    /// This ``Coatcheck`` was given no key that asks for the user, or none that the session belongs to beside it.
+    case noPresenceKey
+    /// The session's presence key is not on this device any more, as after another finger was enrolled: sign in again, and register another.
+    case presenceKeyLost
 }
 
 extension CoatcheckError: LocalizedError {
@@ -27,11 +31,13 @@ extension CoatcheckError: LocalizedError {
         case .unreachable: "The sign-in service cannot be reached."
         case .notTheBroker(let status): "Something else than the sign-in service answered (status \(status))."
         case .noBrowser: "There is no browser to sign in with."
-        case .cancelled: "The sign-in was cancelled."
+        case .cancelled: "The user cancelled it."
         case .loginFailed(let code): "The sign-in failed (\(code.rawValue))."
         case .noLogin: "This is not a sign-in of this device."
         case .badPath: "The path could be read in more than one way."
         case .keyLost: "This device has to be signed in again: its key is gone."
+        case .noPresenceKey: "There is no key that asks for the user."
+        case .presenceKeyLost: "This device has to be signed in again: the key that asks for the user is gone."
         }
     }
 }

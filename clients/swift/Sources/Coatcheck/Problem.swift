@@ -12,6 +12,16 @@ public struct Problem: Error, Codable, Sendable, Hashable {
         public let code: String
     }
 
+    /// The sign-in of a step-up that was not what was demanded.
+    public struct Got: Codable, Sendable, Hashable {
+        /// The id_token's `acr`.
+        public let acr: String?
+        /// The id_token's `auth_time`.
+        public let authenticatedAt: Date?
+
+        enum CodingKeys: String, CodingKey { case acr, authenticatedAt = "authenticated_at" }
+    }
+
     /// A title for people.
     public let title: String
     /// The HTTP status.
@@ -30,11 +40,19 @@ public struct Problem: Error, Codable, Sendable, Hashable {
     public let retry: String?
     /// The provider's own word, where a standard defines it.
     public let providerError: String?
+    /// Of ``ProblemCode/stepUpRequired``: what a step-up has to meet.
+    public let stepUp: StepUp?
+    /// Of ``ProblemCode/stepUpRequired`` for a child session: its parent steps up, and makes a new one.
+    public let parent: Bool?
+    /// Of ``ProblemCode/stepUpFailed``: what was demanded.
+    public let required: StepUp?
+    /// Of ``ProblemCode/stepUpFailed``: what the sign-in showed; nil where nobody knows.
+    public let got: Got?
     let login: StartedLogin?
 
     enum CodingKeys: String, CodingKey {
-        case title, status, code, detail, errors, reason, retry, login
-        case requestID = "request_id", providerError = "provider_error"
+        case title, status, code, detail, errors, reason, retry, parent, required, got, login
+        case requestID = "request_id", providerError = "provider_error", stepUp = "step_up"
     }
 
     /// Whether there is no session any more.

@@ -16,6 +16,16 @@ public struct ProblemCode: RawRepresentable, Codable, Sendable, Hashable {
     public static let useDPoPNonce = ProblemCode(rawValue: "use_dpop_nonce")
     /// The code `proof_invalid`.
     public static let proofInvalid = ProblemCode(rawValue: "proof_invalid")
+    /// The code `step_up_required`.
+    public static let stepUpRequired = ProblemCode(rawValue: "step_up_required")
+    /// The code `step_up_failed`.
+    public static let stepUpFailed = ProblemCode(rawValue: "step_up_failed")
+    /// The code `subject_mismatch`.
+    public static let subjectMismatch = ProblemCode(rawValue: "subject_mismatch")
+    /// The code `presence_required`.
+    public static let presenceRequired = ProblemCode(rawValue: "presence_required")
+    /// The code `presence_invalid`.
+    public static let presenceInvalid = ProblemCode(rawValue: "presence_invalid")
     /// The code `client_not_allowed`.
     public static let clientNotAllowed = ProblemCode(rawValue: "client_not_allowed")
     /// The code `session_ended`.

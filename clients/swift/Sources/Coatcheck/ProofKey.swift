@@ -2,17 +2,20 @@ import Foundation
 
 /// A P-256 key of this device, to which its sessions belong: ``SecureEnclaveProofKey``, or your own.
 ///
-/// A session that was made with one is opened by nobody who has its cookie or token alone. See `docs/bound-sessions.md`.
+/// A session that was made with one is opened by nobody who has its cookie or token alone. See `docs/bound-sessions.md`. A key
+/// that asks for the user each time, as ``SecureEnclavePresenceKey`` does, is another of the same kind.
 public protocol ProofKey: Sendable {
     /// Returns the public key; nil where there is none, yet or any more.
     ///
     /// Throws where the device cannot say so now, as before its first unlock: that is not a lost key.
     func publicKey() async throws -> ProofPublicKey?
-    /// Makes a key, in place of one that no longer signs; called by sign-ins alone.
+    /// Makes a key, in place of one that no longer signs; called by sign-ins alone, and by
+    /// ``Coatcheck/registerPresenceKey()``.
     func make() async throws -> ProofPublicKey
     /// Returns the ES256 signature over the bytes: `r` and `s`, 32 bytes each.
     ///
-    /// Throws ``CoatcheckError/keyLost`` where the key will never sign again.
+    /// Throws ``CoatcheckError/keyLost`` where the key will never sign again, ``CoatcheckError/cancelled`` where the user
+    /// was asked and would not.
     func signature(over bytes: Data) async throws -> Data
 }
 

@@ -20,6 +20,12 @@ public struct Session: Codable, Sendable, Hashable {
         public let evidence: String
     }
 
+    /// The key that tells that the user is there.
+    public struct Presence: Codable, Sendable, Hashable {
+        /// The key's thumbprint (RFC 7638).
+        public let jkt: String
+    }
+
     /// The session's public name: not a secret, opens nothing.
     public let handle: String
     /// The provider's name at the broker.
@@ -44,6 +50,14 @@ public struct Session: Codable, Sendable, Hashable {
     public let tokens: Tokens
     /// The key that it belongs to; nil for one that whoever has its secret may use.
     public let binding: Binding?
+    /// The class of the last sign-in (`acr`), where the provider said one.
+    public let acr: String?
+    /// The methods by which the user signed in (`amr`), where the provider said any.
+    public let amr: [String]?
+    /// The time at which the user signed in at the provider, where it said that.
+    public let authenticatedAt: Date?
+    /// The key that tells that the user is there; nil where none is registered.
+    public let presence: Presence?
     /// Of a child session its kind, the configuration's word.
     public let kind: String?
     /// Of a child session the handle of its parent.
@@ -54,8 +68,9 @@ public struct Session: Codable, Sendable, Hashable {
     public let device: String?
 
     enum CodingKeys: String, CodingKey {
-        case handle, provider, client, subject, identity, scope, tokens, binding, kind, parent, current, device
-        case createdAt = "created_at", lastUsedAt = "last_used_at"
+        case handle, provider, client, subject, identity, scope, tokens, binding, acr, amr, presence, kind, parent,
+            current, device
+        case createdAt = "created_at", lastUsedAt = "last_used_at", authenticatedAt = "authenticated_at"
         case idleExpiresAt = "idle_expires_at", expiresAt = "expires_at"
     }
 

@@ -67,7 +67,8 @@ struct ProofTests {
         func problem(_ code: String, _ reason: String? = nil) -> Problem {
             Problem(
                 title: "", status: 401, code: ProblemCode(rawValue: code), detail: "", requestID: "", errors: nil,
-                reason: reason, retry: nil, providerError: nil, login: nil)
+                reason: reason, retry: nil, providerError: nil, stepUp: nil, parent: nil, required: nil, got: nil,
+                login: nil)
         }
         let ask = Call(method: "GET", path: "/v1/session")
         let signIn = Call(method: "POST", path: "/v1/sessions", evidence: .signIn)

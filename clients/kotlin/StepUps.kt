@@ -1,0 +1,207 @@
+// Step-ups by the Kotlin client, over a network that tells what came by and meddles with it (Tests/scenarios/kotlin-client.sh).
+package coatcheck
+
+import java.io.IOException
+import java.util.Collections
+import java.util.concurrent.Callable
+import java.util.concurrent.Executors
+import kotlin.concurrent.thread
+import okhttp3.HttpUrl
+import okhttp3.OkHttpClient
+import okhttp3.Request
+import okhttp3.RequestBody
+import org.json.JSONArray
+import org.json.JSONObject
+
+/** A browser that remembers its pages, and whose user signed in some time ago, waits, or closes the page. */
+internal class StepUpBrowser(@Volatile var user: String) : SignInBrowser {
+    val pages: MutableList<String> = Collections.synchronizedList(ArrayList<String>())
+    @Volatile var age = 0
+    @Volatile var holds = false
+    @Volatile var closes = false
+    @Volatile var closings = 0
+
+    override fun open(page: HttpUrl): String {
+        pages += page.toString()
+        if (closes) throw Cancelled()
+        while (holds) {
+            try {
+                Thread.sleep(10)
+            } catch (left: InterruptedException) {
+                closings += 1
+                throw left
+            }
+        }
+        return browser(if (age == 0) page else page.newBuilder().addQueryParameter("sandbox_auth_age", "$age").build(), user)
+    }
+}
+
+/** Waits for what another thread does. */
+internal fun until(done: () -> Boolean) { while (!done()) Thread.sleep(10) }
+
+class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private val say: (Boolean, String) -> Unit) {
+    private val http = OkHttpClient()
+
+    private fun control(method: String, path: String): String =
+        http.newCall(Request.Builder().url(network.resolve(path)!!).method(method, if (method == "POST") RequestBody.create(null, "") else null).build())
+            .execute().use { it.body!!.string() }
+
+    private fun forget() = control("DELETE", "/_calls")
+    private fun calls(): List<JSONObject> = JSONArray(control("GET", "/_calls")).let { all -> (0 until all.length()).map { all.getJSONObject(it) } }
+
+    /** A device whose user signed in an hour ago, and what its app was asked. */
+    private inner class Aged(user: String, says: Boolean?, client: String = "ios", val key: ProofKey? = null) {
+        val browser = StepUpBrowser(user)
+        val storage = MemoryStorage()
+        val asked: MutableList<StepUp> = Collections.synchronizedList(ArrayList<StepUp>())
+        val phone = Coatcheck(
+            network, client, storage, key = key, browser = browser,
+            onStepUp = says?.let { yes -> { demand: StepUp -> asked.add(demand); yes } })
+        val session: Session
+
+        init {
+            browser.age = 4_000
+            session = (phone.finish(browser.open(phone.start("oidc"))) as SignIn.SignedIn).session
+            browser.age = 0
+            browser.pages.clear()
+            forget()
+        }
+
+        fun echo(method: String = "GET") = phone.relay("guarded", "private/echo", method).status
+        fun required(work: () -> Any?): StepUpRequired? = try { work(); null } catch (required: StepUpRequired) { required }
+    }
+
+    private fun <Value> together(works: List<() -> Value>): List<Value> {
+        val pool = Executors.newFixedThreadPool(works.size)
+        try { return pool.invokeAll(works.map { Callable { it() } }).map { it.get() } } finally { pool.shutdown() }
+    }
+
+    fun walk() {
+        demands()
+        for (says in listOf(null, false)) {
+            val one = Aged("stan", says)
+            val required = one.required { one.echo() }
+            say(required?.stepUp?.maxAge == 300L && required.parent == false && one.browser.pages.isEmpty(), "without the app's word no call opens a browser, and says what to ask for")
+            say(one.asked.size == (if (says == null) 0 else 1) && calls().size == 1 && one.phone.session().handle == one.session.handle, "the session is as it was")
+        }
+        for (client in listOf("ios", "bound", "bound-bearer")) ten(client)
+        joined()
+        again()
+        closed()
+        named()
+        lost()
+        children()
+    }
+
+    private fun demands() {
+        fun demand(acr: String?, age: Long?) = StepUp(acr?.split(" "), age)
+        val covered = listOf(
+            Triple(demand("mfa", null), demand("mfa phr", null), true), Triple(demand("mfa phr", null), demand("mfa", null), false),
+            Triple(demand(null, 60), demand(null, 300), true), Triple(demand(null, 300), demand(null, 60), false),
+            Triple(demand("mfa", 60), demand(null, 300), true), Triple(demand(null, 60), demand("mfa", null), false))
+        say(covered.all { (one, other, covers) -> one.covers(other) == covers }, "a demand covers another that asks for no more")
+        val both = demand("mfa phr", null).joined(demand("phr hwk", 300))
+        say(both?.acrValues == listOf("phr") && both.maxAge == 300L && demand("mfa", null).joined(demand("phr", null)) == null, "two demands join to the one that meets both")
+    }
+
+    private fun ten(client: String) {
+        val one = Aged("sina", true, client, if (client == "ios") null else SoftwareKey())
+        val secret = one.storage.read()!!.session
+        val statuses = together((1..10).map { { one.echo() } })
+        say(statuses == List(10) { 200 } && one.browser.pages.size == 1 && one.browser.pages[0].contains("max_age=300"), "$client: ten calls at once that need more are one step-up: $statuses, ${one.browser.pages.size}")
+        val relayed = calls().filter { it.getString("path").startsWith("/v1/relay") }
+        say(one.asked.size == 1 && relayed.count { it.getInt("status") == 401 } == 10 && relayed.count { it.getInt("status") == 200 } == 10, "$client: the app is asked once, and each call is sent once more")
+        val now = one.phone.session()
+        val kept = one.storage.read()!!
+        say(now.handle == one.session.handle && now.authenticatedAt!! > one.session.authenticatedAt!! && kept.session == secret && kept.login == null, "$client: the session goes on with its secret")
+    }
+
+    private fun joined() {
+        val one = Aged("sofi", true)
+        one.phone.gatheringMillis = 2_000
+        val statuses = together(listOf("GET", "POST", "PUT").map { method -> { one.echo(method) } })
+        say(statuses == listOf(200, 200, 200) && one.browser.pages.size == 1 && one.asked[0].acrValues == listOf("phr") && one.asked[0].maxAge == 300L, "demands that come together become one, the strictest")
+        val other = Aged("sofi", true)
+        other.browser.holds = true
+        val results = Collections.synchronizedList(ArrayList<Int>())
+        fun begin(method: String) = thread { results += other.echo(method) }
+        val first = begin("GET")
+        until { other.browser.pages.size == 1 }
+        // Two need more than the page that is open, one does not.
+        val later = listOf(begin("POST"), begin("POST"), begin("GET"))
+        until { calls().count { it.optInt("status") == 401 } == 4 }
+        val waits = other.browser.pages.size == 1
+        other.browser.holds = false
+        (later + first).forEach { it.join() }
+        say(waits && results == listOf(200, 200, 200, 200) && other.browser.pages.size == 2 && other.browser.pages[1].contains("acr_values=mfa"), "what is needed later is the next")
+    }
+
+    private fun again() {
+        val one = Aged("seb", true)
+        control("POST", "/_meddle/step_up_required/9/v1/relay/api/echo")
+        val required = one.required { one.phone.relay("api", "echo") }
+        say(required != null && one.browser.pages.size == 1 && calls().count { it.getString("path") == "/v1/relay/api/echo" } == 2, "a call that is refused again throws, without a second page")
+    }
+
+    private fun closed() {
+        val one = Aged("sam", true)
+        one.browser.closes = true
+        fun no(work: () -> Any?) = try { work(); false } catch (no: Cancelled) { true }
+        val answers = together((1..5).flatMap { listOf({ no { one.echo() } }, { no { one.phone.stepUp(StepUp(maxAge = 300)) } }) })
+        say(answers.all { it } && one.browser.pages.size == 1 && one.phone.session().handle == one.session.handle, "a page that the user closes is one answer for all that wait")
+        one.browser.closes = false
+        one.browser.holds = true
+        val left = Collections.synchronizedList(ArrayList<Int>())
+        val waiting = (0..1).map { number -> thread { try { one.phone.stepUp(StepUp(listOf("mfa"))) } catch (cancelled: IOException) { left += number } } }
+        until { one.browser.pages.size == 2 && waiting.all { it.state == Thread.State.WAITING } }
+        one.phone.cancel(waiting[0])
+        waiting[0].join()
+        val open = one.browser.closings == 0
+        one.phone.cancel(waiting[1])
+        waiting[1].join()
+        until { one.browser.closings == 1 }
+        one.browser.holds = false
+        say(open && left == listOf(0, 1) && one.phone.stepUp(StepUp(listOf("mfa"))).acr == "mfa", "the last who leaves off closes it, and the next is not held up")
+    }
+
+    private fun named() {
+        val one = Aged("sue", null)
+        fun refusal(demand: StepUp) = try { one.phone.stepUp(demand); null } catch (problem: Problem) { problem }
+        one.browser.age = 4_000
+        val weak = refusal(StepUp(listOf("mfa"), 300))
+        say(weak?.code == "step_up_failed" && weak.required?.maxAge == 300L && weak.required.acrValues == listOf("mfa") && !weak.got!!.isNull("authenticated_at"), "a sign-in that is not enough: required and got")
+        one.browser.age = 0
+        one.browser.user = "ben"
+        say(refusal(StepUp(maxAge = 300))?.code == "subject_mismatch", "somebody else's")
+        one.browser.user = "denied"
+        say(refusal(StepUp(maxAge = 300))?.code == "access_denied", "a no at the provider")
+        say(one.phone.session().authenticatedAt == one.session.authenticatedAt, "the session is as it was")
+        Coatcheck(broker, "ios", MemoryStorage().apply { write(one.storage.read()) }).signOut()
+        say(refusal(StepUp(maxAge = 300))?.code == "session_ended", "one of a session that has ended")
+    }
+
+    private fun lost() {
+        for (client in listOf("ios", "bound")) {
+            val one = Aged("sol", null, client, if (client == "ios") null else SoftwareKey())
+            control("POST", "/_meddle/lost/1/v1/sessions")
+            val risen = one.phone.stepUp(StepUp(listOf("mfa")))
+            say(risen.acr == "mfa" && calls().filter { it.getString("path") == "/v1/sessions" }.map { it.optInt("status") } == listOf(0, 200), "$client: an answer that was lost is asked for again")
+            val callback = one.browser.open(one.phone.startStepUp(StepUp(listOf("phr"))))
+            val kept = MemoryStorage().apply { write(Credentials.fromJson(one.storage.read()!!.toJson())) }
+            val restarted = Coatcheck(broker, client, kept, key = one.key)
+            val session = (restarted.finish(callback) as SignIn.SignedIn).session
+            say(session.handle == one.session.handle && session.acr == "phr" && restarted.relay("guarded", "private/echo", "PUT").status == 200, "$client: a step-up goes on after a restart")
+        }
+    }
+
+    private fun children() {
+        val one = Aged("sid", null)
+        val storage = MemoryStorage().apply { write(Credentials(one.phone.child("widget", "home").token, bearer = true)) }
+        val widget = Coatcheck(network, "ios", storage, browser = one.browser, onStepUp = { throw IllegalStateException("asked") })
+        say(one.required { widget.relay("guarded", "private/echo") }?.parent == true, "a child's call is its parent's matter")
+        val tablet = Coatcheck(network, "ios", MemoryStorage())
+        val browser = StepUpBrowser("sid")
+        browser.age = 4_000
+        say(problem { tablet.finish(browser.open(tablet.start("oidc", stepUp = StepUp(maxAge = 600)))) } == "step_up_failed", "a first sign-in may demand as much")
+    }
+}

@@ -5,7 +5,7 @@ java=/usr/share/java
 classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar:$java/kotlinx-coroutines-core.jar:$java/atomicfu.jar"
 
 step "1. It compiles"
-timeout 300 kotlinc "$root"/clients/kotlin/{Coatcheck,Coroutines,OkHttp3,Flows,Bound,StepUps,Tunnel}.kt -cp "$classpath" -d "$work/client.jar" >"$work/compile.log" 2>&1
+timeout 300 kotlinc "$root"/clients/kotlin/{Coatcheck,Coroutines,OkHttp3,Flows,Bound,StepUps,Presences,Tunnel}.kt -cp "$classpath" -d "$work/client.jar" >"$work/compile.log" 2>&1
 same 0 $? "without an error"
 same "" "$(grep -E 'warning: [^O]|error:' "$work/compile.log" | grep -v 'Options -Xverify')" "without a warning"
 
@@ -26,7 +26,7 @@ timeout 60 java -XX:TieredStopAtLevel=1 -cp "$work/first.jar:$work/client.jar:$c
 same "signed in: user-ana, the API: 200, and out: true" "$(grep -v warning "$work/first.log" | paste -sd, | sed 's/,/, /g')" "Ana is in, the API answers, and she is out"
 
 step "4. What is not compiled here says so"
-for file in CustomTabSignIn KeystoreProofKey; do
+for file in CustomTabSignIn KeystoreProofKey KeystorePresenceKey; do
     same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/$file.kt" | cut -d: -f1)" "android/$file.kt"
 done
 

@@ -351,7 +351,7 @@ class Listening {
  */
 private enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
 
-/** What a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+/** The things that a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
 private class Mending(val asksForNonce: Boolean = false, val registers: Boolean = false) {
     /** Whether the broker said that this session is a bound one, whatever is known of it here. */
     var bound = false
@@ -1294,7 +1294,7 @@ private class SharedCall<Value>(private val owner: Coatcheck, work: () -> Value)
     }
 }
 
-/** What is done one at a time, in the order of asking. */
+/** Work that is done one at a time, in the order of asking. */
 private class Turn {
     private class One {
         val over = CountDownLatch(1)

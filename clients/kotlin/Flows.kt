@@ -134,6 +134,7 @@ fun main(arguments: Array<String>) {
     say((nowhere.standing() as? Standing.Unknown)?.last?.handle == session.handle, "without a network the last user is known")
     Bound(HttpUrl.get(arguments[3]), ::say).walk()
     StepUps(broker, HttpUrl.get(arguments[3]), ::say).walk()
+    Presences(HttpUrl.get(arguments[3]), ::say).walk()
     Tunnel(broker, HttpUrl.get(arguments[1]), arguments[2].toInt()).walk(::say)
     exitProcess(if (failed > 0) 1 else 0)
 }

@@ -309,7 +309,7 @@ export function indexedKeys(name: string): KeyPairStorage {
  */
 type Evidence = 'none' | 'signIn' | 'session' | 'proof'
 
-/** What a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+/** The things that a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
 class Mending {
     /** Whether the broker said that this session is a bound one, whatever is known of it here. */
     bound = false
@@ -1328,7 +1328,7 @@ class SharedCall<Value> {
     }
 }
 
-/** What is done one at a time, in the order of asking. */
+/** Work that is done one at a time, in the order of asking. */
 class Turn {
     private isTaken = false
     private waiting: { begin: () => void; fail: (error: unknown) => void }[] = []

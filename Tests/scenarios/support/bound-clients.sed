@@ -8,4 +8,5 @@
 s#\(client_id: \(ios\|android\)-app, auth: none, \)#\1children: {widget: {upstreams: [api, guarded]}, web: {origins: ["@BROKER@"]}}, #
 # And an API whose calls want more of the sign-in than others.
 /^upstreams:/a\
-  guarded: {base_url: "@SANDBOX@/api", provider: oidc, allow: ["ANY /**"], require: [{allow: "GET /private/echo", max_age: 5m}, {allow: "POST /private/echo", acr: [mfa, phr]}, {allow: "PUT /private/echo", acr: [phr]}]}
+  guarded: {base_url: "@SANDBOX@/api", provider: oidc, allow: ["ANY /**"], require: [{allow: "GET /private/echo", max_age: 5m}, {allow: "POST /private/echo", acr: [mfa, phr]}, {allow: "PUT /private/echo", acr: [phr]}]}\
+  watched: {base_url: "@SANDBOX@/api", provider: oidc, allow: ["ANY /**"], require: [{allow: "ANY /echo", presence: true}, {allow: "ANY /private/echo", presence: true, max_age: 5m}]}

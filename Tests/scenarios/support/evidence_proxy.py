@@ -3,14 +3,14 @@ so. Prints its port, and ends with its input.
 
     python3 evidence_proxy.py TARGET_PORT
 
-    GET /_calls                     the requests since the last DELETE: {method, path, proof, pass, status, code, iat}
+    GET /_calls                     the requests since the last DELETE: {method, path, proof, pass, presence, status, code, iat}
     DELETE /_calls                  forgets them, and what was still to be meddled with
     POST /_meddle/KIND/TIMES/PATH   with the next so many requests for a path:
         twice       sent to the broker twice, as a network stack does; the second answer is passed on
         cut         the connection is closed without an answer
         lost        sent to the broker, and the connection is closed without its answer
         CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it;
-                    `step_up_required` wants a sign-in of the last five minutes
+                    `step_up_required` wants a sign-in of the last five minutes; `presence-REASON` is `presence_invalid` for it
     POST /_end/PASS                 from now on that pass is taken out of requests, which is what it is worth when it has ended
 """
 
@@ -69,12 +69,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def refusal(self, kind):
         code, reason = ("proof_invalid", kind) if kind == "key" else (kind, None)
+        if kind.startswith("presence-"):
+            code, reason = "presence_invalid", kind.split("-")[1]
         problem = {"type": "about:blank", "title": "Refused", "status": 401, "code": code, "detail": "", "request_id": "req_" + "A" * 22}
         if reason:
             problem["reason"] = reason
         if code == "step_up_required":
             problem["step_up"] = {"max_age": 300}
-        fields = [("Content-Type", "application/problem+json"), ("DPoP-Nonce", "A" * 16), ("Coatcheck-Source", "broker")]
+        fields = [("Content-Type", "application/problem+json"), ("Coatcheck-Source", "broker")]
+        if code != "presence_invalid":
+            fields.append(("DPoP-Nonce", "A" * 16))
         return 401, fields, json.dumps(problem).encode()
 
     def forward(self, body, kind):
@@ -106,8 +110,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 meddling.remove(found)
         kind = found[0] if found else None
         claims = claims_of(self.headers.get("DPoP"))
+        presence = claims_of(self.headers.get("Coatcheck-Presence"))
         call = {
-            "method": self.command, "path": path, "proof": bool(self.headers.get("DPoP")), "iat": claims.get("iat"), "jti": claims.get("jti"),
+            "method": self.command, "path": path, "proof": bool(self.headers.get("DPoP")), "iat": claims.get("iat"), "jti": claims.get("jti"), "presence": presence.get("jti"),
             "pass": bool(self.headers.get("Coatcheck-Pass")) or bool(re.search(r"-pass=", self.headers.get("Cookie") or ""))}
         with lock:
             calls.append(call)

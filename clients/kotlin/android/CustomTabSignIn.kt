@@ -7,8 +7,12 @@ import android.content.Intent
 import android.net.Uri
 import android.util.Base64
 import androidx.browser.customtabs.CustomTabsIntent
+import coatcheck.Cancelled
 import coatcheck.Credentials
 import coatcheck.CredentialStorage
+import coatcheck.SignInBrowser
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.ExecutionException
 import java.security.KeyStore
 import javax.crypto.AEADBadTagException
 import javax.crypto.Cipher
@@ -37,6 +41,32 @@ import okhttp3.HttpUrl
 fun openSignIn(context: Context, page: HttpUrl) {
     CustomTabsIntent.Builder().setShareState(CustomTabsIntent.SHARE_STATE_OFF).build()
         .launchUrl(context, Uri.parse(page.toString()))
+}
+
+/**
+ * Opens the page of a step-up in a Custom Tab, and waits for what leads back: the callback's activity calls [cameBack] first, and
+ * `Coatcheck.finish` where that returns false (a sign-in that the app began itself, or one from before a restart). A tab that was closed
+ * tells nobody: call [closed] where the app is in front again and nothing came back.
+ */
+class CustomTabBrowser(private val context: Context) : SignInBrowser {
+    private var waiting: CompletableFuture<String>? = null
+
+    override fun open(page: HttpUrl): String {
+        val answer = CompletableFuture<String>()
+        synchronized(this) { waiting = answer }
+        openSignIn(context, page)
+        try {
+            return answer.get()
+        } catch (failed: ExecutionException) {
+            throw failed.cause ?: failed
+        } finally {
+            synchronized(this) { if (waiting === answer) waiting = null }
+        }
+    }
+
+    fun cameBack(callback: String): Boolean = synchronized(this) { waiting }?.complete(callback) ?: false
+
+    fun closed() { synchronized(this) { waiting }?.completeExceptionally(Cancelled()) }
 }
 
 /** The URL that came back, unchanged; null for another intent. */

@@ -18,11 +18,11 @@ struct Call: Sendable {
 
     /// The times at which a call shows that the user is there.
     enum Presence {
-        /// Where the broker demands it.
+        /// After the broker demanded it.
         case onDemand
         /// From the first.
         case shown
-        /// Where the broker demands it, by the key that the call registers.
+        /// After the broker demanded it, by the key that the call registers.
         case registers
     }
 

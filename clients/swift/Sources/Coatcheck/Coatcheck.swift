@@ -31,9 +31,9 @@ public actor Coatcheck {
     var nonce: String?
     var nonceReceived: Date?
     /// One prompt after the other.
-    let prompts = Turn()
+    nonisolated let prompts = Turn()
     /// One page after the other.
-    let pages = Turn()
+    nonisolated let pages = Turn()
     var steppingUp: [SteppingUp] = []
     /// The number of step-ups so far, and what the last one met.
     var stepUps = 0

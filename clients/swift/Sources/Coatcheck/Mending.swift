@@ -1,4 +1,4 @@
-/// What a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop.
+/// The things that a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop.
 struct Mending: Sendable {
     /// Whether the broker said that this session is a bound one, whatever is known of it here.
     private(set) var isBound = false

@@ -1,11 +1,14 @@
 import Foundation
 
-/// What is done one at a time, in the order of asking.
+/// Work that is done one at a time, in the order of asking.
 final class Turn: @unchecked Sendable {
     private let lock = NSLock()
     private var isTaken = false
     private var waiting: [(id: UUID, continuation: CheckedContinuation<Void, any Error>)] = []
     private var left: Set<UUID> = []
+
+    /// The number of those who wait.
+    var count: Int { lock.withLock { waiting.count } }
 
     /// Does work when it is its turn; who is cancelled before that leaves off at once.
     func taken<Value: Sendable>(_ work: @Sendable () async throws -> Value) async throws -> Value {

@@ -17,6 +17,8 @@ final class MeddlingNetwork: @unchecked Sendable {
         let status: Int?
         let code: String?
         let jti: String?
+        /// The proof that the user is there.
+        let presence: String?
         let iat: Int?
     }
 

@@ -50,7 +50,7 @@ struct DemandTests {
 extension BrokerTests {
     @Suite("Step-ups", .timeLimit(.minutes(5)))
     struct StepUpTests {
-        /// What an app was asked, and says.
+        /// An app: its answer to each question, and the questions.
         private actor App {
             private(set) var asked: [StepUp] = []
             private let says: Bool

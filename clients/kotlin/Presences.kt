@@ -1,0 +1,176 @@
+// The user's presence by the Kotlin client, over a network that tells what came by and meddles with it (Tests/scenarios/kotlin-client.sh).
+package coatcheck
+
+import java.security.KeyPair
+import java.security.Signature
+import java.util.Collections
+import java.util.concurrent.atomic.AtomicInteger
+import kotlin.concurrent.thread
+import okhttp3.HttpUrl
+import okhttp3.OkHttpClient
+import okhttp3.Request
+import okhttp3.RequestBody
+import org.json.JSONArray
+import org.json.JSONObject
+
+/** A key that asks for its user, who may take time, or would not. */
+private class AskingKey : PlatformProofKey() {
+    val inner = SoftwareKey()
+    val prompts = AtomicInteger()
+    private val now = AtomicInteger()
+    val most = AtomicInteger()
+    @Volatile var holds = false
+    @Volatile var refuses = false
+
+    override fun pair(): KeyPair? = if (inner.lost) null else inner.kept
+    override fun make(): ProofPublicKey = inner.make()
+
+    override fun allowed(signature: Signature): Signature {
+        prompts.incrementAndGet()
+        most.accumulateAndGet(now.incrementAndGet(), Math::max)
+        try {
+            while (holds) Thread.sleep(10)
+            if (refuses) throw Cancelled()
+            return signature
+        } finally {
+            now.decrementAndGet()
+        }
+    }
+}
+
+class Presences(private val network: HttpUrl, private val say: (Boolean, String) -> Unit) {
+    private val http = OkHttpClient()
+    private val path = "/v1/relay/watched/echo"
+
+    private fun control(method: String, path: String): String =
+        http.newCall(Request.Builder().url(network.resolve(path)!!).method(method, if (method == "POST") RequestBody.create(null, "") else null).build())
+            .execute().use { it.body!!.string() }
+
+    private fun forget() = control("DELETE", "/_calls")
+    private fun meddle(kind: String, times: Int = 1) = control("POST", "/_meddle/$kind/$times$path")
+    private fun calls(): List<JSONObject> = JSONArray(control("GET", "/_calls")).let { all -> (0 until all.length()).map { all.getJSONObject(it) } }
+    private fun paid() = calls().filter { it.getString("path") == path }
+    private fun shown() = paid().map { if (it.isNull("presence")) null else it.getString("presence") }
+
+    /** A device with a key that asks for its user. */
+    private inner class Device(client: String = "bound", age: Int = 0, registers: Boolean = true, steps: Boolean = false) {
+        val asking = AskingKey()
+        val browser = StepUpBrowser("pia")
+        val phone = Coatcheck(
+            network, client, MemoryStorage(), key = SoftwareKey(), presenceKey = asking, browser = browser,
+            onStepUp = steps.takeIf { it }?.let { yes -> { _: StepUp -> yes } })
+        val prompts: Int get() = asking.prompts.get()
+
+        init {
+            browser.age = age
+            signIn()
+            browser.age = 0
+            if (registers) phone.registerPresenceKey()
+            forget()
+        }
+
+        fun signIn() = phone.finish(browser.open(phone.start("oidc")))
+        fun pay(presence: Boolean = false) = phone.relay("watched", "echo", "POST", presence = presence).status
+        fun reason(presence: Boolean = true) = try { pay(presence); null } catch (problem: Problem) { problem.reason }
+    }
+
+    private fun isLost(work: () -> Any?) = try { work(); false } catch (gone: PresenceKeyLost) { true }
+
+    fun walk() {
+        for (client in listOf("bound", "bound-bearer")) registration(client)
+        once()
+        refused()
+        ten()
+        lost()
+    }
+
+    private fun registration(client: String) {
+        val keyless = Coatcheck(network, client, MemoryStorage(), key = SoftwareKey())
+        keyless.signIn("oidc", "pia")
+        fun isMissing(work: () -> Any?) = try { work(); false } catch (none: IllegalStateException) { true }
+        say(isMissing { keyless.registerPresenceKey() } && isMissing { keyless.relay("watched", "echo", presence = true) }, "$client: without a key that asks for the user there is none to register")
+        say(problem { keyless.relay("watched", "echo") } == "presence_required", "$client: a call that needs one is refused")
+        val old = Device(client, 4_000, false)
+        val required = try { old.phone.registerPresenceKey(); null } catch (required: StepUpRequired) { required }
+        say(required?.stepUp?.maxAge == 600L && problem { old.pay() } == "presence_required" && old.prompts == 0, "$client: after a sign-in of long ago nobody is asked in vain")
+        old.phone.stepUp(StepUp(maxAge = 600))
+        val session = old.phone.registerPresenceKey()
+        say(session.presence == old.asking.publicKey()?.thumbprint && old.prompts == 1, "$client: a key is registered with one question")
+        say(old.phone.registerPresenceKey().presence == session.presence && old.pay() == 200, "$client: again, too, and it pays")
+        val steps = Device(client, 4_000, false, true)
+        say(steps.phone.registerPresenceKey().presence != null && steps.prompts == 1 && steps.browser.pages.size == 2, "$client: where the app lets calls step up, it is one call")
+    }
+
+    private fun once() {
+        val one = Device()
+        say(one.pay() == 200 && one.prompts == 2 && shown().map { it != null } == listOf(false, true), "a call asks the user once")
+        forget()
+        say(one.pay(true) == 200 && one.prompts == 3 && calls().size == 1, "at once where the app knows that it will be wanted")
+        forget()
+        one.phone.now = { System.currentTimeMillis() + 300_000 }
+        say(one.pay(true) == 200 && one.prompts == 4, "with a nonce that is old it asks once, too")
+        val seen = calls().map { it.getString("path") }.filter { it != "/v1/session/pass" }
+        say(seen == listOf("/v1/session", "/v1/session", path), "after another, for which nobody is asked: $seen")
+        forget()
+        meddle("proof_required")
+        say(one.pay(true) == 200 && one.prompts == 5 && shown().size == 2 && shown().toSet().size == 1, "the same proof is shown again where the other evidence was refused")
+    }
+
+    private fun refused() {
+        val one = Device()
+        meddle("presence-nonce")
+        say(one.pay(true) == 200 && one.prompts == 3, "a refused proof asks the user once more")
+        forget()
+        meddle("presence-nonce", 9)
+        say(one.reason() == "nonce" && one.prompts == 5 && paid().size == 2, "and no oftener")
+        for (reason in listOf("replayed", "signature")) {
+            forget()
+            meddle("presence-$reason", 9)
+            say(one.reason() == reason && paid().size == 1, "$reason: what may have done what it asks for, or asks in vain, is not sent again")
+        }
+        forget()
+        meddle("presence-key", 9)
+        say(isLost { one.pay() }, "the broker's word for a lost key")
+        val steps = Device(steps = true)
+        meddle("step_up_required")
+        say(steps.pay() == 200 && steps.browser.pages.size == 2 && steps.prompts == 2, "a sign-in that is too old comes first")
+    }
+
+    private fun ten() {
+        val one = Device()
+        val results = Collections.synchronizedList(ArrayList<String>())
+        fun begin() = thread { results += try { "${one.pay()}" } catch (no: Exception) { no.javaClass.simpleName } }
+        (1..10).map { begin() }.forEach { it.join() }
+        say(results == List(10) { "200" } && one.prompts == 11 && one.asking.most.get() == 1, "ten calls at once are ten questions, one after the other: $results ${one.prompts} ${one.asking.most}")
+        results.clear()
+        one.asking.holds = true
+        one.asking.refuses = true
+        val all = (1..10).map { begin() }
+        until { all.count { it.state == Thread.State.WAITING } == 9 }
+        one.asking.holds = false
+        all.forEach { it.join() }
+        say(results == List(10) { "Cancelled" } && one.prompts == 12, "a no is one to all that wait: $results ${one.prompts}")
+        results.clear()
+        one.asking.refuses = false
+        one.asking.holds = true
+        val first = begin()
+        until { one.prompts == 13 }
+        val second = begin()
+        until { second.state == Thread.State.WAITING }
+        one.phone.cancel(second)
+        second.join()
+        one.asking.holds = false
+        first.join()
+        say(results == listOf("InterruptedIOException", "200") && one.pay() == 200, "who leaves off waits no longer, and holds nobody up: $results")
+    }
+
+    private fun lost() {
+        val one = Device()
+        val first = one.asking.publicKey()?.thumbprint
+        one.asking.inner.lost = true
+        say(isLost { one.pay() } && isLost { one.phone.registerPresenceKey() } && one.prompts == 1, "a key that is gone is a new sign-in")
+        say(one.phone.session().presence == first, "the session goes on")
+        one.signIn()
+        say(one.phone.registerPresenceKey().presence != first && one.pay() == 200, "the next one takes another")
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+import Testing
+
+@testable import Coatcheck
+
+extension BrokerTests {
+    @Suite("The user's presence", .timeLimit(.minutes(2)))
+    struct PresenceTests {
+        /// A device with a key that asks for its user.
+        private struct Device {
+            let phone: Coatcheck
+            let asking: AskingKey
+            let browser: StepUpBrowser
+            let network: MeddlingNetwork
+            let clock: Clock
+
+            func pay(presence: Bool = false) async throws -> Int {
+                try await phone.relay("watched", "echo", method: "POST", body: Data(), presence: presence).status
+            }
+
+            /// The relayed calls since they were forgotten.
+            func paid() async throws -> [MeddlingNetwork.Seen] {
+                try await network.calls().filter { $0.path == "/v1/relay/watched/echo" }
+            }
+        }
+
+        /// A clock that can be set.
+        private final class Clock: @unchecked Sendable {
+            private let lock = NSLock()
+            private var ahead = 0.0
+            func turn(by seconds: Double) { lock.withLock { ahead += seconds } }
+            func now() -> Date { Date() + lock.withLock { ahead } }
+        }
+
+        private func device(
+            _ client: String = "bound", age: Int? = nil, registers: Bool = true, steps: Bool = false
+        ) async throws -> Device {
+            let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
+            let asking = try AskingKey()
+            let browser = StepUpBrowser(user: "pia", age: age)
+            let clock = Clock()
+            var onStepUp: (@Sendable (StepUp) async -> Bool)?
+            if steps { onStepUp = { _ in true } }
+            let phone = Coatcheck(
+                broker: network.url, client: client, storage: MemoryStorage(), key: try SoftwareProofKey(),
+                presenceKey: asking, browser: browser, onStepUp: onStepUp, patience: Patience(),
+                now: { clock.now() })
+            _ = try await phone.signIn(with: "oidc")
+            browser.age = nil
+            if registers { try await phone.registerPresenceKey() }
+            try await network.forget()
+            return Device(phone: phone, asking: asking, browser: browser, network: network, clock: clock)
+        }
+
+        private func failure<Value>(_ work: () async throws -> Value) async -> (any Error)? {
+            do { _ = try await work() } catch { return error }
+            return nil
+        }
+
+        @Test(
+            "A key is registered with one question, and after a sign-in of now", arguments: ["bound", "bound-bearer"])
+        func registration(client: String) async throws {
+            let stack = try await Stack.shared.value
+            let without = stack.boundDevice(client, user: "pia", key: try SoftwareProofKey())
+            _ = try await without.signIn(with: "oidc")
+            await #expect(throws: CoatcheckError.noPresenceKey) { try await without.registerPresenceKey() }
+            await #expect(throws: CoatcheckError.noPresenceKey) {
+                try await without.relay("watched", "echo", presence: true)
+            }
+            #expect(
+                (await failure { try await without.relay("watched", "echo") } as? Problem)?.code == .presenceRequired)
+
+            let old = try await device(client, age: 4_000, registers: false)
+            let refused = await failure { try await old.phone.registerPresenceKey() } as? StepUpRequired
+            #expect(refused?.stepUp == StepUp(maxAge: 600) && old.asking.prompts == 0)
+            #expect((await failure { try await old.pay() } as? Problem)?.code == .presenceRequired)
+            #expect(old.asking.prompts == 0)
+            _ = try await old.phone.stepUp(maxAge: 600)
+            let session = try await old.phone.registerPresenceKey()
+            #expect(old.asking.prompts == 1)
+            #expect(session.presence?.jkt == (try await old.asking.publicKey()?.thumbprint))
+            #expect(try await old.phone.registerPresenceKey().presence == session.presence)
+            #expect(try await old.pay() == 200)
+
+            // Where the app lets calls step up, it is one call.
+            let steps = try await device(client, age: 4_000, registers: false, steps: true)
+            #expect(try await steps.phone.registerPresenceKey().presence != nil)
+            #expect(steps.asking.prompts == 1 && steps.browser.pages.count == 2)
+        }
+
+        @Test("A call asks the user once, with a nonce that is young")
+        func once() async throws {
+            let one = try await device()
+            #expect(try await one.pay() == 200)
+            #expect(one.asking.prompts == 2)
+            #expect(try await one.paid().map(\.code) == ["presence_required", nil])
+            #expect(try await one.paid().map { $0.presence != nil } == [false, true])
+            try await one.network.forget()
+            #expect(try await one.pay(presence: true) == 200)
+            #expect(one.asking.prompts == 3)
+            #expect(try await one.network.calls().map(\.status) == [200])
+            // One that is older is renewed first, without the user.
+            try await one.network.forget()
+            one.clock.turn(by: 300)
+            #expect(try await one.pay(presence: true) == 200)
+            #expect(one.asking.prompts == 4)
+            let calls = try await one.network.calls().filter { $0.path != "/v1/session/pass" }
+            #expect(calls.map(\.code) == ["use_dpop_nonce", nil, nil])
+            #expect(calls.map(\.path) == ["/v1/session", "/v1/session", "/v1/relay/watched/echo"])
+            // The same proof is shown again where the other evidence was refused.
+            try await one.network.forget()
+            try await one.network.meddle("proof_required", "/v1/relay/watched/echo")
+            #expect(try await one.pay(presence: true) == 200)
+            #expect(one.asking.prompts == 5)
+            let paid = try await one.paid()
+            #expect(paid.count == 2 && Set(paid.map(\.presence)).count == 1)
+        }
+
+        @Test("A refused proof asks the user once more, and no oftener")
+        func refused() async throws {
+            let one = try await device()
+            let path = "/v1/relay/watched/echo"
+            try await one.network.meddle("presence-nonce", path)
+            #expect(try await one.pay(presence: true) == 200)
+            #expect(one.asking.prompts == 3)
+            try await one.network.forget()
+            try await one.network.meddle("presence-nonce", path, times: 9)
+            #expect((await failure { try await one.pay(presence: true) } as? Problem)?.code == .presenceInvalid)
+            #expect(one.asking.prompts == 5)
+            #expect(try await one.paid().count == 2)
+            for reason in ["replayed", "signature"] {
+                try await one.network.forget()
+                try await one.network.meddle("presence-\(reason)", path, times: 9)
+                #expect((await failure { try await one.pay(presence: true) } as? Problem)?.reason == reason)
+                #expect(try await one.paid().count == 1, "it may have done what it asks for, or asks in vain")
+            }
+            try await one.network.forget()
+            try await one.network.meddle("presence-key", path, times: 9)
+            await #expect(throws: CoatcheckError.presenceKeyLost) { try await one.pay() }
+            try await one.network.forget()
+            // A sign-in that is too old comes first.
+            let steps = try await device(steps: true)
+            try await steps.network.meddle("step_up_required", path)
+            #expect(try await steps.pay() == 200)
+            #expect(steps.browser.pages.count == 2 && steps.asking.prompts == 2)
+        }
+
+        @Test("Ten calls at once are ten questions, one after the other; a no is one to all that wait")
+        func ten() async throws {
+            let one = try await device()
+            func all() async -> [(any Error)?] {
+                await withTaskGroup(of: (any Error)?.self, returning: [(any Error)?].self) { group in
+                    for _ in 0..<10 { group.addTask { await failure { try await one.pay() } } }
+                    return await group.reduce(into: []) { $0.append($1) }
+                }
+            }
+            #expect(await all().allSatisfy { $0 == nil })
+            #expect(one.asking.prompts == 11 && one.asking.most == 1)
+            #expect(try await Set(one.paid().compactMap(\.presence)).count == 10)
+            one.asking.holds = true
+            one.asking.refuses = true
+            async let answers = all()
+            while one.phone.prompts.count < 9 { try await Task.sleep(for: .milliseconds(10)) }
+            one.asking.holds = false
+            #expect(await answers.allSatisfy { $0 as? CoatcheckError == .cancelled })
+            #expect(one.asking.prompts == 12)
+            // Who leaves off waits no longer, and holds nobody up.
+            one.asking.refuses = false
+            one.asking.holds = true
+            let calls = (0..<3).map { _ in Task { try await one.pay() } }
+            while one.phone.prompts.count < 2 { try await Task.sleep(for: .milliseconds(10)) }
+            calls[0].cancel()
+            await #expect(throws: CancellationError.self) { try await calls[0].value }
+            one.asking.holds = false
+            for call in calls.dropFirst() { _ = try? await call.value }
+            #expect(try await one.pay() == 200)
+        }
+
+        @Test("A key that is gone is a new sign-in for what needs it; the session goes on")
+        func lost() async throws {
+            let one = try await device()
+            let first = try await one.asking.publicKey()
+            one.asking.inner.lose()
+            await #expect(throws: CoatcheckError.presenceKeyLost) { try await one.pay() }
+            await #expect(throws: CoatcheckError.presenceKeyLost) { try await one.phone.registerPresenceKey() }
+            let session = try await one.phone.session()
+            #expect(one.asking.prompts == 1 && session.presence?.jkt == first?.thumbprint)
+            _ = try await one.phone.signIn(with: "oidc")
+            #expect(try await one.phone.registerPresenceKey().presence?.jkt != first?.thumbprint)
+            #expect(try await one.pay() == 200)
+        }
+    }
+}

@@ -1,5 +1,5 @@
 // What the documents show, compiled: a test of the documents looks for their blocks here.
-import { Coatcheck, CredentialStorage, SessionEvent, SignInBrowser } from './coatcheck'
+import { Coatcheck, CredentialStorage, ProofKey, SessionEvent, SignInBrowser, StepUp } from './coatcheck'
 
 export async function readme(storage: CredentialStorage, browser: SignInBrowser, abort: AbortController, show: (event: SessionEvent) => void) {
     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
@@ -8,4 +8,16 @@ export async function readme(storage: CredentialStorage, browser: SignInBrowser,
     for await (const event of coatcheck.events(abort.signal)) show(event)
     await coatcheck.signOut()
     return [signIn, orders]
+}
+
+export async function payment(
+    storage: CredentialStorage, browser: SignInBrowser, key: ProofKey, presenceKey: ProofKey, confirms: (demand: StepUp) => Promise<boolean>, body: string
+) {
+    const coatcheck = new Coatcheck({
+        broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser, key, presenceKey,
+        onStepUp: demand => confirms(demand),
+    })
+    await coatcheck.signIn('cloudentity', { stepUp: { maxAge: 600 } })
+    await coatcheck.registerPresenceKey()
+    return await coatcheck.relay('bank', 'payments', { method: 'POST', body, presence: true })
 }

@@ -16,6 +16,21 @@ private struct Shown {
         }
     }
 
+    let key: any ProofKey
+    let presenceKey: any ProofKey
+
+    func payment(order: Data) async throws {
+        let coatcheck = Coatcheck(
+            broker: broker, client: "ios", storage: storage, key: key, presenceKey: presenceKey, browser: browser,
+            onStepUp: { demand in await confirms(demand) })
+        let signIn = try await coatcheck.signIn(with: "cloudentity", stepUp: StepUp(maxAge: 600))
+        try await coatcheck.registerPresenceKey()
+        let paid = try await coatcheck.relay("bank", "payments", method: "POST", body: order, presence: true)
+        show((signIn, paid))
+    }
+
+    @Sendable private func confirms(_ demand: StepUp) async -> Bool { demand.maxAge != nil }
+
     func readme() async throws {
         let coatcheck = Coatcheck(broker: broker, client: "ios", storage: storage, browser: browser)
         let signIn = try await coatcheck.signIn(with: "cloudentity")

@@ -87,6 +87,7 @@ class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private
         for (client in listOf("ios", "bound", "bound-bearer")) ten(client)
         joined()
         again()
+        late()
         closed()
         named()
         lost()
@@ -141,6 +142,18 @@ class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private
         control("POST", "/_meddle/step_up_required/9/v1/relay/api/echo")
         val required = one.required { one.phone.relay("api", "echo") }
         say(required != null && one.browser.pages.size == 1 && calls().count { it.getString("path") == "/v1/relay/api/echo" } == 2, "a call that is refused again throws, without a second page")
+    }
+
+    private fun late() {
+        val one = Aged("lou", true)
+        control("POST", "/_meddle/held/1/v1/relay/api/echo")
+        var status = 0
+        val late = thread { status = one.phone.relay("api", "echo").status }
+        until { calls().isNotEmpty() }
+        one.phone.stepUp(StepUp(maxAge = 60))
+        control("POST", "/_release")
+        late.join()
+        say(status == 200 && one.browser.pages.size == 1, "a call that was refused before another's step-up, and heard of it after, opens no second page")
     }
 
     private fun closed() {

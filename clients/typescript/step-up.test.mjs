@@ -114,6 +114,7 @@ test('demands that come together become one, the strictest; what is needed later
     // Two need more than the page that is open, one does not.
     const later = [...['POST', 'POST'].map(method => phone.relay('guarded', 'private/echo', { method })), echo(phone)]
     while ((await calls()).filter(call => call.status === 401).length < 4) await pause(20)
+    while (phone.pages.waiting.length === 0) await pause(10)
     assert.equal(browser.pages.length, 2)
     browser.holds = false
     assert.deepEqual((await Promise.all([first, ...later])).map(answer => answer.status), [200, 200, 200, 200])
@@ -125,6 +126,17 @@ test('a call that is refused again throws; there is no second page', patient, as
     await meddle('step_up_required', '/v1/relay/api/echo', 9)
     await assert.rejects(phone.relay('api', 'echo'), StepUpRequired)
     assert.deepEqual([browser.pages.length, (await calls()).filter(one => one.path === '/v1/relay/api/echo').length], [2, 2])
+})
+
+test('a call that was refused before another\'s step-up, and heard of it after, opens no second page', patient, async () => {
+    const { phone, browser } = await aged('lou', true)
+    await meddle('held', '/v1/relay/api/echo')
+    const late = phone.relay('api', 'echo')
+    while ((await calls()).length === 0) await pause(10)
+    await phone.stepUp({ maxAge: 60 })
+    await fetch(`${NETWORK}/_release`, { method: 'POST' })
+    assert.equal((await late).status, 200)
+    assert.equal(browser.pages.length, 2)
 })
 
 test('a page that the user closes is one answer for all that wait; who leaves off closes it', patient, async () => {

@@ -11,6 +11,7 @@ so. Prints its port, and ends with its input.
         lost        sent to the broker, and the connection is closed without its answer
         CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it;
                     `step_up_required` wants a sign-in of the last five minutes; `presence-REASON` is `presence_invalid` for it
+        held        as `step_up_required`, but not before POST /_release
     POST /_end/PASS                 from now on that pass is taken out of requests, which is what it is worth when it has ended
 """
 
@@ -28,6 +29,7 @@ lock = threading.Lock()
 calls = []
 meddling = []
 ended = set()
+released = threading.Event()
 
 
 def claims_of(proof):
@@ -59,6 +61,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with lock:
             if self.command == "DELETE":
                 calls, meddling = [], []
+                released.clear()
+            elif self.path == "/_release":
+                released.set()
             elif self.path.startswith("/_end/"):
                 ended.add(self.path.split("/")[2])
             elif self.command == "POST":
@@ -119,6 +124,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "cut":
             self.close_connection = True
             return
+        if kind == "held":
+            released.wait(60)
+            kind = "step_up_required"
         if kind not in (None, "twice", "lost"):
             status, fields, content = self.refusal(kind)
             call |= {"status": status, "code": json.loads(content)["code"]}

@@ -43,6 +43,9 @@ final class MeddlingNetwork: @unchecked Sendable {
     /// Has a pass count for nothing from now on, as when it has ended.
     func end(_ pass: String) async throws { _ = try await control("POST", "_end/\(pass)") }
 
+    /// Lets the answers go that it held.
+    func release() async throws { _ = try await control("POST", "_release") }
+
     private func control(_ method: String, _ path: String) async throws -> Data {
         var request = URLRequest(url: try Stack.url("\(url.absoluteString)/\(path)"))
         request.httpMethod = method

@@ -163,6 +163,7 @@ extension BrokerTests {
             while try await network.calls().filter({ $0.status == 401 }).count < 4 {
                 try await Task.sleep(for: .milliseconds(20))
             }
+            while other.pages.count == 0 { try await Task.sleep(for: .milliseconds(10)) }
             #expect(slow.pages.count == 2)
             slow.holds = false
             #expect(try await (first, second, third, fourth) == (200, 200, 200, 200))
@@ -178,6 +179,19 @@ extension BrokerTests {
             #expect(refused is StepUpRequired)
             #expect(browser.pages.count == 2)
             #expect(try await network.calls().filter { $0.path == "/v1/relay/api/echo" }.count == 2)
+        }
+
+        @Test("A call that was refused before another's step-up, and heard of it after, opens no second page")
+        func late() async throws {
+            let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
+            let (phone, browser, _) = try await aged(user: "lou", app: App(says: true), at: network)
+            try await network.meddle("held", "/v1/relay/api/echo")
+            async let late = phone.relay("api", "echo").status
+            while try await network.calls().isEmpty { try await Task.sleep(for: .milliseconds(10)) }
+            _ = try await phone.stepUp(maxAge: 60)
+            try await network.release()
+            #expect(try await late == 200)
+            #expect(browser.pages.count == 2)
         }
 
         @Test("A page that the user closes is one answer for all that wait; who leaves off closes it")

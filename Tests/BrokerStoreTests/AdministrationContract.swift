@@ -146,7 +146,7 @@ struct AdministrationContract {
                 #expect(
                     try await administered.sealedRows(of: place, notUnder: "k2", after: nil, limit: 99).rows.isEmpty)
             }
-            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 21])
+            #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k2": 22])
         }
     }
 

@@ -251,4 +251,91 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-5")
         #expect(try await row(broker, session).endedAt == nil)
     }
+
+    @Test(
+        "One that is not bound as the session's tokens are goes nowhere, its refresh token is kept, and it is asked for again",
+        arguments: [Self.target("a"), Self.exchange])
+    func notBound(_ target: TokenTarget) async throws {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
+        client.senderConstraint = .dpop
+        let broker = try TestBroker(clients: [client])
+        let session = try await broker.signIn()
+        broker.provider.script.withLock { ($0.binds, $0.exchangeBinds) = (false, false) }
+        let refused = await problem { try await ask(broker, session, target) }
+        #expect(refused?.code == .providerUnavailable)
+        #expect(try rows(broker).isEmpty)
+        let calls = broker.provider.script.withLock { $0.refreshes.count + $0.exchanges.count }
+        broker.clock.advance(.seconds(10))
+        #expect(await problem { try await ask(broker, session, target) }?.code == .providerUnavailable)
+        #expect(broker.provider.script.withLock { $0.refreshes.count + $0.exchanges.count } == calls)
+        broker.provider.script.withLock { ($0.binds, $0.exchangeBinds) = (true, true) }
+        broker.clock.advance(.seconds(30))
+        let token = try await ask(broker, session, target)
+        #expect(token.credential == .dpop && token.key != nil)
+        let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
+        #expect(own.token.reveal() == "at-1" && own.key?.publicKey == token.key?.publicKey)
+        if target.grant == .refresh {
+            #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-r1")
+        }
+    }
+
+    @Test("A step-up's new grant has none of the old one's, and fetches its own")
+    func steppedUp() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let old = try await ask(broker, session, Self.target("a"))
+        var input = StartLoginInput(provider: nil)
+        input.demand = StepUpDemand(contextClasses: ["mfa"])
+        input.steppingUp = try await live(broker, session)
+        let login = try await broker.useCases.startLogin.start(input)
+        let at = broker.clock.now.since(WallTime(seconds: 0)).wholeSeconds
+        broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "mfa", authenticatedAt: at) }
+        // A call of the old grant is under way when it commits.
+        let before = try await live(broker, session)
+        broker.provider.gate.close()
+        async let late = problem {
+            try await broker.useCases.audienceTokens.accessToken(for: before, at: Self.target("b"))
+        }
+        try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
+        broker.provider.gate.passNewcomers()
+        var forward = ForwardCodeInput()
+        forward.callbackURL = broker.callback(login, code: "code-2")
+        forward.loginToken = login.loginToken
+        forward.presentedSession = session.token
+        _ = try await broker.useCases.forwardCode.forward(forward)
+        #expect(try rows(broker).isEmpty)
+        broker.provider.gate.open()
+        // It is fetched anew with the new grant, whose refresh token goes out for the first time.
+        #expect(await late == nil)
+        #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-2")
+        #expect(try rows(broker).count == 1)
+        // The pair of the old grant is revoked.
+        #expect(try await broker.store.outboxCount() == 2)
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
+    }
+
+    @Test("A child's is its parent's, and it forces none in a minute")
+    func child() async throws {
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
+        client.children = [ChildKind(unchecked: "widget"): ChildPolicy()]
+        let broker = try TestBroker(clients: [client])
+        let parent = try await broker.signIn()
+        let made = try await broker.useCases.makeChild.make(
+            ChildOrder(kind: ChildKind(unchecked: "widget"), name: "home"), of: try await live(broker, parent))
+        let child = try await broker.useCases.resumeSession.resume(made.token)
+        let tokens = broker.useCases.audienceTokens
+        let first = try await tokens.accessToken(for: child, at: Self.target("a"))
+        #expect(try await ask(broker, parent, Self.target("a")).token.reveal() == first.token.reveal())
+        let refused = await problem {
+            try await tokens.accessToken(for: child, at: Self.target("a"), insteadOf: first)
+        }
+        #expect(refused?.code == .notRefreshable && broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(60))
+        let second = try await tokens.accessToken(for: child, at: Self.target("a"), insteadOf: first)
+        #expect(second.version != first.version && broker.provider.refreshes == 2)
+    }
 }

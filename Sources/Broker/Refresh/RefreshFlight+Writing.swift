@@ -27,6 +27,8 @@ extension RefreshFlight {
             await revoke(
                 work, of: SignInOrigin(row), meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
             work.fresh = nil
+            // The flight may go on with the new grant.
+            work.isOutgrown = false
         }
         return input ?? .storeFailed
     }

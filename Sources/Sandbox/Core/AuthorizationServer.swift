@@ -98,7 +98,8 @@ extension AuthorizationServer {
     func standard(_ call: Call) async throws -> Response {
         let answer = try await plain(call)
         switch call.endpoint {
-        case "token", "refresh", "par": return ProofOfPossession(call: call, role: .authorization).give(answer)
+        case "token", "refresh", "exchange", "par":
+            return ProofOfPossession(call: call, role: .authorization).give(answer)
         case "userinfo": return ProofOfPossession(call: call, role: .resource).give(answer)
         default: return answer
         }
@@ -110,7 +111,7 @@ extension AuthorizationServer {
             case "discovery": return Discovery(server: self, call: call).document()
             case "jwks": return try await Discovery(server: self, call: call).keys()
             case "authorize": return try await Authorize(server: self, call: call).answer()
-            case "token", "refresh": return try await TokenEndpoint(server: self, call: call).answer()
+            case "token", "refresh", "exchange": return try await TokenEndpoint(server: self, call: call).answer()
             case "userinfo": return try await UserInfo(server: self, call: call).answer()
             case "revoke": return try await revoke(call)
             case "introspect": return try await introspect(call)
@@ -141,21 +142,23 @@ extension AuthorizationServer {
         _ = try await authenticate(call, form: form)
         guard let token = form["token"] else { throw OAuthFailure.request("token is missing") }
         let now = call.now
-        let found = call.state.with { storage -> (Grant, Double)? in
-            let access = storage.accessTokens[token].map { ($0.grant, $0.expiresAt) }
+        let found = call.state.with { storage -> (Grant, Double, AccessToken?)? in
+            let access = storage.accessTokens[token]
             let refresh = storage.refreshTokens[token].flatMap { $0.spent ? nil : ($0.grant, $0.expiresAt) }
-            guard let (id, expiresAt) = access ?? refresh, expiresAt > now, let grant = storage.grants[id],
-                !grant.revoked
+            guard let (id, expiresAt) = access.map({ ($0.grant, $0.expiresAt) }) ?? refresh, expiresAt > now,
+                let grant = storage.grants[id], !grant.revoked
             else { return nil }
-            return (grant, expiresAt)
+            return (grant, expiresAt, access)
         }
-        guard let (grant, expiresAt) = found else { return .json(["active": false]) }
+        guard let (grant, expiresAt, access) = found else { return .json(["active": false]) }
         var members: JSON = [
             "active": true, "sub": .string(call.state.user(grant.user).sub), "client_id": .string(grant.clientID),
-            "scope": .string(grant.scope), "exp": .int(Int(expiresAt)), "iss": .string(issuer(call, grant: grant)),
+            "scope": .string(access?.scope ?? grant.scope), "exp": .int(Int(expiresAt)),
+            "iss": .string(issuer(call, grant: grant)),
             "token_type": "Bearer",
         ]
-        if let certificate = call.state.with({ $0.accessTokens[token]?.certificate }) {
+        if let audience = access?.audience, !audience.isEmpty { members["aud"] = .array(audience.map { .string($0) }) }
+        if let certificate = access?.certificate {
             members["cnf"] = ["x5t#S256": .string(certificate)]
         }
         return .json(members)

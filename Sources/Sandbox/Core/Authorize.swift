@@ -19,7 +19,9 @@ struct Authorize {
         } else if call.settings.flag("require_par") {
             return refused("Pushed authorization requests are required.")
         }
-        if let name = parameters.repeatedName { return refused("The parameter \(name) comes twice.") }
+        if let name = parameters.repeatedName(but: ["resource"]) {
+            return refused("The parameter \(name) comes twice.")
+        }
         guard let clientID = parameters["client_id"], !clientID.isEmpty else {
             return refused("client_id is missing.")
         }
@@ -38,6 +40,7 @@ struct Authorize {
     }
 
     private func check(_ parameters: Pairs, client: SandboxClient?) -> OAuthFailure? {
+        do throws(OAuthFailure) { try RequestedTarget(parameters).checkForm() } catch { return error }
         let type = parameters["response_type"]
         guard type == "code" || type == nil && call.settings.flag("response_type_optional") else {
             return OAuthFailure(error: "unsupported_response_type", description: "only code is known")
@@ -120,7 +123,7 @@ struct Authorize {
         let grant = Grant(
             id: Random.token("g-", bytes: 12), provider: server.name, clientID: clientID, user: user,
             scope: parameters["sandbox_scope"] ?? parameters["scope"] ?? "", nonce: parameters["nonce"],
-            authenticatedAt: authenticatedAt, sid: sid, extras: extras)
+            authenticatedAt: authenticatedAt, sid: sid, extras: extras, resources: parameters.values("resource"))
         let code = Random.token("c-")
         let issued = IssuedCode(
             grant: grant.id, redirectURI: parameters["redirect_uri"], challenge: parameters["code_challenge"],

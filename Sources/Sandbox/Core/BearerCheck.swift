@@ -25,6 +25,16 @@ struct BearerCheck {
         }
     }
 
+    /// Whether the token is for an API: by its audience, whole or to the end of it, or by its scope.
+    func isFor(_ name: String, by kind: String) -> Bool {
+        guard let token = call.proven ?? call.bearer, let access = call.state.with({ $0.accessTokens[token] }) else {
+            return false
+        }
+        return kind == "scope"
+            ? access.scope.split(separator: " ").contains { $0 == name }
+            : access.audience.contains { $0 == name || $0.hasSuffix("/" + name) }
+    }
+
     /// A grant, or the answer to whoever showed none; a bound token has to come with its scheme and its proof.
     enum Outcome {
         case grant(Grant)

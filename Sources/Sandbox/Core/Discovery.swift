@@ -25,6 +25,11 @@ struct Discovery {
         out["response_types_supported"] = ["code"]
         out["response_modes_supported"] = ["query", "form_post"]
         out["grant_types_supported"] = ["authorization_code", "refresh_token"]
+        if call.settings.text("exchange") != "off" {
+            out["grant_types_supported"] = [
+                "authorization_code", "refresh_token", .string(TokenEndpoint.exchangeGrant),
+            ]
+        }
         out["subject_types_supported"] = ["public"]
         out["id_token_signing_alg_values_supported"] = .array(KeyRings.algorithms.map { .string($0) })
         out["scopes_supported"] = ["openid", "profile", "email", "offline_access"]

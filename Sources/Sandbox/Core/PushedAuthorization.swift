@@ -8,7 +8,7 @@ struct PushedAuthorization {
 
     func answer() async throws -> Response {
         guard call.method == .post, let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
-        if let name = form.repeatedName { throw OAuthFailure.request("\(name) comes twice") }
+        if let name = form.repeatedName(but: ["resource"]) { throw OAuthFailure.request("\(name) comes twice") }
         let client = try await server.authenticate(call, form: form)
         let possession = ProofOfPossession(call: call, role: .authorization)
         let shown = possession.isOn ? try await possession.check() : nil
@@ -16,6 +16,7 @@ struct PushedAuthorization {
         if let shown, let named = form["dpop_jkt"], named != shown.thumbprint {
             throw OAuthFailure.request("dpop_jkt is not the proof's key")
         }
+        try RequestedTarget(form).checkForm()
         guard form["request_uri"] == nil else { throw OAuthFailure.request("request_uri may not be pushed") }
         try FAPI2Server(call: call).check(pushed: form, thumbprint: shown?.thumbprint)
         var parameters = form

@@ -9,7 +9,9 @@ struct TokenEndpoint {
     func answer() async throws -> Response {
         guard call.method == .post else { throw OAuthFailure.request("POST is wanted") }
         let form = try server.tokenForm(call)
-        if let name = form.repeatedName { throw OAuthFailure.request("\(name) comes twice") }
+        if let name = form.repeatedName(but: RequestedTarget.repeatable) {
+            throw OAuthFailure.request("\(name) comes twice")
+        }
         let client = try await server.authenticate(call, form: form)
         if let replay = replayed(client: client) { return replay }
         switch form["grant_type"] {
@@ -19,6 +21,7 @@ struct TokenEndpoint {
             if call.settings.flag("spends_before_proof") { try spend(form, client: client) }
             let thumbprint = try await possession()
             return try await refresh(form, client: client, shown: thumbprint)
+        case Self.exchangeGrant: return try await exchange(form, client: client, shown: try await possession())
         case nil: throw OAuthFailure.request("grant_type is missing")
         default: throw OAuthFailure(error: "unsupported_grant_type", description: "not known here")
         }
@@ -66,6 +69,8 @@ struct TokenEndpoint {
             throw OAuthFailure.grant("redirect_uri is not the authorize request's")
         }
         try checkVerifier(form["code_verifier"], challenge: issued.challenge)
+        let target = RequestedTarget(form, isScoped: false)
+        try target.check(call, of: grant)
         if let named = grant.extras["dpop_jkt"], named != shown {
             throw OAuthFailure.grant("the code is another key's")
         }
@@ -77,7 +82,7 @@ struct TokenEndpoint {
         }
         guard first else { throw OAuthFailure.grant("the code was used before") }
         call.state.with { [grant] in $0.grants[grant.id]?.thumbprint = grant.thumbprint }
-        return try await grantTokens(grant, refreshing: nil)
+        return try await grantTokens(grant, for: target, refreshing: nil)
     }
 
     private func checkVerifier(_ verifier: String?, challenge: String?) throws {
@@ -100,51 +105,55 @@ struct TokenEndpoint {
         let isPublic = call.state.client(client, at: server.name)?.secret == nil
         let now = call.now
         let name = server.name
-        let grant = call.state.with { storage -> Grant? in
+        let (call, target) = (call, RequestedTarget(form))
+        enum Found { case nothing, refused(OAuthFailure), good(Grant) }
+        let found = call.state.with { storage -> Found in
             guard let known = storage.refreshTokens[token], let grant = storage.grants[known.grant],
                 grant.provider == name, grant.clientID == client, !grant.revoked, known.expiresAt > now
-            else { return nil }
+            else { return .nothing }
             if known.spent, !isSpentAlready {
                 if strict { storage.revoke(grant: grant.id) }
-                return nil
+                return .nothing
             }
             // Of a public client a refresh token is bound, too (RFC 9449 section 5).
-            if isPublic, let bound = grant.thumbprint, bound != shown { return nil }
+            if isPublic, let bound = grant.thumbprint, bound != shown { return .nothing }
+            // Of what is refused nothing is spent.
+            do throws(OAuthFailure) { try target.check(call, of: grant) } catch { return .refused(error) }
             if spends { storage.refreshTokens[token]?.spent = true }
-            return grant
+            return .good(grant)
         }
-        guard var grant else {
+        guard case .good(var grant) = found else {
+            if case .refused(let failure) = found { throw failure }
             throw OAuthFailure.grant("the refresh token is unknown, used, expired or another key's")
         }
         grant.thumbprint = shown
         call.state.with { [grant] in $0.grants[grant.id]?.thumbprint = shown }
-        if let narrowed = form["scope"] {
-            guard Set(narrowed.split(separator: " ").map(String.init)).isSubset(of: grant.scopes) else {
-                throw OAuthFailure(error: "invalid_scope", description: "wider than what was granted")
-            }
-            grant.scope = narrowed
-        }
-        return try await grantTokens(grant, refreshing: token)
+        if let narrowed = target.scope { grant.scope = narrowed }
+        return try await grantTokens(grant, for: target, refreshing: token)
     }
 
     /// Makes the tokens of a grant; `refreshing` is the refresh token that was sent.
-    private func grantTokens(_ grant: Grant, refreshing: String?) async throws -> Response {
+    private func grantTokens(_ grant: Grant, for target: RequestedTarget, refreshing: String?) async throws -> Response
+    {
         let settings = call.settings
         let now = call.now
         let user = call.state.user(grant.user)
         let minter = TokenMinter(server: server, call: call, grant: grant, user: user)
         let lifetime = settings.seconds("access_token_lifetime")
-        let access = try await minter.accessToken(lifetime: lifetime)
+        let audience = target.audience(call)
+        let access = try await minter.accessToken(for: audience, lifetime: lifetime)
         let keeps = ["keep", "none"].contains(settings.text("refresh_mode"))
         var refreshToken: String?
         if server.issuesRefreshToken(call, grant: grant, refreshing: refreshing != nil), refreshing == nil || !keeps {
             refreshToken = Random.token("rt-")
         }
         let (issued, certificate) = (refreshToken, minter.certificate)
-        call.state.with { storage in
+        let voids = refreshing != nil && settings.flag("voids_older_tokens")
+        call.state.with { [grant] storage in
+            if voids { storage.voidAccessTokens(of: grant.id, at: now) }
             storage.accessTokens[access] = AccessToken(
-                grant: grant.id, expiresAt: now + lifetime, refreshed: refreshing != nil, thumbprint: grant.thumbprint,
-                certificate: certificate)
+                grant: grant.id, expiresAt: now + lifetime, audience: audience, scope: grant.scope,
+                refreshed: refreshing != nil, thumbprint: grant.thumbprint, certificate: certificate)
             if let issued {
                 storage.refreshTokens[issued] = RefreshToken(
                     grant: grant.id, expiresAt: now + settings.seconds("refresh_token_lifetime"))

@@ -16,12 +16,14 @@ struct TokenMinter {
         return call.faults.has("bound-to-another") ? Digest256.base64url("another") : call.certificate?.thumbprint
     }
 
-    func accessToken(lifetime: Double) async throws -> String {
+    /// Makes an access token for APIs.
+    func accessToken(for audience: [String], lifetime: Double) async throws -> String {
         guard call.settings.text("access_token_format") == "jwt" else { return Random.token("at-") }
         let key = try await call.state.keys.current(server.name, algorithm: algorithm)
         var claims: JSON = [
             "iss": .string(server.issuer(call, grant: grant)), "sub": .string(user.sub),
-            "client_id": .string(grant.clientID), "aud": .string(call.baseURL + "/api"),
+            "client_id": .string(grant.clientID),
+            "aud": audience.count == 1 ? .string(audience[0]) : .array(audience.map { .string($0) }),
             "iat": .int(Int(call.now)), "exp": .int(Int(call.now + lifetime)), "jti": .string(Random.token()),
             "scope": .string(grant.scope),
         ]

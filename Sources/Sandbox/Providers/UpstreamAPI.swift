@@ -5,7 +5,8 @@ import NIOCore
 
 /// `/api`: an upstream for tests of a relay.
 ///
-/// `/api/private/…` is the same behind a token of any provider here.
+/// `/api/private/…` is the same behind a token of any provider here, `/api/audience/NAME/…` behind one whose audience is
+/// NAME or ends with it, and `/api/scope/NAME/…` behind one with that scope.
 struct UpstreamAPI: SandboxProvider {
     let name = "api"
     let defaults: JSON = [:]
@@ -22,6 +23,16 @@ struct UpstreamAPI: SandboxProvider {
         if rest.hasPrefix("/private/") {
             rest = String(rest.dropFirst("/private".count))
             if case .refused(let refusal) = await BearerCheck(call: call).outcome() { return refusal }
+        }
+        let insists = rest.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
+        if insists.count > 2, ["audience", "scope"].contains(insists[1]) {
+            let parts = insists[2].split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
+            let check = BearerCheck(call: call)
+            if case .refused(let refusal) = await check.outcome() { return refusal }
+            guard check.isFor(parts.first.map(String.init) ?? "", by: String(insists[1])) else {
+                return check.challenge()
+            }
+            rest = "/" + (parts.count > 1 ? String(parts[1]) : "")
         }
         let segments = rest.split(separator: "/").map(String.init)
         let argument = segments.count > 1 ? segments[1] : ""

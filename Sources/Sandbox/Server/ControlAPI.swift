@@ -167,6 +167,12 @@ struct ControlAPI {
             }
             for (token, access) in storage.accessTokens {
                 add(token, "access_token", access.grant, access.expiresAt, false)
+                guard !access.audience.isEmpty, var last = out.popLast() else { continue }
+                if last["token"]?.text == token {
+                    last["audience"] = .array(access.audience.map { .string($0) })
+                    last["scope"] = .string(access.scope)
+                }
+                out.append(last)
             }
             for (token, refresh) in storage.refreshTokens {
                 add(token, "refresh_token", refresh.grant, refresh.expiresAt, refresh.spent)

@@ -34,8 +34,10 @@ struct SandboxResponder: HTTPResponder {
         var endpoint = provider.endpoint(method: request.method.rawValue, path: path) ?? "unknown"
         let streams = provider.streams(endpoint: endpoint)
         let body = streams ? [] : Array(try await request.body.collect(upTo: 8 << 20).readableBytesView)
-        if endpoint == "token", String(decoding: body, as: UTF8.self).contains("grant_type=refresh_token") {
-            endpoint = "refresh"
+        if endpoint == "token" {
+            let text = String(decoding: body, as: UTF8.self)
+            if text.contains("grant_type=refresh_token") { endpoint = "refresh" }
+            if Pairs(parsing: text)["grant_type"] == TokenEndpoint.exchangeGrant { endpoint = "exchange" }
         }
         let certificate = asksForCertificates ? await ShownCertificate(of: context.channel) : nil
         let ticket = record(

@@ -2,6 +2,9 @@
 struct AccessToken: Sendable {
     var grant: String
     var expiresAt: Double
+    /// The APIs that it is for.
+    var audience: [String] = []
+    var scope = ""
     /// Whether it came from a refresh.
     var refreshed = false
     /// The thumbprint of the key that it is bound to.

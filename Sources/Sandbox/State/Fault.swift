@@ -75,7 +75,8 @@ package struct Fault: Sendable {
         if name == "account-no-email" { return "account" }
         if name == "unauthorized-user" { return "authorize" }
         if name.hasPrefix("discovery-") { return "discovery" }
-        if name.hasPrefix("refresh-") || name == "rotate-strict" { return "refresh" }
+        if name.hasPrefix("refresh-") || ["rotate-strict", "refused-target"].contains(name) { return "refresh" }
+        if name.hasPrefix("exchange-") { return "exchange" }
         if name.hasSuffix("-callback") { return "authorize" }
         if name.hasPrefix("kid-absent-") { return "*" }
         if name.hasPrefix("end-session-") { return "end_session" }

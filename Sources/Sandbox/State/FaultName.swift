@@ -44,6 +44,7 @@ enum FaultName {
     static let possession: Set<String> = [
         "forgets-nonces", "repeats-nonce", "refuses-proof", "inverted-scheme", "bound-to-another",
     ]
+    static let target: Set<String> = ["refused-target", "exchange-refresh-token"]
     static let zephr: Set<String> = [
         "register-exists", "register-domain", "register-weak", "register-key-unknown", "register-key-expired",
         "register-key-spent", "register-no-session", "register-body-cookie-only", "register-header-cookie-only",
@@ -53,7 +54,7 @@ enum FaultName {
     /// All but those of the family `expires-in-V`.
     static let all = [
         transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr,
-        possession,
+        possession, target,
     ].reduce(into: Set<String>()) { $0.formUnion($1) }
 
     static func isKnown(_ name: String) -> Bool { name.hasPrefix("expires-in-") || all.contains(name) }

@@ -10,6 +10,8 @@ struct Grant: Sendable {
     var sid: String
     /// The other parameters of the authorize request (`access_type`, `merchant_id`, …).
     var extras: [String: String]
+    /// The resources that the authorize request named (RFC 8707).
+    var resources: [String] = []
     var revoked = false
     /// The thumbprint of the key that its tokens are bound to.
     var thumbprint: String?

@@ -11,7 +11,7 @@ struct Settings: Sendable {
         "access_token_format": "opaque", "id_token_on_refresh": true, "iss_parameter": true, "require_pkce": false,
         "require_par": false, "basic_encoding": "form", "unknown_clients": "public", "sso": true, "end_session": "asks",
         "profile": "off", "step_up": "honours", "dpop": "off", "nonces": "off", "nonce_status": 400,
-        "spends_before_proof": false,
+        "spends_before_proof": false, "resources": "granted", "exchange": "confidential", "voids_older_tokens": false,
     ]
 
     func text(_ name: String) -> String { json[name]?.text ?? "" }

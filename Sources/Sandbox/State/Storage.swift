@@ -47,6 +47,11 @@ struct Storage: Sendable {
         for grant in grants.values where grant.sid == sid && grant.provider == provider { revoke(grant: grant.id) }
     }
 
+    /// Ends a grant's access tokens: there are servers where each refresh does.
+    mutating func voidAccessTokens(of grant: String, at now: Double) {
+        for (token, access) in accessTokens where access.grant == grant { accessTokens[token]?.expiresAt = now }
+    }
+
     /// Ends a grant: all its tokens stop working.
     mutating func revoke(grant: String) {
         grants[grant]?.revoked = true

@@ -35,10 +35,16 @@ package struct Pairs: Sendable {
     package subscript(name: String) -> String? { all.first { $0.name == name }?.value }
 
     /// A name that occurs twice, if one does (RFC 6749 section 3.1 forbids it).
-    package var repeatedName: String? {
+    package var repeatedName: String? { repeatedName(but: []) }
+
+    /// A name that occurs twice, if one does, but for those that may.
+    package func repeatedName(but repeatable: Set<String>) -> String? {
         var seen: Set<String> = []
-        return all.first { !seen.insert($0.name).inserted }?.name
+        return all.first { !repeatable.contains($0.name) && !seen.insert($0.name).inserted }?.name
     }
+
+    /// All values under a name.
+    package func values(_ name: String) -> [String] { all.filter { $0.name == name }.map(\.value) }
 
     /// Adds a pair at the end.
     package mutating func add(_ name: String, _ value: String?) {

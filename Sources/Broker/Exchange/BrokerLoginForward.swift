@@ -74,14 +74,14 @@ struct BrokerLoginForward: Sendable {
             callback: parameters.providersOwn, requestedScope: client.assumesScope ? secrets.scope : [],
             demands: expected)
         identity.isStepUp = isStepUp
+        var grant = CodeGrant(
+            client: client.name, code: code, redirect: .uri(secrets.redirectURI), verifier: verifier,
+            idempotencyKey: Base64URL.encode(key.bytes),
+            proof: secrets.key.map { ProofMaker($0, context.vault, context.clock) })
+        grant.isOfOwnRequest = true
         var plan = ExchangePlan(
             key: key, proof: input.loginToken, gate: .login(row.state), provider: provider, client: client,
-            call: .code(
-                CodeGrant(
-                    client: client.name, code: code, redirect: .uri(secrets.redirectURI), verifier: verifier,
-                    idempotencyKey: Base64URL.encode(key.bytes),
-                    proof: secrets.key.map { ProofMaker($0, context.vault, context.clock) }),
-                identity),
+            call: .code(grant, identity),
             // A session that is stepped up is the one that is kept.
             device: input.device, presentedSession: isStepUp ? nil : input.presentedSession,
             loginToken: input.loginToken, charge: input.charge, binding: binding)

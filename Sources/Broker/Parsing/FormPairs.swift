@@ -1,7 +1,7 @@
 /// Parses `application/x-www-form-urlencoded` text, as a query or a body, strictly: bounded, valid UTF-8 after decoding,
 /// no half escapes, no control bytes, and no name twice (SEC-11).
 package struct FormPairs: Sendable, Equatable {
-    /// The decoded pairs, in order; the names differ.
+    /// The decoded pairs, in order; the names differ, but for those that may be repeated.
     package let pairs: [(name: String, value: String)]
 
     package static func == (left: FormPairs, right: FormPairs) -> Bool {
@@ -19,12 +19,14 @@ package struct FormPairs: Sendable, Equatable {
     /// Creates pairs that were parsed before.
     init(unchecked pairs: [(name: String, value: String)]) { self.pairs = pairs }
 
-    /// Parses the text; at most `maximumPairs` of them.
-    package init(parsing text: some StringProtocol, maximumPairs: Int = 64) throws(Failure) {
-        try self.init(Array(text.utf8), maximumPairs)
+    /// Parses the text; at most `maximumPairs` of them, and but for one name none twice.
+    package init(
+        parsing text: some StringProtocol, maximumPairs: Int = 64, repeatable: String? = nil
+    ) throws(Failure) {
+        try self.init(Array(text.utf8), maximumPairs, repeatable)
     }
 
-    private init(_ text: [UInt8], _ maximumPairs: Int) throws(Failure) {
+    private init(_ text: [UInt8], _ maximumPairs: Int, _ repeatable: String?) throws(Failure) {
         var pairs: [(name: String, value: String)] = []
         var names: Set<[UInt8]> = []
         if !text.isEmpty {
@@ -34,7 +36,9 @@ package struct FormPairs: Sendable, Equatable {
                 guard let name = Self.decoded(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
                     let value = Self.decoded(equals.map { part[($0 + 1)...] } ?? part[part.endIndex...])
                 else { throw .malformed }
-                guard Self.isNew(name, among: pairs, &names) else { throw .duplicate(name) }
+                guard repeatable?.hasBytes(of: name) == true || Self.isNew(name, among: pairs, &names) else {
+                    throw .duplicate(name)
+                }
                 pairs.append((name, value))
             }
         }
@@ -54,6 +58,9 @@ package struct FormPairs: Sendable, Equatable {
 
     /// Returns the value of a name, or nil.
     package subscript(_ name: String) -> String? { pairs.first { $0.name.hasBytes(of: name) }?.value }
+
+    /// Returns all values of a name that may be repeated.
+    package func values(_ name: String) -> [String] { pairs.filter { $0.name.hasBytes(of: name) }.map(\.value) }
 
     /// Returns the text decoded (`+` is a space), or nil for a half escape, a control byte or invalid UTF-8.
     package static func decode(_ text: some Sequence<UInt8>) -> String? { decoded(Array(text)[...]) }

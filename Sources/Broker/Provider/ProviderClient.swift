@@ -235,6 +235,9 @@ package struct CodeGrant: Sendable {
     package var idempotencyKey: String
     /// The proofs of the key that the tokens have to be bound to; nil where they are bound to none.
     package var proof: ProofMaker?
+    /// Whether the authorization request was the broker's, which names the client's resources (RFC 8707); an app's own may
+    /// have named none, and a server refuses what was not asked for there.
+    package var isOfOwnRequest = false
 
     package init(
         client: ClientName, code: Secret, redirect: RedirectParameter, verifier: Secret?, idempotencyKey: String,

@@ -73,6 +73,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
     /// the lost pair is traded for a new one.
     package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
+        guard request.target == nil else { throw .notSent(detail: "Clover's tokens are for its own API alone") }
         do throws(ProviderFailure) {
             return try await call(
                 wired.endpoints.refresh, client,

@@ -208,19 +208,45 @@ private final class AcceptedWays: Sendable {
 /// Writes the parameters of a token call as the client's settings say.
 enum ParameterBody {
     /// Returns body and media type; omissions and renamings go by the standard names.
+    ///
+    /// Of a target nothing is left out, and what is configured for every call gives way to it: without a parameter of its own
+    /// the token would be another API's.
     static func make(
-        _ parameters: [(name: String, value: String)], _ settings: TokenRequestSettings
+        _ parameters: [(name: String, value: String)], _ settings: TokenRequestSettings,
+        target: [(name: String, value: String)] = []
     ) -> (bytes: [UInt8], type: String) {
-        let sent =
-            parameters.filter { !settings.omit.contains($0.name) }
-            .map { (name: settings.rename[$0.name] ?? $0.name, value: $0.value) } + settings.parameters
+        let kept = parameters.filter { !settings.omit.contains($0.name) } + target
+        let named = Set(target.map(\.name))
+        let own = kept.map { (name: settings.rename[$0.name] ?? $0.name, value: $0.value) }
+        let sent = own + settings.parameters.filter { !named.contains($0.name) }
         switch settings.encoding {
         case .form: return (Array(FormPairs.encode(sent).utf8), "application/x-www-form-urlencoded")
         case .json:
-            var writer = JSONWriter()
-            writer.object { for pair in sent { $0.member(pair.name, pair.value) } }
-            return (writer.bytes, "application/json")
+            return (json(sent, lists: own.map(\.name)), "application/json")
         }
+    }
+}
+
+extension ParameterBody {
+    /// Writes an object; a name that comes more than once among those of the call itself is one member, a list.
+    private static func json(_ pairs: [(name: String, value: String)], lists names: [String]) -> [UInt8] {
+        let repeated = Set(names.filter { name in names.count { $0 == name } > 1 })
+        var written: Set<String> = []
+        var writer = JSONWriter()
+        writer.object { writer in
+            for pair in pairs {
+                guard repeated.contains(pair.name) else {
+                    writer.member(pair.name, pair.value)
+                    continue
+                }
+                guard written.insert(pair.name).inserted else { continue }
+                writer.name(pair.name)
+                writer.array { writer in
+                    for other in pairs where other.name == pair.name { writer.string(other.value) }
+                }
+            }
+        }
+        return writer.bytes
     }
 }
 

@@ -29,11 +29,13 @@ extension OAuthEngine {
     /// Posts parameters with the client's proof, and with that of a key where there is one.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
-        client: EngineClient, provedBy proof: ProofMaker?, idempotencyKey: String? = nil, by deadline: Duration
+        client: EngineClient, provedBy proof: ProofMaker?, idempotencyKey: String? = nil, target: TokenTarget? = nil,
+        by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         guard let proof else {
             let headers = idempotencyKey.map { idempotency($0, client) } ?? []
-            return try await post(parameters, to: url, as: endpoint, client: client, headers: headers, by: deadline)
+            return try await post(
+                parameters, to: url, as: endpoint, client: client, headers: headers, target: target, by: deadline)
         }
         let call = call(provedBy: proof, at: url, client: client, .authorization)
         return try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
@@ -43,7 +45,9 @@ extension OAuthEngine {
                 idempotency(exchange.sent.map { IdempotencyKey.again(key, nonce: $0) } ?? key, client)
             }
             return try await post(
-                parameters, to: url, as: endpoint, client: client, headers: headers ?? [], proving: call, by: deadline)
+                parameters, to: url, as: endpoint, client: client, headers: headers ?? [], target: target,
+                proving: call,
+                by: deadline)
         }
     }
 
@@ -70,11 +74,12 @@ extension OAuthEngine {
                 let key =
                     last?.idempotencyKey
                     ?? (exchange.isRepeated || asksAnew
-                        ? IdempotencyKey.again(request.idempotencyKey, nonce: exchange.sent) : request.idempotencyKey)
+                        ? IdempotencyKey.again(request.callKey, nonce: exchange.sent) : request.callKey)
                 request.sending.begins(nonce: exchange.sent, idempotencyKey: key)
                 let answer = try await post(
                     [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: url,
-                    as: .token, client: client, headers: idempotency(key, client), proving: call, by: deadline)
+                    as: .token, client: client, headers: idempotency(key, client), target: request.target,
+                    proving: call, by: deadline)
                 request.sending.isHeard()
                 return answer
             }
@@ -126,6 +131,8 @@ extension OAuthEngine {
 /// The key that a repeated call is known by (Cloudentity's `X-Idempotency-Key`).
 enum IdempotencyKey {
     /// Returns the key of a call that is made anew with another nonce.
+    ///
+    /// So is one for another API: whoever answers repeated keys would give the first one's token.
     static func again(_ key: String, nonce: String?) -> String {
         Base64URL.encode(SHA256.hash(data: Array("\(key).\(nonce ?? "")".utf8)))
     }

@@ -22,6 +22,7 @@ extension OAuthEngine {
         case .omitted: break
         }
         if let verifier = grant.verifier { pairs.append(("code_verifier", verifier.reveal())) }
+        if grant.isOfOwnRequest { pairs += client.settings.targetResources.map { ("resource", $0) } }
         let answer = try await post(
             pairs, to: endpoint, as: .token, client: client, provedBy: grant.proof,
             idempotencyKey: grant.idempotencyKey, by: deadline)
@@ -72,7 +73,8 @@ extension OAuthEngine {
         }
         let answer = try await post(
             [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
-            as: .token, client: client, headers: idempotency(request.idempotencyKey, client), by: deadline)
+            as: .token, client: client, headers: idempotency(request.callKey, client), target: request.target,
+            by: deadline)
         return client.bound(
             try answers(client).parse(answer, now: clock.now()), isCertified: request.isCertified)
     }
@@ -115,14 +117,14 @@ extension OAuthEngine {
     ) async throws(ProviderFailure) -> TokenSet {
         let isSpentPerhaps = client.wire.dpop.nonceBeforeSpending != .yes
         if isSpentPerhaps { request.sending.spendsPerhaps() }
-        let key = IdempotencyKey.again(request.idempotencyKey, nonce: nil)
+        let key = IdempotencyKey.again(request.callKey, nonce: nil)
         request.sending.begins(nonce: nil, idempotencyKey: key)
         request.sending.goesBare()
         let answer: ProviderAnswer
         do throws(ProviderFailure) {
             answer = try await post(
                 [("grant_type", "refresh_token"), ("refresh_token", request.refreshToken.reveal())], to: endpoint,
-                as: .token, client: client, headers: idempotency(key, client), by: deadline)
+                as: .token, client: client, headers: idempotency(key, client), target: request.target, by: deadline)
         } catch {
             if case .notSent(let detail) = error, isSpentPerhaps { throw .lost(detail: detail) }
             throw error

@@ -84,7 +84,10 @@ enum AuthorizationURL {
             ("redirect_uri", request.redirectURI.text),
         ]
         // Without `openid` there is no id_token, and without that nobody is signed in.
-        let scope = openID && !request.scope.contains("openid") ? ["openid"] + request.scope : request.scope
+        var scope = openID && !request.scope.contains("openid") ? ["openid"] + request.scope : request.scope
+        // Also where the app asks for less, and the session that is stepped up was granted less: what is refused at the token
+        // endpoint was not asked for here.
+        scope += client.settings.targetScope.filter { !scope.contains($0) }
         if !scope.isEmpty {
             pairs.append((client.wire.scopeParameter, scope.joined(separator: client.wire.scopeSeparator)))
         }
@@ -94,6 +97,7 @@ enum AuthorizationURL {
             pairs.append(("code_challenge", challenge))
             pairs.append(("code_challenge_method", "S256"))
         }
+        pairs += client.settings.targetResources.map { ("resource", $0) }
         if let proof = request.proof { pairs.append(("dpop_jkt", proof.thumbprint)) }
         if let mode = client.wire.responseMode { pairs.append(("response_mode", mode.rawValue)) }
         var names = Set(pairs.map(\.name)).union(reserved)

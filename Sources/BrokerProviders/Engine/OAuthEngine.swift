@@ -126,9 +126,10 @@ package struct OAuthEngine: Sendable {
     /// Posts parameters with the client's proof, each call on a connection of its own; `call` adds a new proof to each sending.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
-        client: EngineClient, headers: [(name: String, value: String)] = [], proving call: ProvenCall? = nil,
-        by deadline: Duration
+        client: EngineClient, headers: [(name: String, value: String)] = [], target: TokenTarget? = nil,
+        proving call: ProvenCall? = nil, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
+        let target = target?.parameters(scopeSeparator: client.wire.scopeSeparator) ?? []
         // The settings of a token call's shape are for token calls alone.
         let wire =
             endpoint == .token
@@ -142,7 +143,8 @@ package struct OAuthEngine: Sendable {
         return try await client.authenticator.send(to: endpoint, listed: listed, audiences) {
             (proof) async throws(ProviderFailure) -> ProviderAnswer in
             let names = Set(proof.parameters.map(\.name))
-            let body = ParameterBody.make(parameters.filter { !names.contains($0.name) } + proof.parameters, wire)
+            let body = ParameterBody.make(
+                parameters.filter { !names.contains($0.name) } + proof.parameters, wire, target: target)
             var request = ProviderRequest(
                 method: "POST", url: url, connection: .single,
                 headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
@@ -205,6 +207,12 @@ extension CodeExchanging where Self: EngineBacked {
 extension TokenRefreshing where Self: EngineBacked {
     package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         try await engine.refresh(request, by: deadline)
+    }
+}
+
+extension TokenExchanging where Self: EngineBacked {
+    package func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        try await engine.exchange(request, by: deadline)
     }
 }
 

@@ -1,7 +1,7 @@
 package import Broker
 
 /// A provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
-package struct OAuth2Client: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding, IDTokenTaking,
+package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, IDTokenTaking,
     EndpointOwning, CertificateShowing
 {
     package let engine: OAuthEngine

@@ -1,7 +1,7 @@
 package import Broker
 
 /// A provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
-package struct OIDCClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenRevoking, SessionEnding,
+package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding,
     LogoutTokenVerifying, IDTokenTaking, EndpointOwning, CertificateShowing
 {
     package let engine: OAuthEngine

@@ -82,6 +82,19 @@ package struct ProviderSettings: Sendable {
 }
 
 extension ClientSettings {
+    /// The resources that its sign-ins ask for (RFC 8707 section 2.1): an exchange needs none of them.
+    package var targetResources: [String] {
+        Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.resources))
+    }
+
+    /// The scope that its sign-ins ask for beside its own.
+    package var targetScope: [String] { Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.scope)) }
+
+    private static func distinct(_ texts: [String]) -> [String] {
+        var seen: Set<String> = []
+        return texts.filter { seen.insert($0).inserted }
+    }
+
     /// The profile with what the client's own parameters demand of a sign-in, for a login's demand to be joined with.
     fileprivate var demandingProfile: ClientProfile {
         var profile = profile
@@ -163,6 +176,9 @@ package struct ClientSettings: Sendable {
     package var trustedAudiences: [String] = []
     /// The wire settings: the provider's, overridden by the client's.
     package var wire: WireSettings
+    /// The APIs that its sessions' access tokens may be for beside their own (`upstreams.NAME.token`, `backends.NAME.tokens`),
+    /// each once.
+    package var targets: [TokenTarget] = []
 
     package init(
         profile: ClientProfile, clientID: String, authentication: ClientAuthentication = .none,

@@ -1,0 +1,62 @@
+package import Broker
+
+/// Tries token exchange for `coatcheck check --online`: many servers refuse it to some of their clients, and no metadata says
+/// to whom.
+package protocol ExchangeProbing: ProviderClient {
+    func probeExchange() async -> [ProbeResult]
+}
+
+extension OAuthEngine {
+    /// Asks once for each client with an exchange, for a token that is none: whoever may exchange is told that, and whoever may
+    /// not, this.
+    func probeExchange() async -> [ProbeResult] {
+        var results: [ProbeResult] = []
+        for client in settings.clients {
+            guard let target = client.targets.first(where: { $0.grant == .exchange }),
+                let nobodys = try? Secret(Base64URL.encode(random(32)))
+            else { continue }
+            let place = "client `\(client.profile.name.text)`"
+            var request = TargetExchange(client: client.profile.name, subjectToken: nobodys, target: target)
+            request.isCertified = client.profile.senderConstraint == .mtls
+            do throws(ProviderFailure) {
+                _ = try await exchange(request, by: clock.monotonic() + settings.limits.total)
+                results.append(
+                    ProbeResult(
+                        subject: "exchange", isGood: false, text: "\(place): a token was given for one that is nobody's"
+                    ))
+            } catch {
+                results.append(Self.result(of: error, place))
+            }
+        }
+        return results
+    }
+
+    /// RFC 8693 section 2.2.2: `invalid_request` for a subject token that is none; other servers say `invalid_grant` or
+    /// `invalid_token`, or ask for the proof that it has no key for.
+    private static func result(of failure: ProviderFailure, _ place: String) -> ProbeResult {
+        guard case .rejected(let refusal) = failure else {
+            return ProbeResult(
+                subject: "exchange", isGood: true, text: "\(place): not known: \(failure.detail)", isDoubtful: true)
+        }
+        switch refusal.code {
+        case "invalid_request", "invalid_grant", "invalid_token", "invalid_dpop_proof", "use_dpop_nonce":
+            return ProbeResult(subject: "exchange", isGood: true, text: "\(place): may exchange tokens")
+        case "invalid_target", "invalid_scope":
+            return ProbeResult(
+                subject: "exchange", isGood: false,
+                text: "\(place): the provider does not know what its token is to be for: \(refusal.code)")
+        default:
+            return ProbeResult(
+                subject: "exchange", isGood: false,
+                text: "\(place): may not exchange tokens: \(refusal.code); register it for that, or name no `exchange`")
+        }
+    }
+}
+
+extension OIDCClient: ExchangeProbing {
+    package func probeExchange() async -> [ProbeResult] { await engine.probeExchange() }
+}
+
+extension OAuth2Client: ExchangeProbing {
+    package func probeExchange() async -> [ProbeResult] { await engine.probeExchange() }
+}

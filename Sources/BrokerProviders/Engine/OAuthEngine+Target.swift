@@ -1,0 +1,69 @@
+import Broker
+
+extension OAuthEngine {
+    private static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
+
+    /// Makes one exchange call (RFC 8693): an access token of another API for the session's own.
+    ///
+    /// It spends nothing, and so is not confirmed. With a proof of the subject token's key the new one has to be bound to it.
+    func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
+        let client = try client(request.client)
+        let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
+            guard let url = try await metadata(for: client).token else {
+                throw .unusable(detail: "no token endpoint is known")
+            }
+            return url
+        }
+        let answer = try await post(
+            [
+                ("grant_type", Self.exchangeGrant), ("subject_token", request.subjectToken.reveal()),
+                ("subject_token_type", TokenAnswer.accessTokenType),
+                ("requested_token_type", TokenAnswer.accessTokenType),
+            ], to: endpoint, as: .token, client: client, provedBy: request.proof, target: request.target, by: deadline)
+        let binding = request.proof == nil ? TokenAnswer.Binding.none : .demanded
+        let tokens = try answers(client, binding: binding).exchanged(answer, now: clock.now())
+        guard let proof = request.proof else { return client.bound(tokens, isCertified: request.isCertified) }
+        guard tokens.credential == .dpop else {
+            throw .unusable(detail: "token exchange: not bound to our key, its token_type is not DPoP")
+        }
+        return keyed(tokens, by: proof, at: endpoint, client: client)
+    }
+}
+
+extension TokenTarget {
+    /// The parameters to send, with the scope in the provider's own writing.
+    func parameters(scopeSeparator: String) -> [(name: String, value: String)] {
+        parameters.map { $0.name == "scope" ? (name: "scope", value: scope.joined(separator: scopeSeparator)) : $0 }
+    }
+}
+
+extension RefreshRequest {
+    /// The key of this call alone: refreshes of one version for several APIs are several calls.
+    var callKey: String {
+        guard let target else { return idempotencyKey }
+        return IdempotencyKey.again(idempotencyKey, nonce: "for " + FormPairs.encode(target.parameters))
+    }
+}
+
+extension TokenAnswer {
+    /// The identifier of an access token (RFC 8693 section 3).
+    static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
+
+    /// Parses the answer of an exchange, which says what it gives (section 2.2.1).
+    ///
+    /// A refresh token in it is of another grant, and an id_token nobody's who signs in here.
+    func exchanged(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
+        var tokens = try parse(answer, now: now)
+        let whole = AnswerBody.object(answer)
+        let object = settings.path.map { whole?.value(at: $0)?.object } ?? whole
+        func text(_ name: String) -> String? { object?[settings.fields[name] ?? name]?.string }
+        guard text("issued_token_type") == Self.accessTokenType else {
+            throw .unusable(detail: "token exchange: issued_token_type is not an access token's")
+        }
+        guard text("token_type") != nil else { throw .unusable(detail: "token exchange: no token_type") }
+        tokens.refreshToken = nil
+        tokens.refreshExpiresAt = nil
+        tokens.idToken = nil
+        return tokens
+    }
+}

@@ -12,7 +12,7 @@ import NIOHTTP1
 ///     let answer = try await relay.call(
 ///         RelayRequest(method:, target: target, headers: head.headerFields, body: …, requestID: …),
 ///         session: session,            // LiveSession
-///         token: { session, force in … })  // AccessToken; force: the upstream refused the one given before
+///         token: { session, target, force in … })  // AccessToken; force: the upstream refused the one given before
 ///
 /// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once,
 /// after everything about the request was found to be allowed, and a second time at most (SEC-60), with the session as its
@@ -41,8 +41,10 @@ package struct Relay: Sendable {
     /// out.
     package typealias PresenceJudging = (_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence
 
-    /// Gives an access token of a session; with `force` a newer one than the one before.
-    package typealias TokenGiving = (_ session: LiveSession, _ force: Bool) async throws(BrokerProblem) -> AccessToken
+    /// Gives an access token of a session, for a target or its own; with `force` a newer one than the one before.
+    package typealias TokenGiving = (
+        _ session: LiveSession, _ target: TokenTarget?, _ force: Bool
+    ) async throws(BrokerProblem) -> AccessToken
 
     /// Creates a relay.
     ///
@@ -117,10 +119,10 @@ package struct Relay: Sendable {
         if let demand = demand?.ofSignIn { session = try await signIns.require(demand, of: given) }
         let shown = demand?.presence == true ? try await presence(session) : nil
         let body = try await body(of: request)
-        var first = try await token(session, false)
+        var first = try await token(session, upstream.settings.token, false)
         // Without TLS no other token would go out, either.
         if upstream.settings.base.isSecure, !upstream.carries(first, of: session, certificates) {
-            do throws(BrokerProblem) { first = try await token(session, true) } catch {
+            do throws(BrokerProblem) { first = try await token(session, upstream.settings.token, true) } catch {
                 // The call itself says why it is not made.
                 guard error.code == .notRefreshable else { throw error }
             }
@@ -137,7 +139,7 @@ package struct Relay: Sendable {
         }
         guard call.canBeRepeated(after: response) else { return try await call.answer(response) }
         do throws(BrokerProblem) {
-            call.token = try await token(session, true)
+            call.token = try await token(session, upstream.settings.token, true)
         } catch {
             guard error.code == .notRefreshable else { throw error }
             return try await call.answer(response)
@@ -154,7 +156,7 @@ package struct Relay: Sendable {
         var isLast = false
         if case .stream = call.body { isLast = true }
         let latest = try await signIns.answer(challenge: challenge, of: session, isLast: isLast)
-        let other = try await token(latest, false)
+        let other = try await token(latest, call.upstream.settings.token, false)
         // A step-up that keeps its refresh token moves no version: the bytes tell.
         if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
             _ = try await signIns.answer(challenge: challenge, of: latest, isLast: true)

@@ -27,6 +27,8 @@ package struct UpstreamSettings: Sendable {
     package var hidesEmployees = false
     /// The sign-ins that some of its calls need.
     package var require: [UpstreamRequirement] = []
+    /// The API that its access tokens are for; nil for the session's own token.
+    package var token: TokenTarget?
     /// Whether a challenge of its own for another sign-in becomes ours (`challenges: pass`).
     package var passesChallenges = true
 

@@ -49,7 +49,7 @@ struct RelayCertificateTests {
                     _ = try await fixture.relay.call(
                         try fixture.request(.get, "/a"), session: RelayFixture.session(refreshable: refreshable),
                         signIns: fixture.signIns,
-                        token: { (_, _) throws(BrokerProblem) in
+                        token: { (_, _, _) throws(BrokerProblem) in
                             let number = asked.withLock { asked in
                                 asked += 1
                                 return asked

@@ -71,7 +71,7 @@ struct RelayProofTests {
         return try await fixture.relay.call(
             try fixture.request(method, target, headers: [:], body: body), session: fixture.session,
             signIns: fixture.signIns,
-            token: { (_, _) throws(BrokerProblem) in
+            token: { (_, _, _) throws(BrokerProblem) in
                 let number = asked.next()
                 return AccessToken(Secret("at-\(number)"), .dpop, key: key)
             })

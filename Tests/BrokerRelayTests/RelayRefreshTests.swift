@@ -81,7 +81,7 @@ struct RelayRefreshTests {
                 func call(_ code: ProblemCode) async throws -> RelayResponse {
                     try await fixture.relay.call(
                         try fixture.request(.get, "/a"), session: fixture.session, signIns: fixture.signIns,
-                        token: { (_, force) throws(BrokerProblem) in
+                        token: { (_, _, force) throws(BrokerProblem) in
                             if force { throw BrokerProblem(code) }
                             return AccessToken(Secret("old"))
                         })
@@ -112,7 +112,7 @@ struct RelayRefreshTests {
                                 let response = try await fixture.relay.call(
                                     try fixture.request(.get, "/same"), session: fixture.session,
                                     signIns: fixture.signIns,
-                                    token: { (_, force) throws(BrokerProblem) in tokens.give(force) })
+                                    token: { (_, _, force) throws(BrokerProblem) in tokens.give(force) })
                                 #expect(try await response.body.text() == "Bearer session\(session)-0")
                             }
                         }

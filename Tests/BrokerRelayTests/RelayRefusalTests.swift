@@ -17,7 +17,7 @@ struct RelayRefusalTests {
             await #expect {
                 _ = try await fixture.relay.call(
                     request, session: fixture.session, signIns: fixture.signIns,
-                    token: { (_, _) throws(BrokerProblem) in fixture.tokens.give(false) })
+                    token: { (_, _, _) throws(BrokerProblem) in fixture.tokens.give(false) })
             } throws: {
                 ($0 as? BrokerProblem)?.code == .upstreamNotFound
             }
@@ -100,7 +100,7 @@ struct RelayRefusalTests {
                 await #expect {
                     _ = try await fixture.relay.call(
                         request, session: fixture.session, signIns: fixture.signIns,
-                        token: { (_, _) throws(BrokerProblem) in AccessToken(Secret(text)) })
+                        token: { (_, _, _) throws(BrokerProblem) in AccessToken(Secret(text)) })
                 } throws: { error in
                     guard let problem = error as? BrokerProblem else { return false }
                     return problem.code == .upstreamError && (text.isEmpty || !"\(problem)".contains(text))

@@ -116,7 +116,7 @@ struct RelaySignInTests {
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,
-            token: { (session, force) throws(BrokerProblem) in
+            token: { (session, _, force) throws(BrokerProblem) in
                 AccessToken(Secret("at-\(session.facts.subject)\(force ? "-forced" : "")"))
             })
     }

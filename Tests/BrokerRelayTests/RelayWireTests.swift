@@ -71,7 +71,7 @@ struct RelayWireTests {
                 _ = try await fixture.relay.call(
                     try fixture.request(.get, "/x", headers: [.cookie: "blaize_session=mine"]),
                     session: fixture.session, signIns: fixture.signIns,
-                    token: { (_, _) throws(BrokerProblem) in
+                    token: { (_, _, _) throws(BrokerProblem) in
                         AccessToken(Secret("zephr-1"), .zephrCookie)
                     })
             }

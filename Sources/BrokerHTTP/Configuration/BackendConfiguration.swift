@@ -39,6 +39,8 @@ package struct BackendConfiguration: Sendable {
     package var origins = ProofOrigins()
     /// Whether it checks proofs itself, by `cnf`.
     package var checksEvidence = false
+    /// The APIs beside the session's own that its token exchange may ask for.
+    package var tokens: [TokenTarget] = []
     /// The sign-in that forward-auth and token exchange need.
     package var require: StepUpDemand?
 

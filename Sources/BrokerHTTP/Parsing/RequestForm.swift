@@ -7,14 +7,16 @@ struct RequestForm {
     private var read: [String] = []
 
     /// Parses a form; a field that stands twice is refused (RFC 6749 section 3.1).
-    init(parsing bytes: [UInt8]) throws(BrokerProblem) {
-        pairs = try Self.pairs(bytes)
+    ///
+    /// One name may be excepted from that.
+    init(parsing bytes: [UInt8], repeatable: String? = nil) throws(BrokerProblem) {
+        pairs = try Self.pairs(bytes, repeatable: repeatable)
     }
 
     /// Parses a form's pairs.
-    static func pairs(_ bytes: [UInt8]) throws(BrokerProblem) -> FormPairs {
+    static func pairs(_ bytes: [UInt8], repeatable: String? = nil) throws(BrokerProblem) -> FormPairs {
         guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed }
-        do throws(FormPairs.Failure) { return try FormPairs(parsing: text) } catch {
+        do throws(FormPairs.Failure) { return try FormPairs(parsing: text, repeatable: repeatable) } catch {
             guard case .duplicate(let name) = error else { throw malformed }
             throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.firstScalars(64), .duplicate)])
         }
@@ -27,16 +29,35 @@ struct RequestForm {
 
     /// Returns a field of visible ASCII.
     mutating func visible(_ name: String, required: Bool, maximum: Int) -> String? {
+        text(name, required: required, maximum: maximum, where: RequestText.isVisible)
+    }
+
+    /// Returns a field of some alphabet.
+    mutating func text(
+        _ name: String, required: Bool, maximum: Int, where allows: (Unicode.Scalar) -> Bool
+    ) -> String? {
         read.append(name)
         guard let text = pairs[name] else {
             if required { faults.append(FieldFault(name, .required)) }
             return nil
         }
-        if let code = RequestText.fault(in: text, length: 1...maximum, where: RequestText.isVisible) {
-            faults.append(FieldFault(name, code))
-            return nil
-        }
-        return text
+        return checked(text, name, maximum, allows)
+    }
+
+    /// Returns all fields of a name that may be repeated, of visible ASCII.
+    mutating func list(_ name: String, maximum: Int, count: Int) -> [String] {
+        read.append(name)
+        let all = pairs.values(name)
+        if all.count > count { faults.append(FieldFault(name, .tooLong)) }
+        return all.prefix(count).compactMap { checked($0, name, maximum, RequestText.isVisible) }
+    }
+
+    private mutating func checked(
+        _ text: String, _ name: String, _ maximum: Int, _ allows: (Unicode.Scalar) -> Bool
+    ) -> String? {
+        guard let code = RequestText.fault(in: text, length: 1...maximum, where: allows) else { return text }
+        faults.append(FieldFault(name, code))
+        return nil
     }
 
     /// Adds a fault that the reader found by itself.

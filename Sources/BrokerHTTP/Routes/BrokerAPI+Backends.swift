@@ -217,7 +217,7 @@ extension BrokerAPI {
     /// `POST /v1/token` (RFC 8693): the provider's access token for a session.
     @Sendable func exchangeToken(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .token)
-        var form = try form(call)
+        var form = try form(call, repeatable: AskedTarget.repeatable)
         let grant = form.visible("grant_type", required: true, maximum: 128)
         if let grant, grant != Self.exchangeGrant {
             return oauthRefusal("unsupported_grant_type", "Only token exchange is offered here.", call)
@@ -227,8 +227,13 @@ extension BrokerAPI {
         form.expect("requested_token_type", Self.accessTokenType, required: false)
         let evidence = evidence(in: &form)
         let target = proofTarget(in: &form)
+        let asked = AskedTarget(&form)
         try form.finish()
         guard let subject else { throw BrokerProblem(.invalidRequest) }
+        let audience = asked.among(backend.configuration.tokens)
+        guard asked.isEmpty || audience != nil else {
+            return oauthRefusal("invalid_target", "This backend gets no tokens for that API.", call)
+        }
         var isTarget = true
         var session: LiveSession
         do throws(BrokerProblem) {
@@ -247,7 +252,12 @@ extension BrokerAPI {
         if let demand = backend.configuration.require {
             session = try await useCases.signInCheck.require(demand, of: session)
         }
-        let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
+        let access: AccessToken?
+        do throws(BrokerProblem) { access = try await accessToken(of: session, at: audience) } catch {
+            // The session lives: it is nothing that a new token of its own would need a sign-in for.
+            guard audience != nil, error.code == .notRefreshable else { throw error }
+            return oauthRefusal("invalid_target", "The session can get no tokens for another API.", call)
+        }
         guard let access, access.credential == .bearer || access.credential == .dpop else {
             return oauthRefusal("invalid_target", "The session has no access token.", call)
         }
@@ -271,6 +281,18 @@ extension BrokerAPI {
             if !access.scope.isEmpty { writer.member("scope", access.scope.joined(separator: " ")) }
         }
         return Answers.json(.ok, writer.bytes, call)
+    }
+
+    /// Returns a session's access token, its own or one of another API; nil where it has none.
+    private func accessToken(
+        of session: LiveSession, at target: TokenTarget?
+    ) async throws(BrokerProblem) -> AccessToken? {
+        guard session.hasTokens else { return nil }
+        guard let target else { return try await useCases.refreshTokens.accessToken(for: session) }
+        let kind = useCases.profiles.first { $0.name == session.facts.provider }?.kind
+        // Other kinds give tokens for their own API alone.
+        guard kind == .oidc || kind == .oauth2 else { return nil }
+        return try await useCases.audienceTokens.accessToken(for: session, at: target)
     }
 
     /// Reads the request that a backend wants a proof for; nil where it wants none.

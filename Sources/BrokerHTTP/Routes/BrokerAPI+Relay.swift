@@ -44,13 +44,29 @@ extension BrokerAPI {
                 try await useCases.presenceCheck.judge(presence(in: call), of: session)
             }
         ) {
-            session, force throws(BrokerProblem) in
+            session, target, force throws(BrokerProblem) in
             let access =
-                if force, let refused = given {
+                if let target {
+                    try await targetToken(target, of: session, insteadOf: force ? given : nil)
+                } else if force, let refused = given {
                     try await useCases.refreshTokens.accessToken(for: session, insteadOf: refused)
                 } else { try await useCases.refreshTokens.accessToken(for: session) }
             given = access
             return access
+        }
+    }
+
+    /// Returns an upstream's own token; a session that has nothing to ask with may not call it, and a new sign-in may.
+    private func targetToken(
+        _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?
+    ) async throws(BrokerProblem) -> AccessToken {
+        do throws(BrokerProblem) {
+            return try await useCases.audienceTokens.accessToken(for: session, at: target, insteadOf: refused)
+        } catch {
+            guard error.code == .notRefreshable, refused == nil else { throw error }
+            throw BrokerProblem(
+                .upstreamNotAllowed, detail: "This session can get no access token for this upstream.",
+                privateDetail: error.privateDetail)
         }
     }
 

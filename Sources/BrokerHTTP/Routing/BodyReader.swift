@@ -41,7 +41,9 @@ extension BrokerAPI {
     }
 
     /// Returns the request's form.
-    func form(_ call: Call) throws(BrokerProblem) -> RequestForm { try RequestForm(parsing: call.body) }
+    func form(_ call: Call, repeatable: String? = nil) throws(BrokerProblem) -> RequestForm {
+        try RequestForm(parsing: call.body, repeatable: repeatable)
+    }
 }
 
 /// An app's request body on its way to an upstream: it ends with `request_timeout` when the app sends it too slowly, or

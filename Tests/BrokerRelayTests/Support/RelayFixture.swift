@@ -141,7 +141,7 @@ struct RelayFixture {
         let tokens = tokens
         return try await relay.call(
             try request(method, target, headers: headers, body: body), session: session, signIns: signIns,
-            token: { (_, force) throws(BrokerProblem) in tokens.give(force) })
+            token: { (_, _, force) throws(BrokerProblem) in tokens.give(force) })
     }
 
     /// Calls and expects a problem.

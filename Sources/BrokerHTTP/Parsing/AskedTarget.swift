@@ -1,0 +1,35 @@
+import Broker
+
+/// The API that a token exchange names, by the fields of RFC 8693 section 2.1.
+struct AskedTarget: Sendable {
+    /// The field that may be repeated.
+    static let repeatable = "resource"
+
+    private let resources: [String]
+    private let audience: String?
+    private let scope: [String]
+
+    init(_ form: inout RequestForm) {
+        resources = form.list(Self.repeatable, maximum: 2048, count: 8)
+        audience = form.text("audience", required: false, maximum: 512, where: RequestText.isASCIIText)
+        let words = form.text("scope", required: false, maximum: 4096, where: RequestText.isScopeList)
+        scope = words?.split(separator: " ").map(String.init) ?? []
+    }
+
+    /// Whether nothing is named: the session's own token is meant.
+    var isEmpty: Bool { resources.isEmpty && audience == nil && scope.isEmpty }
+
+    /// Returns the target of a list that is this as a whole: the parts of two are none.
+    func among(_ targets: [TokenTarget]) -> TokenTarget? {
+        targets.first { target in
+            Self.isSame(resources, target.resources) && Self.isSame(scope, target.scope)
+                && audience.map { target.audience?.hasBytes(of: $0) ?? false } ?? (target.audience == nil)
+        }
+    }
+
+    /// Returns whether two lists hold the same texts, byte for byte, in whatever order.
+    private static func isSame(_ left: [String], _ right: [String]) -> Bool {
+        func bytes(_ texts: [String]) -> Set<[UInt8]> { Set(texts.map { Array($0.utf8) }) }
+        return left.count == right.count && bytes(left) == bytes(right)
+    }
+}

@@ -53,7 +53,7 @@ struct RelayPresenceTests {
             _ = try await fixture.relay.call(
                 request, session: fixture.session, signIns: fixture.signIns,
                 presence: { _ throws(BrokerProblem) in try presences.judge() }
-            ) { _, force throws(BrokerProblem) in tokens.give(force) }
+            ) { _, _, force throws(BrokerProblem) in tokens.give(force) }
             return nil
         } catch { return error.code }
     }

@@ -46,20 +46,42 @@ struct ConfigDiff: AsyncParsableCommand {
         guard let answer = try await running.call("POST", "/admin/v1/config/diff", body: writer.bytes),
             case .array(let items) = answer["items"]
         else { throw ManagementClient.fault("the answer is not one of a broker") }
-        return Self.show(items.compactMap(\.object), all)
+        return Self.show(items.compactMap(\.object), all, values)
     }
 
-    private static func show(_ items: [JSONObject], _ all: Bool) -> Int {
+    private static func show(_ items: [JSONObject], _ all: Bool, _ values: ConfigValues) -> Int {
         var changed = 0
+        var asksForMore = false
         for item in items {
             guard let path = item["path"]?.string, let state = item["state"]?.string else { continue }
             changed += state == "changed" ? 1 : 0
+            asksForMore = asksForMore || state == "changed" && values.has(path) && TargetPath.isOfSignIn(path)
             guard all || state == "changed" else { continue }
             let needsRestart = item["needs_restart"] == .bool(true)
             print("\(state.padding(to: 8)) \(path)\(needsRestart ? " (takes a restart)" : "")")
         }
         if changed == 0 { print("the running configuration is this one") }
+        if asksForMore { print(TargetPath.note) }
         return changed
+    }
+}
+
+/// The paths of what sign-ins ask for so that other APIs' tokens can be had (RFC 8707).
+enum TargetPath {
+    static let note =
+        "sign-ins ask for more than before: where the provider gives tokens only for what the sign-in asked for, sessions from "
+        + "before get `invalid_target` from it (502 `provider_error`) at these until a step-up or a new sign-in"
+
+    /// Whether a path is a resource or scope of a `token` or of `tokens`; an exchange asks for nothing at the sign-in.
+    static func isOfSignIn(_ path: String) -> Bool {
+        guard path.hasPrefix("upstreams.") || path.hasPrefix("backends.") else { return false }
+        return ["resource", "scope"].contains { key in
+            guard let found = path.ranges(of: "." + key).last else { return false }
+            let rest = path[found.upperBound...]
+            let before = path[..<found.lowerBound]
+            guard rest.isEmpty || rest.hasPrefix("[") else { return false }
+            return before.hasSuffix(".token") || before.hasSuffix("]") && before.contains(".tokens[")
+        }
     }
 }
 

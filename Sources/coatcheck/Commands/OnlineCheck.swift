@@ -55,6 +55,9 @@ enum OnlineCheck {
         if let signer, let pushing = client as? any RequestPushing, results.first?.isGood == true {
             results += await pushing.pushUnopened(signer)
         }
+        if let exchanging = client as? any ExchangeProbing, results.first?.isGood == true {
+            results += await exchanging.probeExchange()
+        }
         return results.map { result in
             Finding(
                 place: "providers.\(client.profile.name) \(result.subject)", isGood: result.isGood, text: result.text,

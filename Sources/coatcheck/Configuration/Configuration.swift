@@ -134,10 +134,11 @@ struct ConfigurationDraft {
     /// Returns the configuration, or nil when something that has to be there is missing.
     func complete(_ warnings: [ConfigProblem], _ values: ConfigValues) -> Configuration? {
         guard let server, let store, let keys else { return nil }
+        let targets = ConfiguredTargets(upstreams, backends)
         return Configuration(
             server: server, management: management, store: store, keys: keys, session: session, limits: limits,
-            providers: providers, upstreams: upstreams, backends: backends, appLinks: appLinks, outbound: outbound,
-            log: log, tracing: tracing, values: values, warnings: warnings)
+            providers: providers.map(targets.joined), upstreams: upstreams, backends: backends, appLinks: appLinks,
+            outbound: outbound, log: log, tracing: tracing, values: values, warnings: warnings)
     }
 }
 

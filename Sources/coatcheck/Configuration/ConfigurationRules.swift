@@ -24,6 +24,7 @@ enum ConfigurationRules {
         checkEvidence(draft, context)
         ChildrenRules.check(draft, context)
         StepUpRules.check(draft, context)
+        TargetRules.check(draft, context)
         checkForwardedTokens(draft, context)
     }
 

@@ -39,7 +39,7 @@ final class RunningConfiguration: Sendable {
     ) throws(StartFailure) {
         self.configuration = configuration
         let clock = parts.context.clock
-        let unchanged = Unchanged(configuration.values, since: before?.configuration.values)
+        let unchanged = Unchanged(configuration, since: before?.configuration)
         let outbound = configuration.outbound
         let transport =
             (unchanged.outbound ? before?.transport : nil)
@@ -124,18 +124,25 @@ final class RunningConfiguration: Sendable {
     /// The part of a configuration that is as it was.
     private struct Unchanged {
         private let changes: [String]?
+        /// The providers whose clients are asked for other APIs' tokens than before.
+        private let retargeted: Set<ProviderName>
         /// Whether calls leave this machine as before.
         let outbound: Bool
 
-        init(_ values: ConfigValues, since before: ConfigValues?) {
-            let changes = before.map { values.changes(since: $0) }
+        init(_ configuration: Configuration, since before: Configuration?) {
+            let changes = before.map { configuration.values.changes(since: $0.values) }
             self.changes = changes
+            retargeted = Set(
+                configuration.providers.filter { provider in
+                    let old = before?.providers.first { $0.name == provider.name }
+                    return old?.settings.clients.map(\.targets) != provider.settings.clients.map(\.targets)
+                }.map(\.name))
             outbound = changes.map { !$0.contains { ConfigValues.lies($0, under: "outbound") } } ?? false
         }
 
         /// Whether a provider is as it was: its own settings, and those that it takes over.
         func has(_ provider: ProviderName) -> Bool {
-            guard let changes, outbound else { return false }
+            guard let changes, outbound, !retargeted.contains(provider) else { return false }
             let paths = ["providers.\(provider)", "session.idle", "session.absolute"]
             return !changes.contains { change in paths.contains { ConfigValues.lies(change, under: $0) } }
         }

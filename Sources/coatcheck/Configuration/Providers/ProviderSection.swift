@@ -3,7 +3,7 @@ import BrokerProviders
 
 /// One provider, with its place in the file.
 struct ProviderSection: Sendable {
-    let settings: ProviderSettings
+    var settings: ProviderSettings
     let clients: [ClientSection]
     /// The names of all clients of the file, those that could not be read included.
     let clientNames: [String]

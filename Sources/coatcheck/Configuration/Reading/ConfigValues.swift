@@ -40,6 +40,9 @@ struct ConfigValues: Sendable {
         Set(values.keys).union(other.values.keys).filter { !isSame($0, as: other) }.sorted()
     }
 
+    /// Returns whether the file has a setting.
+    func has(_ path: String) -> Bool { values[path] != nil }
+
     /// Returns whether a path is another one, or lies below it.
     static func lies(_ path: String, under other: String) -> Bool {
         guard path.hasPrefix(other) else { return false }

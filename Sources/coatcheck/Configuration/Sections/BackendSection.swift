@@ -22,6 +22,7 @@ struct BackendSection: Sendable {
         let require =
             section.has("require") || section.context.isCataloguing
             ? StepUpReader.demand(required, takesPresence: false) : nil
+        let tokens = TargetReader.targets(section, "tokens")
         let scopes = section.list("allow").compactMap { item -> BackendConfiguration.Scope? in
             let clients = item.words("clients").map { Set($0.map { ClientName(unchecked: $0) }) }
             guard let provider = item.requiredText("provider", limit: 63) else { return nil }
@@ -45,6 +46,7 @@ struct BackendSection: Sendable {
             section.report(
                 "require", "needs `forward-auth` or `token` in `may`: introspection tells and does not demand")
         }
+        if section.has("tokens"), !may.contains(.token) { section.report("tokens", "needs `token` in `may`") }
         if may.contains(.handover), !section.has("origins") {
             section.report(nil, "needs `origins` for `handover`: whose tickets it redeems")
         }
@@ -63,6 +65,7 @@ struct BackendSection: Sendable {
         settings.origins = origins
         settings.checksEvidence = evidence == .own
         settings.require = require
+        settings.tokens = tokens
         self.settings = settings
     }
 

@@ -38,6 +38,7 @@ struct UpstreamSection: Sendable {
         self.connection = connection
         employees = section.flag("employees", default: false)
         let require = StepUpReader.requirements(section)
+        let token = section.optionalSection("token").flatMap { TargetReader.target($0) }
         let challenges = section.choice("challenges", as: Challenges.self) ?? .pass
         let concurrent = section.integer("max_concurrent", default: 1024, in: 1...65_536)
         guard let name = UpstreamName(name) else {
@@ -58,6 +59,7 @@ struct UpstreamSection: Sendable {
                 requestHeaders: headers, timeout: timeout, isInternal: isInternal, maximumConcurrent: concurrent)
             made.proof = proof
             made.require = require
+            made.token = token
             made.passesChallenges = challenges == .pass
             settings = made
         } catch {

@@ -1,0 +1,199 @@
+import Broker
+import BrokerTestSupport
+import BrokerVault
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+@Suite("Tokens for another API", .timeLimit(.minutes(2)))
+struct TargetTests {
+    private static let orders = "https://api.example.org/orders"
+    private static let refreshing = TokenTarget(
+        resources: [orders, "urn:bills"], audience: "a b", scope: ["read", "write"])
+    private static let exchanging = TokenTarget(grant: .exchange, audience: "ledger")
+    private static let good =
+        #"{"access_token":"at-2","issued_token_type":"\#(TokenAnswer.accessTokenType)","token_type":"Bearer","expires_in":60"#
+
+    private func settings(_ base: String, _ change: (inout ClientSettings) -> Void = { _ in }) -> ProviderSettings {
+        var client = ClientSettings(
+            profile: Support.profile(), clientID: "cid-1", authentication: .clientSecretBasic(Secret("s-1")),
+            wire: WireSettings(identity: IdentitySettings(url: EndpointURL(base + "/me"))))
+        change(&client)
+        return ProviderSettings(
+            name: ProviderName(unchecked: "p"), service: .oauth2,
+            endpoints: EndpointSettings(
+                authorization: EndpointURL(base + "/authorize"), token: EndpointURL(base + "/token")),
+            clients: [client])
+    }
+
+    /// Makes one exchange; what came of it, and the form that was sent.
+    private func exchange(
+        _ reply: RawServer.Reply, _ change: (inout ClientSettings) -> Void = { _ in }
+    ) async throws -> (result: Result<TokenSet, ProviderFailure>, form: FormPairs, basic: String?) {
+        let server = try RawServer { _ in reply }
+        let result: Result<TokenSet, ProviderFailure> = try await Support.with(settings(server.base, change)) {
+            client in
+            let exchanger = try #require(client as? any TokenExchanging)
+            let request = TargetExchange(client: Support.ios, subjectToken: Secret("at-1"), target: Self.exchanging)
+            do { return .success(try await exchanger.exchange(request, by: Support.deadline)) } catch let failure
+                as ProviderFailure
+            { return .failure(failure) }
+        }
+        let sent = try #require(server.received.first)
+        return (result, try FormPairs(parsing: sent.body), sent.header("Authorization"))
+    }
+
+    @Test("An exchange's answer that does not say what it gives, or gives another thing, is of no use")
+    func badAnswers() async throws {
+        let type = #""issued_token_type":"\#(TokenAnswer.accessTokenType)""#
+        for body in [
+            #"{"access_token":"at-2","token_type":"Bearer"}"#, #"{"access_token":"at-2",\#(type)}"#,
+            #"{"access_token":"at-2","issued_token_type":"urn:ietf:params:oauth:token-type:refresh_token","token_type":"Bearer"}"#,
+            #"{"access_token":"at-2",\#(type),"token_type":"N_A"}"#,
+            #"{"access_token":"at-2",\#(type),"token_type":"DPoP"}"#,
+            #"{\#(type),"token_type":"Bearer"}"#,
+        ] {
+            guard case .failure(.unusable) = try await exchange(.json(body)).result else {
+                Issue.record("\(body)")
+                continue
+            }
+        }
+    }
+
+    @Test(
+        "What refuses an exchange is told as it was said",
+        arguments: ["invalid_target", "invalid_request", "invalid_grant"])
+    func refused(_ code: String) async throws {
+        guard
+            case .failure(.rejected(let refusal)) = try await exchange(.json(#"{"error":"\#(code)"}"#, status: 400))
+                .result
+        else { return #expect(Bool(false)) }
+        #expect(refusal.code == code)
+    }
+
+    @Test("An exchange shows the client's proof and the session's token, and its answer's refresh token is dropped")
+    func exchanged() async throws {
+        let answer = try await exchange(.json(Self.good + #","refresh_token":"rt-x","id_token":"a.b.c"}"#))
+        let tokens = try answer.result.get()
+        #expect(tokens.accessToken.reveal() == "at-2" && tokens.refreshToken == nil && tokens.idToken == nil)
+        #expect(answer.basic?.hasPrefix("Basic ") == true)
+        let names = answer.form.pairs.map { "\($0.name)=\($0.value)" }
+        #expect(
+            names == [
+                "grant_type=urn:ietf:params:oauth:grant-type:token-exchange", "subject_token=at-1",
+                "subject_token_type=\(TokenAnswer.accessTokenType)",
+                "requested_token_type=\(TokenAnswer.accessTokenType)",
+                "audience=ledger",
+            ])
+    }
+
+    @Test(
+        "A refresh for a target sends all of it, whatever is left out or fixed otherwise, and a plain one nothing of it"
+    )
+    func refreshed() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
+        let settings = settings(server.base) {
+            $0.wire.tokenRequest.omit = ["resource", "scope"]
+            $0.wire.tokenRequest.parameters = [("audience", "fixed"), ("more", "1")]
+        }
+        try await Support.with(settings) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            var request = Support.refresh()
+            _ = try await refresher.refresh(request, by: Support.deadline)
+            request.target = Self.refreshing
+            _ = try await refresher.refresh(request, by: Support.deadline)
+        }
+        let sent = server.received.map(\.body)
+        #expect(try #require(sent.first).hasSuffix("refresh_token=rt-1&audience=fixed&more=1"))
+        let target = FormPairs.encode(Self.refreshing.parameters)
+        #expect(try #require(sent.last).hasSuffix("refresh_token=rt-1&\(target)&more=1"))
+        #expect(target.hasPrefix("resource=https%3A%2F%2Fapi.example.org%2Forders&resource=urn%3Abills&audience=a%20b"))
+    }
+
+    @Test("As JSON several resources are a list")
+    func json() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
+        try await Support.with(settings(server.base) { $0.wire.tokenRequest.encoding = .json }) { client in
+            var request = Support.refresh()
+            request.target = Self.refreshing
+            _ = try await #require(client as? any TokenRefreshing).refresh(request, by: Support.deadline)
+        }
+        let body = try #require(server.received.first?.body)
+        #expect(body.contains(#""resource":["https://api.example.org/orders","urn:bills"]"#), "\(body)")
+    }
+
+    @Test("Calls of one version for several APIs have keys of their own, where the provider repeats answers by key")
+    func keys() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
+        try await Support.with(settings(server.base) { $0.wire.tokenRequest.idempotencyKey = true }) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            for target in [nil, Self.refreshing, TokenTarget(audience: "b"), Self.refreshing] {
+                var request = Support.refresh()
+                request.target = target
+                _ = try await refresher.refresh(request, by: Support.deadline)
+            }
+        }
+        let keys = server.received.compactMap { $0.header("X-Idempotency-Key") }
+        #expect(keys.count == 4 && Set(keys).count == 3 && keys[1] == keys[3])
+    }
+
+    @Test("Sign-ins of ours name the resources, in the request and with the code; a code of another's request does not")
+    func signIn() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
+        let settings = settings(server.base) {
+            $0.targets = [
+                Self.refreshing, Self.exchanging, TokenTarget(resources: [Self.orders], scope: ["read", "email"]),
+            ]
+        }
+        try await Support.with(settings) { client in
+            let exchanger = try #require(client as? any CodeExchanging)
+            let url = try await Flow(provider: exchanger, scope: ["openid"]).start().url.reveal()
+            #expect(url.contains("&scope=openid%20read%20write%20email&"), "\(url)")
+            #expect(url.contains("&resource=https%3A%2F%2Fapi.example.org%2Forders&resource=urn%3Abills"), "\(url)")
+            #expect(!url.contains("ledger"))
+            var grant = Support.grant()
+            _ = try await exchanger.redeem(grant, by: Support.deadline)
+            grant.isOfOwnRequest = true
+            _ = try await exchanger.redeem(grant, by: Support.deadline)
+        }
+        let sent = server.received.map(\.body)
+        #expect(sent.count == 2 && !sent[0].contains("resource="))
+        #expect(sent[1].contains("resource=https%3A%2F%2Fapi.example.org%2Forders&resource=urn%3Abills"))
+    }
+
+    @Test(
+        "At a provider that binds tokens to a key, an exchange proves it with the nonce that is asked for, and takes no other"
+    )
+    func bound() async throws {
+        try await withSandbox { sandbox in
+            sandbox.control.set(settings: ["dpop": "require", "nonces": "change"], of: "oidc")
+            var client = ClientSettings(
+                profile: Support.profile { $0.senderConstraint = .dpop }, clientID: "web",
+                authentication: .clientSecretBasic(Secret("web-secret")))
+            client.wire.senderConstraint = .dpop
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [client])
+            try await Support.with(settings) { client in
+                let vault = try OpenSSLVault(
+                    ring: KeyRing.generate(now: Support.clock.now(), random: SystemRandom.bytes))
+                let signer = ProofMaker(try vault.proofKeyPair(seed: try vault.random(32)), vault, Support.clock)
+                var flow = Flow(provider: try #require(client as? any CodeExchanging))
+                flow.proof = signer
+                let tokens = try await flow.redeem(try await flow.callback())
+                let exchanger = try #require(client as? any TokenExchanging)
+                let request = TargetExchange(
+                    client: Support.ios, subjectToken: tokens.accessToken, target: Self.exchanging, proof: signer)
+                let made = try await exchanger.exchange(request, by: Support.deadline)
+                #expect(made.credential == .dpop && made.key != nil && made.refreshToken == nil)
+                try sandbox.control.place(Fault(provider: "oidc", endpoint: "exchange", "token-type-bearer", times: 1))
+                guard
+                    case .unusable = await Support.failure({
+                        try await exchanger.exchange(request, by: Support.deadline)
+                    })
+                else { return #expect(Bool(false)) }
+            }
+        }
+    }
+}

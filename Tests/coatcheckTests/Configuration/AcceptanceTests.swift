@@ -151,7 +151,8 @@ struct AcceptanceTests {
     func referenceLoads() throws {
         let configuration = try ConfigurationFixture.load(Self.reference)
         #expect(configuration.providers.count == 8)
-        #expect(configuration.upstreams.count == 2)
+        #expect(configuration.upstreams.count == 3)
+        #expect(configuration.backends.first?.settings.tokens.map(\.grant) == [.refresh, .refresh, .exchange])
     }
 
     @Test("Every key that the decoder knows stands in the reference file")

@@ -1,0 +1,92 @@
+import Broker
+import BrokerProviders
+import Testing
+
+@testable import coatcheck
+
+/// Tokens for other APIs in the file, against the providers that would have to give them.
+@Suite("Configurations of tokens for an API", .timeLimit(.minutes(1)))
+struct TargetConfigurationTests {
+    private func text(_ token: String, backend: String, client: String) -> String {
+        let more = """
+            upstreams: {api: {base_url: "https://api.example.com", provider: example, allow: ["ANY /**"]\(token)}}
+            backends: {orders: {sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [introspect\(backend)}}
+
+            """
+        return ConfigurationFixture.minimal.replacingFirst("providers:\n", with: more + "providers:\n")
+            .replacingFirst("        client_id:", with: client + "        client_id:")
+    }
+
+    private func problems(_ token: String, backend: String = "]", client: String = "") -> [String] {
+        do throws(ConfigurationFailure) {
+            return try ConfigurationFixture.load(text(token, backend: backend, client: client)).warnings
+                .map { "\($0.path) \($0.message)" }
+        } catch {
+            return error.problems.filter { $0.severity == .error }.map {
+                "\($0.line == nil ? "no line " : "")\($0.path) \($0.message)"
+            }
+        }
+    }
+
+    @Test("What names nothing, two ways, no URI, or what nobody can give is refused, with its line")
+    func refused() {
+        for (token, backend, client, words) in [
+            (", token: {}", "]", "", "upstreams.api.token needs `resource`"),
+            (", token: {exchange: {}}", "]", "", "upstreams.api.token.exchange needs"),
+            (", token: {audience: a, exchange: {audience: a}}", "]", "", "token.audience stands beside `exchange`"),
+            (", token: {resource: orders}", "]", "", "has to be an absolute URI"),
+            (", token: {resource: \"https://a.example/#b\"}", "]", "", "has to be an absolute URI"),
+            (", token: {resource: [\"urn:a\", \"urn:a\"]}", "]", "", "names something twice"),
+            (", token: {resource: []}", "]", "", "has to be 1 to 8"),
+            (", token: {scope: \"\"}", "]", "", "token.scope"),
+            (", token: {audiences: a}", "]", "", "is not a key"),
+            (", token: {audience: a}", "]", "        refresh: {mode: none}\n", "has `refresh: {mode: none}`"),
+            (
+                ", token: {resource: \"urn:a\"}", "]", "        authorization_parameters: {resource: \"urn:b\"}\n",
+                "authorization_parameters has `resource`"
+            ),
+            ("", "], tokens: [{audience: a}]", "", "backends.orders.tokens needs `token` in `may`"),
+            ("", ", token], tokens: [{audience: a}, {exchange: {audience: a}}]", "", "has an entry twice"),
+            ("", ", token], tokens: [{audience: a}]", "        refresh: {mode: none}\n", "has an entry that none"),
+        ] {
+            let found = problems(token, backend: backend, client: client)
+            #expect(found.contains { $0.contains(words) && !$0.hasPrefix("no line") }, "\(token) \(backend): \(found)")
+        }
+    }
+
+    @Test("An exchange of a client that proves nothing, and a ninth API, are warned of")
+    func warned() {
+        #expect(problems(", token: {exchange: {audience: a}}").contains { $0.contains("has an exchange, and client") })
+        let nine = (1...9).map { "{audience: a\($0)}" }.joined(separator: ", ")
+        #expect(
+            problems("", backend: ", token], tokens: [\(nine)]").contains { $0.contains("gives tokens for 9 APIs") })
+        let eight = (1...8).map { "{audience: a\($0)}" }.joined(separator: ", ")
+        let found = problems(", token: {audience: a1}", backend: ", token], tokens: [\(eight)]")
+        #expect(!found.contains { $0.contains("gives tokens for") }, "\(found)")
+    }
+
+    @Test(
+        "A client's sign-ins ask for what its upstreams and backends need, in the file's order, and for no exchange's")
+    func joined() throws {
+        let file = text(
+            ", token: {resource: [\"urn:b\", \"urn:a\"], scope: read}",
+            backend:
+                ", token], tokens: [{resource: \"urn:a\"}, {resource: \"urn:c\"}, {exchange: {resource: \"urn:x\"}}]",
+            client: "")
+        let client = try #require(try ConfigurationFixture.load(file).providers.first?.settings.clients.first)
+        #expect(client.targetResources == ["urn:b", "urn:a", "urn:c"])
+        #expect(client.profile.scope.last == "read" && client.targets.count == 4)
+    }
+
+    @Test("What config diff speaks of is a resource or scope of a token, and no exchange's")
+    func paths() {
+        for path in [
+            "upstreams.a.token.resource", "upstreams.a.b.token.scope", "upstreams.a.token.resource[1]",
+            "backends.a.tokens[0].resource", "backends.a.tokens[3].scope[0]",
+        ] { #expect(TargetPath.isOfSignIn(path), "\(path)") }
+        for path in [
+            "upstreams.a.token.exchange.resource", "backends.a.tokens[0].exchange.scope", "upstreams.a.token.audience",
+            "providers.a.clients.b.scope", "upstreams.a.provider", "backends.a.tokens[0].audience",
+        ] { #expect(!TargetPath.isOfSignIn(path), "\(path)") }
+    }
+}

@@ -998,7 +998,8 @@ paths:
       one session half of that; beyond it the answer is 429, and when all are taken, 503. An upstream's redirect is
       passed on, not followed: a `Location` or `Content-Location` under its base URL becomes its path here, an absolute one
       that leads elsewhere stays, every other is left out. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
-      remains is passed on and never ends the session. What the operator's `require` or an upstream's own challenge
+      remains is passed on and never ends the session. An upstream may have an access token of its own
+      (`upstreams.NAME.token`): where the provider refuses it, 502 `provider_error`, where the session can get none, 403. What the operator's `require` or an upstream's own challenge
       (RFC 9470) wants of the sign-in is 401 `step_up_required`; where the session has what the upstream asks for, 403
       `step_up_failed` with the reason `upstream`. A call that needs presence (`require: {presence: true}`) and has no
       `Coatcheck-Presence`, or a session without a presence key, is 401 `presence_required`, a proof that is not accepted 401
@@ -1357,7 +1358,11 @@ paths:
         `invalid_target`: it is good on the broker's own connections alone. A bound session without good evidence is
         `invalid_grant` with the `code` `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`. What
         `backends.NAME.require` wants of the sign-in, and the session lacks, is 400 `insufficient_user_authentication` with
-        `acr_values` and `max_age` (RFC 9470).
+        `acr_values` and `max_age` (RFC 9470). `resource`, `audience` and `scope` name another API that the token is to be
+        for: together they have to be one entry of `backends.NAME.tokens`, as a whole and in whatever order, or it is 400
+        `invalid_target`, as for a session that can get none (it has no refresh token, or its provider's tokens are for one
+        API alone). Without any of them it is the session's own token. A provider that refuses it is 502, which ends no
+        session.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -1379,6 +1384,13 @@ paths:
                 dpop_htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: 'The method of the request that the backend will make, with `dpop_htu`.'}
                 dpop_htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'Its address: https (http on loopback), without query and fragment.'}
                 dpop_nonce: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x21-\x7E]+$', description: 'The nonce that its server gave last, if it gave one.'}
+                resource:
+                  type: array
+                  maxItems: 8
+                  description: The resources of the API (RFC 8707), a field for each.
+                  items: {type: string, minLength: 1, maxLength: 2048, pattern: '^[\x21-\x7E]+$'}
+                audience: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x20-\x7E]+$', description: The name of the API at the provider.}
+                scope: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x20-\x21\x23-\x5B\x5D-\x7E]+$', description: 'The scope of the token, words with spaces between them.'}
             example:
               grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange'
               subject_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE
@@ -1404,7 +1416,7 @@ paths:
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/OAuthServerError'}
         '502':
-          description: The provider answered the refresh, and not as its contract says.
+          description: The provider answered the refresh, and not as its contract says; or it refuses a token for this API.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
         '503': {$ref: '#/components/responses/OAuthUnavailable'}
@@ -2401,7 +2413,8 @@ components:
     RelayForbidden:
       description: |
         `upstream_not_allowed` (the method and path are not on the upstream's list, the session is of another provider,
-        it was made of an id_token and has no access token, or is a child whose kind does not name the upstream);
+        it was made of an id_token and has no access token, it can get none for this upstream, or is a child whose kind does not
+        name the upstream);
         `client_not_allowed` (a child of a kind that is not configured); `cross_origin`; `step_up_failed` (no sign-in of this
         provider's can be what the call needs, or the upstream asks for what the session has, or the call needs presence and
         the session is not bound).

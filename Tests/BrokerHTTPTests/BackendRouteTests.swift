@@ -243,7 +243,8 @@ struct BackendRouteTests {
             ("\(Self.grant)&\(Self.type)", "invalid_request"),
             ("\(Self.grant)&subject_token=\(token)", "invalid_request"),
             ("\(Self.grant)&subject_token=\(token)&subject_token_type=x", "invalid_request"),
-            (good + "&audience=https%3A%2F%2Felsewhere.example", "invalid_request"),
+            (good + "&audience=https%3A%2F%2Felsewhere.example", "invalid_target"),
+            (good + "&audience=a&audience=a", "invalid_request"), (good + "&scope=%22", "invalid_request"),
             (good + "&requested_token_type=x", "invalid_request"),
             ("\(Self.grant)&subject_token=junk&\(Self.type)", "invalid_grant"),
         ] {
@@ -257,6 +258,35 @@ struct BackendRouteTests {
         #expect(dead.status == 400)
         #expect(dead.json?["error"]?.string == "invalid_grant")
         #expect(dead.json?["code"]?.string == "session_ended")
+    }
+
+    @Test(
+        "A backend names an entry of its `tokens` as a whole, in whatever order; parts, mixtures and others are invalid_target"
+    )
+    func targets() async throws {
+        let harness = try HTTPHarness { configuration, vault in
+            var orders = Backends.orders(vault)
+            orders.tokens = [
+                TokenTarget(resources: ["urn:a", "urn:b"]), TokenTarget(audience: "stock", scope: ["read", "write"]),
+            ]
+            configuration.backends = [orders]
+        }
+        let signedIn = try await harness.signIn()
+        let good = "\(Self.grant)&subject_token=\(signedIn.token.reveal())&\(Self.type)"
+        for fields in [
+            "resource=urn:a", "resource=urn:a&resource=urn:a", "resource=urn:a&resource=urn:b&resource=urn:c",
+            "resource=urn:a&resource=urn:b&audience=stock", "audience=stock", "scope=read+write",
+            "audience=stock&scope=read", "audience=STOCK&scope=read+write", "resource=urn:A&resource=urn:b",
+        ] {
+            let refused = try await harness.form("/v1/token", good + "&" + fields, Backends.proof)
+            #expect(refused.status == 400 && refused.json?["error"]?.string == "invalid_target", "\(fields)")
+        }
+        for fields in ["resource=urn:b&resource=urn:a", "audience=stock&scope=write+read"] {
+            let given = try await harness.form("/v1/token", good + "&" + fields, Backends.proof)
+            #expect(given.status == 200 && given.json?["access_token"]?.string == "canary-access-2", "\(fields)")
+        }
+        let own = try await harness.form("/v1/token", good, Backends.proof)
+        #expect(own.status == 200 && own.json?["access_token"]?.string == "canary-access")
     }
 
     @Test("A session of an id_token is no target of a token exchange, and backends are told who it is all the same")

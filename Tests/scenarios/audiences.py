@@ -1,0 +1,292 @@
+"""A token for each API: upstreams and backends get access tokens of their own, and no answer to such a call ends a session.
+Refusals before acceptances; the provider's calls are counted, and no refresh token is used twice.
+"""
+
+import collections
+import concurrent.futures
+import json
+import re
+import signal
+import subprocess
+import time
+import urllib.parse
+
+from support.harness import ADMIN, BACKEND, COATCHECK, Broker, Clock, Gate, GaveUp, Sandbox, call, main, sha256, wait_for
+
+ORDERS, BILLS = "https://api.example.org/orders", "https://api.example.org/bills"
+EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
+ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
+WIDE = {"logins_per_minute": 100000, "pending_logins": 100000, "sessions_per_subject_and_client": 5000}
+SECRET = "mT4rLk2YvB7xHs0dPq4mJc6t"
+ROWS = "SELECT count(*) FROM audience_tokens"
+ENDED = "SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL"
+
+
+def settings(sandbox, **more):
+    sandbox.control("PUT", "/clients/oidc/web-app", {"secret": SECRET, "auth": "client_secret_basic"})
+
+    def upstream(path, token=None, **rest):
+        made = {"base_url": f"{sandbox.url}/api{path}", "provider": "oidc", "allow": ["ANY /**"]} | rest
+        return made | ({"token": token} if token else {})
+
+    return {
+        "limits": WIDE,
+        "providers": {"oidc": {"clients": {"web": {
+            "auth": "client_secret_basic", "client_secret": SECRET}}}},
+        "upstreams": {
+            "own": upstream("/private"),
+            "orders": upstream("/audience/orders", {"resource": ORDERS}),
+            "mail": upstream("/scope/email", {"scope": "email"}),
+            "ledger": upstream("/audience/ledger", {"exchange": {"audience": "ledger"}}, clients=["web"]),
+        },
+        "backends": {"orders": {"tokens": [{"resource": [ORDERS, BILLS]}, {"audience": "stock", "scope": "email"}]}},
+    } | more
+
+
+def relay(broker, session, upstream, path="/echo", method="GET"):
+    return broker.call(method, f"/v1/relay/{upstream}{path}", session)
+
+
+def requests(sandbox, endpoint, provider="oidc"):
+    """The forms that came to an endpoint, each as pairs."""
+    found = sandbox.control("GET", f"/requests?provider={provider}&endpoint={endpoint}").json["items"]
+    return [urllib.parse.parse_qsl(item["body"] or item["query"]) for item in found]
+
+
+def target(pairs):
+    """What a call names."""
+    return [(name, value) for name, value in pairs if name in ("resource", "audience", "scope")]
+
+
+def exchange(broker, session, *fields):
+    form = [("grant_type", EXCHANGE), ("subject_token", session), ("subject_token_type", ACCESS_TOKEN), *fields]
+    return broker.call(
+        "POST", "/v1/token", body=urllib.parse.urlencode(form), X_Coatcheck_Backend=BACKEND,
+        Content_Type="application/x-www-form-urlencoded")
+
+
+def never_twice(case, sandbox):
+    """No refresh token came twice but for the plain refresh that follows a refusal."""
+    seen = collections.Counter()
+    for pairs in requests(sandbox, "refresh"):
+        seen[dict(pairs)["refresh_token"], not target(pairs)] += 1
+    case.verdict(all(count == 1 for count in seen.values()), "no refresh token came twice", seen.most_common(2))
+
+
+def on_the_wire(case):
+    """What sign-in, code, refresh and exchange name, and what a backend may name."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox))
+    begun, _ = broker.log_in(client="web")
+    asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query)
+    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "the authorization request names each resource once, in the file's order")
+    case.same("openid email offline_access", dict(asked)["scope"], "and no scope twice")
+    case.same([[ORDERS, BILLS]], [[v for n, v in pairs if n == "resource"] for pairs in requests(sandbox, "token")], "the code's request names them, too")
+    narrow = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios", "scope": "openid"})
+    asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(narrow.json["authorization_url"]).query))
+    case.same("openid email", asked["scope"], "where the app asks for less, what upstreams need is asked for all the same")
+
+    session = broker.sign_in(client="web")
+    sandbox.control("DELETE", "/requests")
+    for fields, why in [
+            ([("resource", ORDERS)], "half of an entry"), ([("resource", ORDERS), ("resource", BILLS), ("audience", "stock")], "two entries together"),
+            ([("audience", "stock")], "an audience without its scope"), ([("resource", "https://api.example.org/others")], "what is no entry"),
+            ([("audience", "ledger")], "an upstream's")]:
+        case.same("400 invalid_target", f"{(a := exchange(broker, session, *fields)).status} {a.json.get('error')}", f"a backend that names {why}")
+    case.same("400 invalid_request", f"{(a := exchange(broker, session, ('audience', 'stock'), ('audience', 'stock'))).status} {a.json.get('error')}", "an audience that comes twice")
+    case.same(0, sandbox.calls("oidc/refresh"), "nobody was asked")
+    case.same(200, exchange(broker, session).status, "with none it gets the main token")
+    case.same(0, sandbox.calls("oidc/refresh"), "which is there")
+
+    for name, wanted in [("orders", [("resource", ORDERS)]), ("mail", [("scope", "email")])]:
+        sandbox.control("DELETE", "/requests")
+        case.same([200, 200], [relay(broker, session, name).status for _ in range(2)], f"the upstream {name} takes its token")
+        case.same([wanted], [target(pairs) for pairs in requests(sandbox, "refresh")], "which one refresh with its parameters gave")
+    case.same(401, call(f"{sandbox.url}/api/audience/orders/echo", Authorization="Bearer x").status, "it would take no other")
+    case.same(200, relay(broker, session, "own").status, "an upstream without `token` takes the session's own")
+    answer = exchange(broker, session, ("resource", BILLS), ("resource", ORDERS))
+    case.same(200, answer.status, "a backend gets its entry, in whatever order it names it")
+    found = {item["token"]: item for item in sandbox.control("GET", "/tokens?provider=oidc").json["items"]}
+    case.same([ORDERS, BILLS], found[answer.json["access_token"]]["audience"], "for both resources")
+    case.same(200, exchange(broker, session, ("audience", "stock"), ("scope", "email")).status, "and its other entry")
+
+    sandbox.control("DELETE", "/requests")
+    sandbox.fault("oidc", fault="exchange-refresh-token")
+    case.same([200, 200], [relay(broker, session, "ledger").status for _ in range(2)], "an exchanged token")
+    calls = requests(sandbox, "exchange")
+    case.same(1, len(calls), "of one exchange")
+    form = dict(calls[0])
+    case.same((EXCHANGE, ACCESS_TOKEN, ACCESS_TOKEN, "ledger"), tuple(form.get(n) for n in ("grant_type", "subject_token_type", "requested_token_type", "audience")), "as RFC 8693 has it")
+    case.same(exchange(broker, session).json["access_token"], form["subject_token"], "for the session's own token")
+    case.same(200, broker.refresh(session).status, "the answer's refresh token is not the session's")
+    sandbox.control("DELETE", "/faults/oidc")
+    case.same(5, broker.query(ROWS)[0][0], "each lies in a row of its own")
+    never_twice(case, sandbox)
+
+    # Children, step-up and end.
+    login = broker.call("POST", "/v1/logins", session, {"step_up": {"max_age": 600}})
+    cookie = re.search(r"coatcheck-login=[^;]+", login.fields["Set-Cookie"])[0]
+    asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(login.json["authorization_url"]).query)
+    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "a step-up asks for the resources as well")
+    callback = call(login.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
+    done = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{cookie}; coatcheck={session}")
+    case.same((200, 0), (done.status, broker.query(ROWS)[0][0]), "and drops the old grant's tokens")
+    case.same(200, relay(broker, session, "orders").status, "new ones are fetched")
+    case.same(1, broker.query(ROWS)[0][0], "one")
+    case.same(204, broker.log_out(session).status, "the session ends")
+    case.same(0, broker.query(ROWS)[0][0], "and its rows with it")
+    sandbox.settings("oidc", refresh_token="never")
+    bare = broker.sign_in()
+    case.same("403 upstream_not_allowed", relay(broker, bare, "orders").told, "a session without a refresh token")
+    case.same("400 invalid_target", f"{(a := exchange(broker, bare, ('audience', 'stock'), ('scope', 'email'))).status} {a.json.get('error')}", "nor does a backend get one for it")
+    case.same(200, relay(broker, bare, "own").status, "its own upstream takes its own")
+
+
+def refused(case):
+    """The provider refuses one API's token: the session lives, and is not asked again for a minute."""
+    sandbox = Sandbox(case)
+    clock = Clock(case)
+    broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
+    session = broker.sign_in(client="web")
+    for index, error in enumerate(["invalid_grant", "invalid_target", "invalid_scope", "unauthorized_client"]):
+        clock.set(wall=70 * index, monotonic=70 * index)
+        sandbox.control("DELETE", "/requests")
+        sandbox.fault("oidc", fault="refused-target", value=error, match=urllib.parse.quote(ORDERS, safe=""))
+        case.same("502 provider_error", relay(broker, session, "orders").told, f"{error} for a resource")
+        named = [target(pairs) for pairs in requests(sandbox, "refresh")]
+        case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "was asked once" + (", and then plainly, once" if error == "invalid_grant" else ""))
+        case.same(["502 provider_error"] * 3, [relay(broker, session, "orders").told for _ in range(3)], "is not asked again")
+        case.same(len(named), len(requests(sandbox, "refresh")), "for that session")
+        case.same([200, 200], [relay(broker, session, name).status for name in ("own", "mail")], "other upstreams are served")
+        case.same(200, broker.refresh(session).status, "and the session refreshed")
+    case.verdict(re.search("refuses an access token for another API", broker.log()), "the log says so")
+    sandbox.control("DELETE", "/faults/oidc")
+    case.same("502 provider_error", relay(broker, session, "orders").told, "cured, it is not asked for a minute still")
+    clock.set(wall=61 + 210, monotonic=61 + 210)
+    case.same(200, relay(broker, session, "orders").status, "and then it is")
+    sandbox.fault("oidc", fault="refused-target", endpoint="exchange", value="invalid_grant")
+    case.same("502 provider_error", relay(broker, session, "ledger").told, "an exchange that is refused")
+    case.same([(0,)], broker.query(ENDED), "no session ended")
+
+    # A dead grant is a dead grant: the plain refresh alone says so.
+    sandbox.control("DELETE", "/faults/oidc")
+    other = broker.sign_in(client="web", user="ben")
+    sandbox.control("POST", "/revoke", {"provider": "oidc", "user": "ben"})
+    relay(broker, other, "orders")
+    case.same("401 session_ended grant_revoked", broker.look(other).told, "a revoked grant ends its session, by the plain refresh")
+
+
+def thousand(case):
+    """A thousand sessions, each told invalid_grant for its API: no session ends."""
+    sandbox = Sandbox(case)
+    clock = Clock(case)
+    broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        sessions = list(pool.map(lambda n: broker.sign_in(f"user{n}"), range(1000)))
+    sandbox.fault("oidc", fault="refused-target", value="invalid_grant", match="resource=")
+    told = collections.Counter()
+    for index, session in enumerate(sessions):
+        # A target is not asked for more than once in five seconds.
+        clock.set(wall=0, monotonic=5.2 * index)
+        told[relay(broker, session, "orders").told] += 1
+    named = collections.Counter(bool(target(pairs)) for pairs in requests(sandbox, "refresh"))
+    case.same({"502 provider_error": 1000}, dict(told), "a thousand answers")
+    case.same({True: 1000, False: 1000}, dict(named), "a thousand calls with the resource, and a plain one after each")
+    case.same([(0,)], broker.query(ENDED), "0 endings")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        case.same({200}, set(pool.map(lambda s: broker.look(s).status, sessions)), "all of them live")
+        case.same({200}, set(pool.map(lambda s: relay(broker, s, "own").status, sessions)), "and their own tokens work")
+
+
+def crowd(case):
+    """Ten APIs, 64 requests for each at their tokens' end, a provider that rotates and forgives nothing."""
+    sandbox = Sandbox(case)
+    gate = Gate(sandbox)
+    names = [f"api{n}" for n in range(10)]
+    more = settings(sandbox)
+    more["upstreams"] = {name: {
+        "base_url": f"{sandbox.url}/api/audience/{name}", "provider": "oidc", "allow": ["ANY /**"], "token": {"audience": name}} for name in names}
+    for name in names:
+        more["upstreams"][name]["max_concurrent"] = 4096
+    sandbox.settings("oidc", refresh_mode="rotate-strict", access_token_lifetime=6)
+    broker = Broker(case, sandbox, gate, gated=("refresh",), settings=more)
+    session = broker.sign_in()
+    gate.always = Gate.slow(0.03)
+    for turn in range(3):
+        before = len(gate.calls)
+        # Until all are there: a session keeps eight tokens of the ten, and who comes later would ask again.
+        gate.plan.append(Gate.slow(3))
+        with concurrent.futures.ThreadPoolExecutor(640) as pool:
+            answers = collections.Counter(pool.map(lambda n: relay(broker, session, names[n % 10]).told, range(640)))
+        calls = [c for c in gate.calls[before:] if c.refresh_token]
+        by_name = collections.Counter(c.form.get("audience") for c in calls)
+        case.same({"200": 640}, dict(answers), f"turn {turn}: 640 answers")
+        case.verdict(max(by_name.values(), default=0) == 1 and set(by_name) <= set(names), "at most one call an API", by_name)
+        case.verdict(Gate.most_at_once(calls) <= 1, "never two at once")
+        time.sleep(6.5)
+    tokens = [c.refresh_token for c in gate.refreshes()]
+    case.same(len(tokens), len(set(tokens)), "no refresh token twice")
+    case.same(200, broker.refresh(session).status, "the session lives")
+    case.verdict(broker.query(ROWS)[0][0] <= 8, "eight tokens are kept", broker.query(ROWS))
+
+
+def voided(case):
+    """An upstream's 401, and a provider whose refreshes void the access tokens of before."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings=settings(sandbox))
+    session = broker.sign_in()
+    for name in ("orders", "mail"):
+        case.same(200, relay(broker, session, name).status, f"a token for {name}")
+    sandbox.control("DELETE", "/requests")
+    sandbox.settings("oidc", voids_older_tokens=True)
+    case.same(200, broker.refresh(session).status, "a refresh, which voids them")
+    case.same(200, relay(broker, session, "orders").status, "an upstream's 401 has its own token renewed")
+    case.same([[], [("resource", ORDERS)]], [target(pairs) for pairs in requests(sandbox, "refresh")], "and no other")
+    told = [relay(broker, session, name).told for _ in range(4) for name in ("mail", "orders")]
+    case.verdict("502 provider_error" in told, "two that void each other's go round three times at most", told)
+    case.verdict("upstreams refuse each newer access token in turn" in broker.log(), "the log names it")
+    calls = sandbox.calls("oidc/refresh")
+    case.same({"502 provider_error"}, {relay(broker, session, name).told for name in ("mail", "orders")} - {"200"}, "it stays so")
+    case.verdict(sandbox.calls("oidc/refresh") <= calls + 1, "without further calls")
+    case.same([(0,)], broker.query(ENDED), "no session ended")
+    never_twice(case, sandbox)
+
+
+def reloaded(case):
+    """A resource that is new: sessions from before are without it until a step-up."""
+    sandbox = Sandbox(case)
+    full = settings(sandbox)
+    first = dict(full, upstreams={name: {k: v for k, v in one.items() if k != "token"} for name, one in full["upstreams"].items()}, backends={})
+    first["management"] = {"admin_tokens": [{"name": "shaper", "sha256": sha256(ADMIN), "may": ["read", "end", "configure"]}]}
+    broker = Broker(case, sandbox, settings=first)
+    session = broker.sign_in()
+    wanted = broker.folder / "next.yaml"
+    secret = broker.folder / "token"
+    secret.write_text(ADMIN + "\n")
+    broker.settings["upstreams"] = full["upstreams"]
+    wanted.write_text(json.dumps(broker.settings))
+    wanted.chmod(0o600)
+    said = subprocess.run(
+        [COATCHECK, "config", "diff", "--config", wanted, "--management", broker.management, "--token-file", secret], capture_output=True, text=True)
+    case.same(1, said.returncode, "config diff finds differences")
+    case.verdict("upstreams.orders.token.resource" in said.stdout and "invalid_target" in said.stdout and "step-up" in said.stdout, "and says what sessions from before get", said.stdout + said.stderr)
+    broker.configure()
+    broker.process.send_signal(signal.SIGHUP)
+    case.verdict(wait_for(20, lambda: "configuration reloaded" in broker.log()), "the file is taken over")
+    case.verdict(wait_for(10, lambda: relay(broker, session, "orders").told == "502 provider_error"), "a session from before")
+    case.same(200, relay(broker, session, "own").status, "lives")
+    login = broker.call("POST", "/v1/logins", session, {"step_up": {"max_age": 600}})
+    cookie = re.search(r"coatcheck-login=[^;]+", login.fields["Set-Cookie"])[0]
+    callback = call(login.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
+    done = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{cookie}; coatcheck={session}")
+    case.same(200, done.status, "steps up")
+    case.verdict(wait_for(70, lambda: relay(broker, session, "orders").status == 200, pause=1), "and has it")
+
+
+CASES = {
+    "on_the_wire": (on_the_wire, 120), "refused": (refused, 120), "thousand": (thousand, 400), "crowd": (crowd, 180),
+    "voided": (voided, 60), "reloaded": (reloaded, 150),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

@@ -338,4 +338,32 @@ import Testing
         let second = try await tokens.accessToken(for: child, at: Self.target("a"), insteadOf: first)
         #expect(second.version != first.version && broker.provider.refreshes == 2)
     }
+
+    @Test(
+        "The release before reads a record with the access token's own version, and takes the session for its owner (SEC-130)"
+    )
+    func releaseBefore() throws {
+        let broker = try TestBroker()
+        let (subject, sid) = (broker.vault.digest([1]), broker.vault.digest([2]))
+        var stored = StoredTokens(
+            provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"),
+            tokens: TokenSet(accessToken: Secret("at"), refreshToken: Secret("rt")), issuedAt: broker.clock.now,
+            origin: SignInOrigin(subject: subject, sid: sid))
+        stored.accessVersion = 7
+        let read = try StoredTokens(record: stored.record)
+        #expect(read.accessVersion == 7 && read.access(version: 9).version == 7 && read.uncheckedIDToken == nil)
+        stored.accessVersion = nil
+        #expect(try StoredTokens(record: stored.record).access(version: 9).version == 9)
+        stored.accessVersion = 7
+        // As that release reads it, which looks at nothing behind.
+        var reader = try RecordReader(stored.record, format: 1)
+        #expect(try [reader.string(), reader.string(), reader.string()] == ["as", "ios", "bearer"])
+        #expect(try reader.secret().reveal() == "at")
+        #expect(try reader.optionalSecret()?.reveal() == "rt" && reader.optionalSecret() == nil)
+        #expect(try !reader.flag() && reader.optionalTime() == nil && reader.optionalTime() == nil)
+        #expect(try reader.integer() == broker.clock.now.milliseconds && reader.optionalSecret() == nil)
+        #expect(try Base64URL.decode(reader.string()).flatMap(Digest.init) == subject)
+        #expect(try Base64URL.decode(reader.string()).flatMap(Digest.init) == sid)
+        #expect(!reader.isAtEnd)
+    }
 }

@@ -72,6 +72,8 @@ def refusals(case):
     login = Login(broker, session).sign_in("ben")
     case.same("409 subject_mismatch", told(login.forward()), "somebody else signed in")
     case.same("409 subject_mismatch", told(login.forward()), "and the repeat says the same")
+    sandbox.fault("oidc", fault="other-user-callback", times=1)
+    case.same("409 subject_mismatch", told(step_up(broker, session)), "so did they where the provider answers as somebody else")
     failed = step_up(broker, session, WEAK, sandbox_auth_age=4000)
     case.same("403 step_up_failed", told(failed), "a sign-in of an hour ago")
     case.same({"max_age": 600}, failed.json["required"], "the answer says what was required")
@@ -82,7 +84,15 @@ def refusals(case):
     sandbox.settings("oidc", step_up="silent")
     failed = step_up(broker, session)
     case.same(("403 step_up_failed", None), (told(failed), failed.json["got"]["authenticated_at"]), "a provider that does not say when")
+    sandbox.settings("oidc", step_up="refuses")
+    for body, code in [(MFA, "403 step_up_failed"), (WEAK, "409 interaction_required")]:
+        case.same(code, told(step_up(broker, session, body)), f"a provider that asks nobody again, {body['step_up']}")
     sandbox.settings("oidc", step_up="honours")
+    sandbox.fault("oidc", fault="missing-auth-time", times=1)
+    failed = step_up(broker, session)
+    case.same(
+        ("403 step_up_failed", "pwd", None), (told(failed), failed.json["got"]["acr"], failed.json["got"]["authenticated_at"]),
+        "one that says the class, and not when")
     for error, code in [
             ("unmet_authentication_requirements", "403 step_up_failed"), ("login_required", "409 interaction_required"), ("access_denied", "403 access_denied")]:
         login = Login(broker, session)
@@ -97,7 +107,7 @@ def refusals(case):
     case.same(200, broker.exchange(session).status, "and its tokens work")
     case.same(200, broker.refresh(session).status, "and are refreshed")
     case.verdict(wait_for(30, lambda: broker.query("SELECT count(*) FROM outbox") == [(0,)]), "their tokens were looked at")
-    case.same(A_PAIR, sandbox.calls("oidc/revoke"), "and revoked only of the one who has no session here, where revoking takes all of a user's along")
+    case.same(2 * A_PAIR, sandbox.calls("oidc/revoke"), "and revoked only of the one who has no session here, where revoking takes all of a user's along")
 
     # A demand of the first sign-in.
     failed = Login(broker, None, WEAK | {"provider": "oidc", "client": "ios"}).sign_in(sandbox_auth_age=4000).forward()

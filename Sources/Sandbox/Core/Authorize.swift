@@ -74,6 +74,9 @@ struct Authorize {
                 error: fault.value?.text ?? "server_error", description: fault.body ?? "It did not work.",
                 parameters, to: redirectURI)
         }
+        if let failure = refusedStepUp(parameters) {
+            return deliver(error: failure.error, description: failure.description, parameters, to: redirectURI)
+        }
         let chosen = parameters["sandbox_user"] ?? (posted?["decision"] == "allow" ? posted?["user"] : nil)
         guard let user = chosen else { return known(parameters, clientID: clientID, redirectURI: redirectURI) }
         if user == "denied" {
@@ -81,13 +84,42 @@ struct Authorize {
                 error: "access_denied", description: "The user refused.", parameters, to: redirectURI)
         }
         let browser = BrowserSession(server: server, call: call)
-        let signedIn = browser.signedIn(user, client: clientID, sid: parameters["sandbox_sid"])
+        let authenticatedAt = call.now - (parameters["sandbox_auth_age"].flatMap(Double.init) ?? 0)
+        let authenticationClass = Self.classes(parameters).first ?? "pwd"
+        let signedIn = browser.signedIn(
+            user, at: authenticatedAt, class: authenticationClass, client: clientID, sid: parameters["sandbox_sid"])
         var response = issue(
             parameters, clientID: clientID, redirectURI: redirectURI, user: user,
             sid: signedIn?.0.sid ?? parameters["sandbox_sid"] ?? Random.token("sid-", bytes: 12),
-            authenticatedAt: call.now - (parameters["sandbox_auth_age"].flatMap(Double.init) ?? 0))
+            authenticatedAt: authenticatedAt, class: authenticationClass)
         if let signedIn { response.headers.append("Set-Cookie", signedIn.cookie) }
         return response
+    }
+
+    /// The classes that are asked for, the most wanted first.
+    private static func classes(_ parameters: Pairs) -> [String] {
+        parameters["acr_values"]?.split(separator: " ").map(String.init) ?? []
+    }
+
+    /// Returns the error of a provider that has nothing but its usual sign-in, where another or a new one is asked for.
+    private func refusedStepUp(_ parameters: Pairs) -> OAuthFailure? {
+        guard call.settings.text("step_up") == "refuses" else { return nil }
+        if !Self.classes(parameters).isEmpty {
+            return OAuthFailure(
+                error: "unmet_authentication_requirements", description: "There is one way to sign in here.")
+        }
+        guard parameters["max_age"] != nil else { return nil }
+        return OAuthFailure(error: "login_required", description: "Nobody is asked to sign in again here.")
+    }
+
+    /// Returns why the browser's session is not the sign-in that is asked for; a provider that ignores the wish has no such reason.
+    private func lacking(_ session: SignOn, _ parameters: Pairs) -> String? {
+        guard call.settings.text("step_up") != "ignores" else { return nil }
+        if let age = parameters["max_age"].flatMap(Double.init), call.now - session.authenticatedAt > age {
+            return "That sign-in is too old."
+        }
+        let asked = Self.classes(parameters)
+        return asked.isEmpty || asked.contains(session.authenticationClass) ? nil : "That sign-in is of another class."
     }
 
     /// Answers by the browser's own session (OpenID Connect Core 3.1.2.3): silently, with the page, or with the error that
@@ -102,28 +134,29 @@ struct Authorize {
         guard let session = BrowserSession(server: server, call: call).signOn else {
             return asking("login_required", "Nobody is signed in.")
         }
-        if let age = parameters["max_age"].flatMap(Double.init), call.now - session.authenticatedAt > age {
-            return asking("login_required", "That sign-in is too old.")
-        }
+        if let reason = lacking(session, parameters) { return asking("login_required", reason) }
         guard session.clients.contains(clientID) else { return asking("consent_required", "Nobody was asked yet.") }
         guard prompts.isDisjoint(with: ["login", "consent", "select_account"]) else {
             return asking("interaction_required", "The user has to be asked.")
         }
         return issue(
             parameters, clientID: clientID, redirectURI: redirectURI, user: session.user, sid: session.sid,
-            authenticatedAt: session.authenticatedAt)
+            authenticatedAt: session.authenticatedAt, class: session.authenticationClass)
     }
 
     private func issue(
-        _ parameters: Pairs, clientID: String, redirectURI: String, user: String, sid: String, authenticatedAt: Double
+        _ parameters: Pairs, clientID: String, redirectURI: String, user: String, sid: String, authenticatedAt: Double,
+        class authenticationClass: String
     ) -> Response {
         let now = call.now
+        let user = call.faults["other-user-callback"].map { $0.value?.text ?? "ben" } ?? user
         var extras: [String: String] = [:]
         for pair in parameters.all where !pair.name.hasPrefix("sandbox_") { extras[pair.name] = pair.value }
         let grant = Grant(
             id: Random.token("g-", bytes: 12), provider: server.name, clientID: clientID, user: user,
             scope: parameters["sandbox_scope"] ?? parameters["scope"] ?? "", nonce: parameters["nonce"],
-            authenticatedAt: authenticatedAt, sid: sid, extras: extras, resources: parameters.values("resource"))
+            authenticatedAt: authenticatedAt, authenticationClass: authenticationClass, sid: sid, extras: extras,
+            resources: parameters.values("resource"))
         let code = Random.token("c-")
         let issued = IssuedCode(
             grant: grant.id, redirectURI: parameters["redirect_uri"], challenge: parameters["code_challenge"],

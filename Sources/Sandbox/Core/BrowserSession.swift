@@ -15,17 +15,20 @@ struct BrowserSession {
         return known.flatMap { $0.provider == server.name ? $0 : nil }
     }
 
-    /// Notes that somebody signed in just now; the same user keeps the session, another one begins a new one.
+    /// Notes that somebody signed in; the same user keeps the session, another one begins a new one.
     ///
     /// Nil where the provider keeps none. The cookie's value is new each time.
-    func signedIn(_ user: String, client: String, sid: String?) -> (SignOn, cookie: String)? {
+    func signedIn(
+        _ user: String, at time: Double, class authenticationClass: String, client: String, sid: String?
+    ) -> (SignOn, cookie: String)? {
         guard isOn else { return nil }
         var session =
             signOn.flatMap { $0.user == user ? $0 : nil }
             ?? SignOn(
-                provider: server.name, user: user, authenticatedAt: call.now,
+                provider: server.name, user: user, authenticatedAt: time, authenticationClass: authenticationClass,
                 sid: sid ?? Random.token("sid-", bytes: 12))
-        session.authenticatedAt = call.now
+        session.authenticatedAt = time
+        session.authenticationClass = authenticationClass
         session.sid = sid ?? session.sid
         session.clients.insert(client)
         let cookie = Random.token()

@@ -40,6 +40,7 @@ struct IDTokenSigner {
         case "fractional-exp": claims["exp"] = .raw(String(now + 3_600) + ".5")
         case "nonce-invalid": claims["nonce"] = "not-the-nonce"
         case "nonce-missing": claims["nonce"] = nil
+        case "missing-auth-time": claims["auth_time"] = nil
         case "invalid-athash": claims["at_hash"] = .string(Base64URL.encode(Digest256.bytes("other").prefix(16)))
         case "missing-athash": claims["at_hash"] = nil
         case "claims": if let value = fault.value { claims = claims.merging(value) }

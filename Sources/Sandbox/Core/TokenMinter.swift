@@ -41,10 +41,9 @@ struct TokenMinter {
         ]
         // Many ignore what they are asked of the sign-in, and some say nothing of it.
         switch call.settings.text("step_up") {
-        case "honours":
-            let asked = grant.extras["acr_values"]?.split(separator: " ").map(String.init) ?? []
-            claims["acr"] = .string(asked.first ?? "pwd")
-            claims["amr"] = asked.isEmpty ? ["pwd"] : ["pwd", "otp"]
+        case "honours", "refuses":
+            claims["acr"] = .string(grant.authenticationClass)
+            claims["amr"] = grant.authenticationClass == "pwd" ? ["pwd"] : ["pwd", "otp"]
         case "silent": claims["auth_time"] = nil
         default: break
         }

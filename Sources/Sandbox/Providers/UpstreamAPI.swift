@@ -20,9 +20,13 @@ struct UpstreamAPI: SandboxProvider {
 
     private func plain(_ call: Call) async throws -> Response {
         var rest = String(call.path.dropFirst("/api".count))
+        var grant: Grant?
         if rest.hasPrefix("/private/") {
             rest = String(rest.dropFirst("/private".count))
-            if case .refused(let refusal) = await BearerCheck(call: call).outcome() { return refusal }
+            switch await BearerCheck(call: call).outcome() {
+            case .grant(let found): grant = found
+            case .refused(let refusal): return refusal
+            }
         }
         let insists = rest.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
         if insists.count > 2, ["audience", "scope"].contains(insists[1]) {
@@ -56,6 +60,7 @@ struct UpstreamAPI: SandboxProvider {
                 GzipBomb.make(unpacked: Int(argument) ?? 10_000), type: "application/json",
                 headers: [("Content-Encoding", "gzip"), ("ETag", #""sandbox""#)])
         case "trailers": return trailers()
+        case "payments": return try await Payments(call: call, grant: grant, path: rest).answer()
         case "chunked": return chunked(Int(argument) ?? 1000)
         default: return try await echo(call)
         }

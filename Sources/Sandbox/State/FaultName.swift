@@ -8,7 +8,7 @@ enum FaultName {
     static let callback: Set<String> = [
         "wrong-iss-callback", "no-iss-callback", "error-callback", "duplicate-code-callback", "no-state-callback",
         "wrong-state-callback", "extra-callback", "wrong-merchant-callback", "dead-session-callback",
-        "unauthorized-user",
+        "unauthorized-user", "other-user-callback",
     ]
     static let tokenAnswer: Set<String> = [
         "crlf-token", "array-token", "empty-token", "no-access-token", "long-token", "no-expires-in", "expires-in",
@@ -23,7 +23,7 @@ enum FaultName {
         "secondary-aud-azp", "wrong-azp", "missing-iat", "future-iat", "old-iat", "nbf-future", "missing-sub",
         "empty-sub", "number-sub", "long-sub", "expired", "missing-exp", "exp-huge", "exp-string", "fractional-exp",
         "nonce-invalid", "nonce-missing", "invalid-athash", "missing-athash", "claims", "refresh-invalid-sub",
-        "refresh-invalid-issuer", "wrong-tid", "missing-tid",
+        "refresh-invalid-issuer", "wrong-tid", "missing-tid", "missing-auth-time",
     ]
     static let idTokenSignature: Set<String> = [
         "invalid-sig-rs256", "invalid-sig-es256", "invalid-sig-ps256", "invalid-sig-eddsa", "idtoken-sig-none",

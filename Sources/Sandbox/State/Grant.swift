@@ -7,6 +7,8 @@ struct Grant: Sendable {
     var scope: String
     var nonce: String?
     var authenticatedAt: Double
+    /// The class of the sign-in (`acr`).
+    var authenticationClass = "pwd"
     var sid: String
     /// The other parameters of the authorize request (`access_type`, `merchant_id`, …).
     var extras: [String: String]

@@ -3,6 +3,8 @@ struct SignOn: Sendable {
     var provider: String
     var user: String
     var authenticatedAt: Double
+    /// The class of that sign-in (`acr`).
+    var authenticationClass: String
     var sid: String
     var clients: Set<String> = []
 }

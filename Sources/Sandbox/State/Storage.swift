@@ -19,6 +19,8 @@ struct Storage: Sendable {
     var pushed: [String: PushedRequest] = [:]
     /// The nonce that is good now, by provider and side.
     var nonces: [String: String] = [:]
+    /// The last payments that `/api/payments` took.
+    var payments: [JSON] = []
     /// The `jti`s of all proofs.
     var proofs: Set<String> = []
     var idempotent: [String: (at: Double, body: String)] = [:]

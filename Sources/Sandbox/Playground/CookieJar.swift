@@ -37,6 +37,13 @@ final class CookieJar: Sendable {
         }
     }
 
+    /// Another jar with the same cookies.
+    var copy: CookieJar {
+        let copy = CookieJar()
+        for (name, value) in cookies.withLock({ $0 }) { copy.take(name + "=" + value) }
+        return copy
+    }
+
     /// Removes all.
     func clear() { cookies.withLock { $0.removeAll() } }
 }

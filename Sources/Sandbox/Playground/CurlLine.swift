@@ -102,6 +102,7 @@ struct CurlLine: Sendable {
             let scheme = value.prefix { $0 != " " }
             return "\"\(name): \(scheme) $\(scheme.lowercased() == "basic" ? "BASIC" : "ACCESS_TOKEN")\""
         case "dpop": return "\"\(name): $PROOF\""
+        case "coatcheck-presence": return "\"\(name): $PRESENCE\""
         case "cookie":
             let pairs = value.split(separator: ";").map { pair in
                 let name = String(pair.prefix { $0 != "=" }).trimmingSpaces

@@ -1,6 +1,6 @@
 import Crypto
 
-/// The phone's key (ES256), which the page's browser holds and cannot export: it is told what to sign, and says the signature.
+/// A key of the phone (ES256), which the page's browser holds and cannot export: it is told what to sign, and says the signature.
 actor DeviceKey {
     /// A text that the page is to sign.
     struct Order: Sendable {
@@ -37,12 +37,25 @@ actor DeviceKey {
     }
 
     /// Has a text signed by the page; nil where none did within ten seconds.
-    func sign(_ text: String) async -> String? {
+    func sign(_ text: String) async -> String? { await signature(of: order(text), within: .seconds(10)) }
+
+    /// Gives the page a text to sign.
+    func order(_ text: String) -> Int {
         last += 1
-        let number = last
-        orders.append(Order(number: number, text: text))
-        for _ in 0..<1000 where signatures[number] == nil { try? await Task.sleep(for: .milliseconds(10)) }
+        orders.append(Order(number: last, text: text))
+        return last
+    }
+
+    /// Waits for a signature; nil where none came in time, or the order was taken back.
+    func signature(of number: Int, within patience: Duration) async -> String? {
+        let end = ContinuousClock.now + patience
+        while orders.contains(where: { $0.number == number }), ContinuousClock.now < end {
+            try? await Task.sleep(for: .milliseconds(10))
+        }
         orders.removeAll { $0.number == number }
         return signatures.removeValue(forKey: number)
     }
+
+    /// Takes all orders back.
+    func takeBack() { orders.removeAll() }
 }

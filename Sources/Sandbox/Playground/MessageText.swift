@@ -41,7 +41,9 @@ enum MessageText {
         var out = first
         for (name, value) in headers where !hidden.contains(name.lowercased()) {
             out += "\n" + name + ": " + Shortened.field(name, value)
-            if name.lowercased() == "dpop" { for part in Shortened.proof(value) { out += "\n  " + part } }
+            if ["dpop", "coatcheck-presence"].contains(name.lowercased()) {
+                for part in Shortened.proof(value) { out += "\n  " + part }
+            }
         }
         let type = headers.first { $0.0.lowercased() == "content-type" }?.1 ?? ""
         let text = Shortened.body(body, type: type)

@@ -26,6 +26,37 @@ enum PhoneMessages {
         }
     }
 
+    /// Returns what the provider's page is for, by what a payment wants of the sign-in.
+    static func demand(_ demand: JSON, of payment: PlaygroundPayment) -> String {
+        var wanted: [String] = []
+        if let age = demand["max_age"]?.number {
+            wanted.append(
+                age < 120 || age % 60 != 0
+                    ? "of the last \(age) seconds" : "of the last \(age / 60) minutes")
+        }
+        if let classes = demand["acr_values"]?.text { wanted.append("of the class \(classes)") }
+        return "To pay \(payment.title), “Corner Shop” wants a sign-in \(wanted.joined(separator: ", "))."
+    }
+
+    /// Returns a payment that the API took, in its words.
+    static func paid(_ payment: JSON) -> String {
+        "\(payment["amount"]?.number ?? 0) \(payment["currency"]?.text ?? ""), by \(payment["by"]?.text ?? "nobody")"
+            + " (\(payment["id"]?.text ?? ""))."
+    }
+
+    /// Returns why a step-up came to nothing; `said` is the answer in words.
+    static func refusedStepUp(_ answer: PlaygroundAnswer?, said: String) -> String {
+        switch answer?.code {
+        case nil: "The provider or the broker does not answer at the moment."
+        case "subject_mismatch": "\(said): somebody else signed in."
+        case "access_denied": "\(said): the user said no at the provider."
+        case "step_up_failed":
+            "\(said): wanted was \(answer?.json["required"]?.serialized ?? "nothing"), and the provider answered "
+                + "\(answer?.json["got"]?.serialized ?? "nothing")."
+        default: "The step-up was answered \(said)."
+        }
+    }
+
     /// Returns the result of a call of the API, in words.
     static func called(_ answer: PlaygroundAnswer) -> String {
         guard answer.status == 200 else {

@@ -24,6 +24,12 @@ struct PhoneScreen: Sendable {
     var message = ""
     /// The result of the last call of the API, in words.
     var relay = ""
+    /// The last payment, in words.
+    var paid = ""
+    /// The reason for which the provider's page is open once more; empty where it is a sign-in's.
+    var stepUp = ""
+    /// The question whose answer yes makes a proof of presence; empty where none is open.
+    var question = ""
     /// The page in the web view, in words, and its address; empty while none is open.
     var shop = ""
     var shopAddress = ""
@@ -40,15 +46,26 @@ struct PhoneScreen: Sendable {
     /// Whether a thief holds a copy of the cookie.
     var cookieIsStolen = false
 
+    /// The people who may be chosen on the provider's page.
+    private var people: [(String, String)] {
+        guard let provider else { return [] }
+        guard !stepUp.isEmpty else { return provider.people }
+        let again = session["subject"]?.text.map { String($0.dropFirst("user-".count)) }
+        return [("ana", "Ana"), ("ben", "Ben")].map { name, title in
+            (name, name == again ? "Sign in again as \(title)" : "Sign in as \(title)")
+        } + [("refuse", "Refuse")]
+    }
+
     /// The screen as the page receives it.
     var json: JSON {
         [
             "view": .string(view.rawValue), "provider": .string(provider?.name ?? ""),
             "provider_title": .string(provider?.unbound.title ?? ""), "busy": .string(busy),
             "address": .string(address),
-            "people": .array(
-                (provider?.people ?? []).map { ["name": .string($0.0), "title": .string($0.1)] }),
+            "people": .array(people.map { ["name": .string($0.0), "title": .string($0.1)] }),
             "registration": registration, "session": session, "message": .string(message), "relay": .string(relay),
+            "has_payments": .bool(provider?.hasPayments == true), "paid": .string(paid), "step_up": .string(stepUp),
+            "question": .string(question),
             "has_shop": .bool(provider?.hasShop == true), "shop": .string(shop),
             "shop_address": .string(shopAddress),
             "listening": .bool(isListening), "events": .array(events.map { .string($0) }),

@@ -63,11 +63,14 @@ struct PlaygroundAPI: Sendable {
         case "choose":
             guard let name = json["as"]?.text, ["ana", "ben", "new", "refuse"].contains(name) else { return false }
             return await phone.perform("Signing in") { await $0.choose(name) }
-        case "cancel": return await phone.perform("Back") { $0.cancel() }
+        case "cancel": return await phone.perform("Back") { await $0.cancel() }
         case "register":
             guard let attributes = json["attributes"], attributes.members != nil else { return false }
             return await phone.perform("Registering") { await $0.register(attributes) }
         case "call": return await phone.perform("Calling the API") { _ = await $0.callAPI() }
+        case "pay":
+            guard let payment = json["amount"]?.number.flatMap(PlaygroundPayment.init(rawValue:)) else { return false }
+            return await phone.perform("Paying") { await $0.pay(payment) }
         case "shop":
             return await phone.perform("Opening the shop") { phone in
                 if phone.screen.view == .session, phone.screen.provider?.hasShop == true { await phone.openShop() }
@@ -83,10 +86,14 @@ struct PlaygroundAPI: Sendable {
             return await phone.makeTrouble(trouble)
         case "key":
             guard let x = json["x"]?.text, let y = json["y"]?.text else { return false }
-            return await phone.key.take(x: x, y: y)
+            return await (json["for"]?.text == "presence" ? phone.presenceKey : phone.key).take(x: x, y: y)
         case "signed":
             guard let number = json["number"]?.number, let signature = json["signature"]?.text else { return false }
-            return await phone.key.take(signature: signature, of: number)
+            return await (json["for"]?.text == "presence" ? phone.presenceKey : phone.key)
+                .take(signature: signature, of: number)
+        case "no":
+            await phone.presenceKey.takeBack()
+            return true
         case "clear":
             playground.conversation.clear()
             return true
@@ -106,12 +113,14 @@ struct PlaygroundAPI: Sendable {
             try? await Task.sleep(for: .milliseconds(50))
         }
         let orders = await playground.phone.key.orders
+        let questions = await playground.phone.presenceKey.orders
         let (screen, seen) = await (playground.phone.screen, playground.phone.version)
         let news = playground.conversation.since(after)
         return [
             "version": .int(seen), "last": .int(news.last), "beginning": .int(news.beginning), "screen": screen.json,
             "messages": .array(news.messages.map(\.json)),
             "sign": .array(orders.map { ["number": .int($0.number), "text": .string($0.text)] }),
+            "confirm": .array(questions.map { ["number": .int($0.number), "text": .string($0.text)] }),
             "providers": .array(
                 PlaygroundProvider.all.map {
                     ["name": .string($0.choice), "title": .string($0.title), "remark": .string($0.remark)]
@@ -122,6 +131,8 @@ struct PlaygroundAPI: Sendable {
                         "name": .string($0.rawValue), "title": .string($0.title),
                         "explanation": .string($0.explanation), "needs_session": .bool($0.needsSession),
                         "needs_refreshing": .bool($0.needsRefreshing), "needs_shop": .bool($0.needsShop),
+                        "needs_payments": .bool($0.needsPayments),
+                        "needs_key": .bool($0.needsKey),
                     ]
                 }),
             "variables": .string("BROKER=\(playground.configuration.broker) SANDBOX=\(state.baseURL)"),

@@ -33,6 +33,11 @@ enum PlaygroundPage {
       <div class="bar" aria-hidden="true"><span id="clock">9:41</span><span class="island"></span><span id="live"></span></div>
       <p id="busy" class="busy" hidden></p>
       <div id="screen" class="screen" tabindex="-1"></div>
+      <div id="question" class="question" role="dialog" aria-labelledby="asked" hidden>
+        <h3 id="asked"></h3>
+        <p>On a phone the system asks here (Face ID, a fingerprint), and its hardware signs. This page stands in for it: its button lets a second key of this browser sign.</p>
+        <div class="pair"><button id="yes" class="primary" type="button">Confirm</button><button id="no" class="secondary" type="button">Cancel</button></div>
+      </div>
       <div class="home-bar" aria-hidden="true"></div>
     </div>
   </section>
@@ -155,6 +160,9 @@ main {
 .field.check { flex-direction: row; align-items: center; gap: .5rem; }
 form { display: flex; flex-direction: column; gap: .75rem; }
 .push { margin-top: auto; }
+.question { position: absolute; z-index: 2; inset: auto 0 0; display: flex; flex-direction: column; gap: .6rem; padding: 1rem 1.1rem 1.4rem; border-top: 1px solid var(--rule); border-radius: 22px 22px 0 0; background: var(--surface); box-shadow: 0 -8px 24px rgb(0 0 0 / 25%); }
+.question h3 { font-size: 1.1rem; }
+.question p { color: var(--muted); font-size: .82rem; }
 
 /* The conversation */
 .talk { position: relative; display: flex; flex-direction: column; height: 600px; min-width: 0; border: 1px solid var(--rule); border-radius: 16px; background: var(--surface); box-shadow: var(--shadow); overflow: hidden; }
@@ -222,7 +230,7 @@ summary:focus-visible { outline-offset: -3px; }
 .switch[aria-pressed=true] { border-color: var(--bad); background: var(--bad-soft); }
 .switch:disabled { opacity: .55; box-shadow: none; }
 .lost, .noscript { position: fixed; inset: auto 1rem 1rem; padding: .8rem 1rem; border-radius: 12px; background: var(--bad-soft); color: var(--bad); font-weight: 600; text-align: center; }
-.lost[hidden], .busy[hidden], .below[hidden] { display: none; }
+.lost[hidden], .busy[hidden], .below[hidden], .question[hidden] { display: none; }
 
 @media (max-width: 900px) {
   main { grid-template-columns: minmax(0, 1fr); }
@@ -301,9 +309,10 @@ const base64url = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)))
 const requested = (request) => new Promise((done, fail) => { request.onsuccess = () => done(request.result); request.onerror = () => fail(request.error); });
 const curve = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
 let deviceKey;
+let presenceKey;
 
 // One key for all pages of this browser, also after a reload; where it keeps nothing (private windows), one for this page.
-async function findKey() {
+async function findKey(name = "phone") {
   const made = await crypto.subtle.generateKey(curve, false, ["sign"]);
   try {
     const opening = indexedDB.open("coatcheck-playground", 1);
@@ -311,8 +320,8 @@ async function findKey() {
     const database = await requested(opening);
     const keys = (mode) => database.transaction("keys", mode).objectStore("keys");
     // The first page's key stays, whichever of two that load at once it is.
-    await requested(keys("readwrite").add(made, "phone")).catch(() => {});
-    return await requested(keys("readonly").get("phone")) ?? made;
+    await requested(keys("readwrite").add(made, name)).catch(() => {});
+    return await requested(keys("readonly").get(name)) ?? made;
   } catch {
     return made;
   }
@@ -322,6 +331,9 @@ async function showKey() {
   deviceKey ??= await findKey();
   const { x, y } = await crypto.subtle.exportKey("jwk", deviceKey.publicKey);
   await send("key", { x, y });
+  presenceKey ??= await findKey("presence");
+  const asking = await crypto.subtle.exportKey("jwk", presenceKey.publicKey);
+  await send("key", { for: "presence", x: asking.x, y: asking.y });
 }
 
 async function sign(orders) {
@@ -329,6 +341,26 @@ async function sign(orders) {
     const signature = await crypto.subtle.sign(curve, deviceKey.privateKey, new TextEncoder().encode(text));
     await send("signed", { number, signature: base64url(signature) });
   }
+}
+
+// The second key signs when its button is pressed, and only then. On a phone the system's hardware sees to that; here the page does.
+let questions = [];
+
+async function confirm() {
+  for (const { number, text } of questions.splice(0)) {
+    const signature = await crypto.subtle.sign(curve, presenceKey.privateKey, new TextEncoder().encode(text));
+    await act("signed", { for: "presence", number, signature: base64url(signature) });
+  }
+}
+
+function showQuestion(screen, confirming) {
+  questions = screen.question ? confirming : [];
+  const sheet = byID("question");
+  const opens = sheet.hidden && screen.question !== "";
+  sheet.hidden = screen.question === "";
+  byID("asked").textContent = screen.question;
+  byID("screen").inert = !sheet.hidden;
+  if (opens) byID("yes").focus();
 }
 
 // ---- the phone
@@ -353,7 +385,10 @@ function consent(screen) {
   return [
     make("p", { className: "address" }, screen.address),
     make("h3", {}, screen.provider_title),
-    make("p", { className: "muted" }, "This is the provider's page, in the phone's browser. “Corner Shop” asks who you are."),
+    screen.step_up ? make("p", { className: "word", id: "step-up" }, screen.step_up) : null,
+    make("p", { className: "muted" }, screen.step_up ? "This is the provider's page, in the phone's browser. You are still signed in; close it, and nothing is paid."
+      : screen.has_payments ? "This is the provider's page, in the phone's browser. You signed in here an hour ago; “Corner Shop” asks who you are."
+        : "This is the provider's page, in the phone's browser. “Corner Shop” asks who you are."),
     make("div", { className: "list" }, ...screen.people.map((person, index) =>
       make("button", { type: "button", className: index === 0 ? "primary" : "secondary", disabled: screen.busy !== "",
         "data-person": person.name, onclick: () => act("choose", { as: person.name }) }, person.title))),
@@ -395,7 +430,9 @@ function session(screen) {
   const facts = {
     session: it.handle, subject: it.subject, scope: it.scope.join(" ") || "–", "signed in": `until ${time(it.expires_at)}`,
     tokens: `until ${time(it.tokens.expires_at)}, ${it.tokens.refreshable ? "refreshable" : "not refreshable"}`,
+    ...(screen.has_payments ? { "last sign-in": `${time(it.authenticated_at)}${it.acr ? `, ${it.acr}` : ""}` } : {}),
     key: it.binding ? `${it.binding.jkt.slice(0, 8)}… of this phone` : "none",
+    ...(it.presence ? { "asks you": `${it.presence.jkt.slice(0, 8)}…, another key` } : {}),
   };
   return [
     make("div", { className: "person" }, make("span", { className: "avatar", "aria-hidden": "true" }, name.slice(0, 1).toUpperCase()),
@@ -404,6 +441,10 @@ function session(screen) {
     make("div", { className: screen.has_shop ? "pair calls" : "calls" },
       make("button", { type: "button", id: "call", className: "primary", disabled: screen.busy !== "", onclick: () => act("call") }, "Call the API"),
       screen.has_shop ? make("button", { type: "button", id: "open-shop", className: "secondary", disabled: screen.busy !== "", onclick: () => act("shop") }, "Open the shop") : null),
+    screen.has_payments ? make("div", { className: "pair" },
+      make("button", { type: "button", id: "pay-20", className: "secondary", disabled: screen.busy !== "", onclick: () => act("pay", { amount: 20 }) }, "Pay 20 €"),
+      make("button", { type: "button", id: "pay-500", className: "secondary", disabled: screen.busy !== "", onclick: () => act("pay", { amount: 500 }) }, "Pay 500 €")) : null,
+    screen.paid ? make("p", { className: "said", id: "paid" }, make("b", {}, "Paid"), screen.paid) : null,
     screen.relay ? make("p", { className: "said", id: "relay" }, make("b", {}, "The API, through the relay"), screen.relay) : null,
     screen.shop ? make("div", { className: "web", id: "shop" }, make("p", { className: "address" }, screen.shop_address),
       make("p", {}, make("b", {}, "Corner Shop, in a web view"), screen.shop)) : null,
@@ -553,6 +594,8 @@ function showSwitches(switches, screen) {
     const revives = each.name === "kill-provider";
     const unfit = each.needs_session && !signedIn ? "Sign in first."
       : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.`
+      : each.needs_payments && !screen.has_payments ? "Nothing is paid with this provider: sign in with OpenID Connect."
+      : each.needs_key && !screen.session.binding ? "This session belongs to no key: sign in with OpenID Connect, bound."
       : each.needs_shop && !screen.has_shop ? "This client opens no page: sign in with OpenID Connect." : "";
     button.disabled = unfit !== "" || (!revives && screen.busy !== "");
     button.lastChild.textContent = unfit || each.explanation;
@@ -578,6 +621,7 @@ function show(news) {
   Object.assign(seen, { after: news.last, version: news.version, beginning: news.beginning });
   variables = news.variables;
   showPhone(news.screen, news.providers);
+  showQuestion(news.screen, news.confirm);
   showSwitches(news.switches, news.screen);
   showNoticed(news.screen);
   showMessages(news.messages);
@@ -603,6 +647,8 @@ async function watch() {
 const fit = () => { document.querySelector(".lifelines").style.paddingRight = `${byID("scroller").offsetWidth - byID("scroller").clientWidth}px`; };
 fit();
 addEventListener("resize", fit);
+byID("yes").onclick = confirm;
+byID("no").onclick = () => act("no");
 byID("clear").onclick = () => act("clear");
 byID("variables").onclick = async () => {
   await navigator.clipboard.writeText(variables);

@@ -26,7 +26,7 @@ extension PlaygroundPhone {
         return answer.status == 200
     }
 
-    private func sendOnce(_ request: PlaygroundRequest) async -> PlaygroundAnswer? {
+    func sendOnce(_ request: PlaygroundRequest) async -> PlaygroundAnswer? {
         var request = request
         if request.isProved {
             let text = proof(of: request).signingInput(jwk: await key.jwk)

@@ -5,6 +5,8 @@ extension PlaygroundPhone {
         if trouble == .killProvider { return await toggleProviders() }
         if trouble.needsSession, screen.view != .session { return false }
         if trouble.needsRefreshing, screen.session["tokens"]?["refreshable"]?.flag != true { return false }
+        if trouble.needsPayments, screen.provider?.hasPayments != true { return false }
+        if trouble.needsKey, !isBound { return false }
         if trouble.needsShop, screen.provider?.hasShop != true { return false }
         return await perform(trouble.title) { phone in
             phone.conversation.note(trouble.title + ". " + trouble.explanation, tone: .warning)
@@ -17,6 +19,8 @@ extension PlaygroundPhone {
             case .stealCode: await phone.stealCode()
             case .stealCookie: await phone.stealCookie()
             case .stealAddress: await phone.stealAddress()
+            case .ignoreStepUp: await phone.ignoreStepUp()
+            case .stealPresence: await phone.stealPresence()
             case .logOutElsewhere: await phone.logOutElsewhere()
             case .killBroker: await phone.killBroker()
             }

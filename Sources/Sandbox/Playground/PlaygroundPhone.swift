@@ -22,9 +22,11 @@ actor PlaygroundPhone {
     let jar = CookieJar()
     let webViewJar = CookieJar()
     let key = DeviceKey()
+    /// The key that the page uses only with its user.
+    let presenceKey = DeviceKey()
     /// The nonce for the next proof.
     var nonce: String?
-    private let browser = CookieJar()
+    let browser = CookieJar()
     var screen = PhoneScreen() {
         didSet { version += 1 }
     }
@@ -34,7 +36,10 @@ actor PlaygroundPhone {
     var user = "ana"
     /// The jar of who stole the cookie.
     var thief: CookieJar?
-    private var page = ""
+    /// The provider's page in the browser.
+    var page = ""
+    /// The payment that waits for the user to sign in again.
+    var pending: PlaygroundPayment?
     private var listener: Task<Void, Never>?
     private var listening = 0
 
@@ -59,6 +64,8 @@ actor PlaygroundPhone {
     /// Starts a login and shows the provider's page.
     func signIn(_ provider: PlaygroundProvider) async {
         stopListening()
+        pending = nil
+        screen.stepUp = ""
         screen.message = ""
         screen.noticed = ""
         screen.explanation = ""
@@ -78,25 +85,28 @@ actor PlaygroundPhone {
     /// Says at the provider's page who one is, or no, and goes on to the session.
     func choose(_ name: String) async {
         guard screen.view == .consent else { return }
+        guard pending == nil else { return await chooseAgain(name) }
         let refused = name == "refuse"
         user = name == "new" ? "new-" + Random.token(bytes: 4).filter { $0 != "_" && $0 != "-" }.lowercased() : name
         let form = Pairs(refused ? [("decision", "deny")] : [("user", user), ("decision", "allow")])
+        let age = screen.provider?.age ?? ""
         let line = CurlLine(
             base: "",
             // The one who pastes it is somebody new, too: this one is known once the phone has finished.
             target: refused
-                ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=" + (name == "new" ? "new-$RANDOM$RANDOM" : user),
+                ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=" + (name == "new" ? "new-$RANDOM$RANDOM" : user) + age,
             capture: .callback)
         if refused { user = "ana" }
         screen.view = .home
-        guard case .callback(let callback) = await browse(state.baseURL + page, form: form, curl: line) else {
+        guard case .callback(let callback) = await browse(state.baseURL + page + age, form: form, curl: line) else {
             return failed(nil, "The provider does not answer at the moment. Please try again.")
         }
         await settle(forward(callback, jar: jar))
     }
 
-    /// Goes back to the list.
-    func cancel() {
+    /// Goes back to the list, or from a step-up to the session.
+    func cancel() async {
+        guard pending == nil else { return await closeStepUp() }
         screen.view = .home
         screen.registration = .null
     }
@@ -128,8 +138,9 @@ actor PlaygroundPhone {
     /// A whole login up to the callback, of a user who is known there and not asked; who else fails is no word to this phone's.
     func callback(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
         guard let url = await startLogin(provider, jar: jar, who: who) else { return nil }
-        let line = CurlLine(base: "", target: "$URL&sandbox_user=\(user)", capture: .callback)
-        let visit = await browse(url + "&sandbox_user=" + user, curl: line)
+        let query = "&sandbox_user=" + user + provider.age
+        let line = CurlLine(base: "", target: "$URL" + query, capture: .callback)
+        let visit = await browse(url + query, curl: line)
         if case .callback(let callback) = visit { return callback }
         if who.isEmpty { failed(nil, "The provider does not answer at the moment. Please try again.") }
         return nil
@@ -155,12 +166,15 @@ actor PlaygroundPhone {
 
     /// Shows what a forward or a registration brought.
     func settle(_ outcome: Outcome) {
+        pending = nil
+        screen.stepUp = ""
         switch outcome.answer?.status {
         case 201:
             screen.session = outcome.answer?.json ?? .null
             screen.registration = .null
             screen.message = ""
             screen.relay = ""
+            screen.paid = ""
             screen.shop = ""
             screen.events = []
             screen.view = .session
@@ -174,13 +188,15 @@ actor PlaygroundPhone {
 
     /// Back to the list, with a word.
     func failed(_ answer: PlaygroundAnswer?, _ message: String? = nil) {
+        pending = nil
+        screen.stepUp = ""
         screen.message = message ?? PhoneMessages.failed(answer)
         screen.view = .home
         screen.session = .null
         screen.registration = .null
     }
 
-    private func browse(_ url: String, form: Pairs? = nil, curl: CurlLine) async -> Visit {
+    func browse(_ url: String, form: Pairs? = nil, curl: CurlLine) async -> Visit {
         let base = state.baseURL
         var url = url
         var (form, curl) = (form, Optional(curl))
@@ -270,9 +286,12 @@ actor PlaygroundPhone {
     func ended(_ reason: String) {
         stopListening()
         jar.clear()
+        pending = nil
+        screen.stepUp = ""
         screen.view = .home
         screen.session = .null
         screen.relay = ""
+        screen.paid = ""
         screen.shop = ""
         screen.message = PhoneMessages.ended(reason)
     }

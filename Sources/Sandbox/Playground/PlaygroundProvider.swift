@@ -15,6 +15,8 @@ struct PlaygroundProvider: Sendable {
     var isBound = false
     /// Whether the client has `children: {web}`: the app opens a page, signed in.
     var hasShop = false
+    /// Whether the phone can pay with it: its provider says how lately the user signed in.
+    var hasPayments = false
     /// The endpoints of the sandbox at which a provider that is down does not answer.
     var endpoints = ["*"]
 
@@ -22,11 +24,11 @@ struct PlaygroundProvider: Sendable {
     static let all = [
         PlaygroundProvider(
             name: "oidc", client: "ios", title: "OpenID Connect", remark: "discovery, PKCE, id_token",
-            relay: "api/private/orders", hasShop: true),
+            relay: "api/private/orders", hasShop: true, hasPayments: true),
         PlaygroundProvider(
             name: "oidc", client: "bound", title: "OpenID Connect, bound",
             remark: "the session belongs to a key of the phone",
-            relay: "api/private/orders", isBound: true),
+            relay: "api/private/orders", isBound: true, hasPayments: true),
         PlaygroundProvider(
             name: "cloudentity", client: "ios", title: "Cloudentity", remark: "repeatable refresh",
             relay: "shop-cloudentity/private/orders"),
@@ -44,6 +46,9 @@ struct PlaygroundProvider: Sendable {
             relay: "news/blaize/profile", more: [("social_provider", "google")],
             endpoints: ["start", "social", "callback", "account", "register", "login", "logout"]),
     ]
+
+    /// The query by which the provider says that the user signed in there an hour ago, where that matters.
+    var age: String { hasPayments ? "&sandbox_auth_age=3600" : "" }
 
     /// The name by which the page chooses it.
     var choice: String { isBound ? name + "-" + client : name }

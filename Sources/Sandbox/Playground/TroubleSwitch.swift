@@ -7,6 +7,8 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
     case stealCode = "steal-code"
     case stealCookie = "steal-cookie"
     case stealAddress = "steal-address"
+    case ignoreStepUp = "ignore-step-up"
+    case stealPresence = "steal-presence"
     case logOutElsewhere = "log-out-elsewhere"
     case killBroker = "kill-broker"
 
@@ -20,6 +22,8 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         case .stealCode: "Steal the code"
         case .stealCookie: "Steal the cookie"
         case .stealAddress: "Steal the page's address"
+        case .ignoreStepUp: "Ignore the step-up"
+        case .stealPresence: "Steal the confirmation"
         case .logOutElsewhere: "Log out elsewhere"
         case .killBroker: "Kill the broker"
         }
@@ -35,6 +39,8 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         case .stealCode: "Another app catches the callback URL and is faster than yours."
         case .stealCookie: "Somebody has a copy of the session cookie."
         case .stealAddress: "Somebody has copied the address that opens the shop signed in."
+        case .ignoreStepUp: "A payment of 20 €: the provider lets the old sign-in through, whatever it is asked."
+        case .stealPresence: "You confirm 500 €: thieves have the proof, the cookies and the silent key."
         case .logOutElsewhere: "The same user ends this phone's session from a tablet."
         case .killBroker: "kill -9, and a new start on the same database."
         }
@@ -43,13 +49,20 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
     /// Whether it needs somebody who is signed in.
     var needsSession: Bool {
         switch self {
-        case .expireToken, .dropAnswer, .stealCookie, .stealAddress, .logOutElsewhere: true
+        case .expireToken, .dropAnswer, .stealCookie, .stealAddress, .ignoreStepUp, .stealPresence, .logOutElsewhere:
+            true
         case .killProvider, .fiftyForwards, .stealCode, .killBroker: false
         }
     }
 
     /// Whether it needs a provider with refresh tokens.
     var needsRefreshing: Bool { self == .expireToken || self == .dropAnswer }
+
+    /// Whether it needs a provider with which the phone pays.
+    var needsPayments: Bool { self == .ignoreStepUp || self == .stealPresence }
+
+    /// Whether it needs a session that belongs to a key.
+    var needsKey: Bool { self == .stealPresence }
 
     /// Whether it needs a client that opens pages.
     var needsShop: Bool { self == .stealAddress }

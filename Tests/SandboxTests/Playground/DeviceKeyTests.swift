@@ -30,6 +30,19 @@ struct DeviceKeyTests {
         #expect(try await !key.take(signature: signature("text", by: browser), of: 1))
     }
 
+    @Test("An order that is taken back, or that nobody signs in time, gives no signature", arguments: [true, false])
+    func takenBack(_ isTakenBack: Bool) async throws {
+        let key = DeviceKey()
+        #expect(try await show(browser, to: key))
+        let number = await key.order("text")
+        let good = try signature("text", by: browser)
+        async let waiting = key.signature(of: number, within: isTakenBack ? .seconds(50) : .milliseconds(20))
+        if isTakenBack { await key.takeBack() }
+        #expect(await waiting == nil)
+        #expect(await !key.take(signature: good, of: number))
+        #expect(await key.orders.isEmpty)
+    }
+
     @Test("What is to be signed is told until this key's signature of it came")
     func signing() async throws {
         let key = DeviceKey()

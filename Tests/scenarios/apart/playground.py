@@ -385,6 +385,86 @@ def web_view(page, shots):
     return size
 
 
+def payments(page, run, shots):
+    """20 € want a fresh sign-in, 500 € the user's presence; the result is the pictures' sizes."""
+    browser = page.browser
+    taken = lambda: [each["amount"] for each in json.load(urllib.request.urlopen(f"{run.sandbox}/api/payments", timeout=20))["payments"]]
+    page.sign_in("clever")
+    page.signed_in("signed in where nothing is paid")
+    say(browser.run("document.getElementById('pay-20') === null && document.querySelector('[data-trouble=ignore-step-up]').disabled"),
+        "a provider that does not say when its user signed in has no payments")
+    page.sign_out()
+    page.sign_in("oidc")
+    page.signed_in("signed in, to pay")
+    say(browser.run("document.querySelector('[data-trouble=steal-presence]').disabled"), "a session without a key has no confirmation to be stolen")
+    handle = page.handle()
+    noticed, why = page.trouble("ignore-step-up")
+    same("That nothing was paid; they are still signed in.", noticed, "the provider ignores the step-up: nothing is paid")
+    say("403 step_up_failed" in why and "as it was" in why, "which is step_up_failed, and the session is as it was", why)
+
+    def asked():
+        page.click("#pay-20")
+        page.sees("document.getElementById('step-up')?.innerText.includes('To pay 20 €')", "the provider's page comes up, and says what for")
+
+    def unpaid(press, words, sentence):
+        before = page.notices()
+        asked()
+        page.click(press)
+        page.sees(f"Number(document.getElementById('noticed').dataset.count) > {before} && document.getElementById('explanation').innerText.includes('{words}')"
+                  " && document.getElementById('pay-20')?.disabled === false", sentence)
+        same(handle, page.handle(), "and the session lives")
+
+    unpaid(".push", "The browser was closed", "the browser is closed: nothing is paid")
+    unpaid("[data-person=refuse]", "403 access_denied", "the user refuses: access_denied")
+    unpaid("[data-person=ben]", "409 subject_mismatch", "somebody else signs in: subject_mismatch")
+    same([], taken(), "the API took nothing of these")
+    page.click("#clear")
+    asked()
+    sizes = [browser.picture(f"{shots}/playground-step-up.webp")]
+    page.click("[data-person=ana]")
+    page.sees("document.getElementById('paid')?.innerText.includes('20 EUR, by user-ana')", "Ana signs in again, and the payment is made")
+    same((handle, [20]), (page.handle(), taken()), "in the same session, once")
+    say("401 step_up_required" in page.arrows(), "the diagram has the challenge", page.arrows())
+    page.sign_out()
+
+    page.sign_in("oidc-bound")
+    page.signed_in("signed in with a key, to pay 500 €")
+    say(browser.run("presenceKey.privateKey.extractable === false && presenceKey !== deviceKey"), "the key that asks is another, and cannot be exported")
+    page.click("#pay-500")
+    page.sees("document.querySelector('[data-person=ana]:enabled') && document.getElementById('step-up') && 1", "the fresh sign-in comes first")
+    page.click("[data-person=ana]")
+    page.sees("!document.getElementById('question').hidden && document.getElementById('asked').innerText.includes('Let this phone confirm')", "then the phone asks whether it may confirm")
+    say("stands in for it" in browser.text("#question"), "and the page says for what it stands in")
+    same(True, browser.run("document.getElementById('screen').inert && document.activeElement.id === 'yes'"), "nothing else can be pressed")
+    browser.click("#no")
+    page.sees("document.getElementById('question').hidden && document.getElementById('explanation').innerText.includes('did not say yes')", "no is an answer")
+    page.click("#pay-500")
+    page.sees("document.getElementById('asked').innerText.includes('Let this phone confirm') && !document.getElementById('question').hidden", "asked again")
+    browser.click("#yes")
+    page.sees("document.getElementById('asked').innerText.includes('Pay 500 €') && !document.getElementById('question').hidden", "the payment asks by itself")
+    browser.click("#yes")
+    page.sees("document.getElementById('paid')?.innerText.includes('500 EUR')", "and is made")
+    page.sees("document.querySelector('.facts').innerText.includes('another key')", "the session shows the key that asks")
+    page.click("#clear")
+    before = page.notices()
+    page.click("[data-trouble=steal-presence]")
+    page.sees("!document.getElementById('question').hidden", "the confirmation that is stolen is the user's")
+    browser.size(390, 844)
+    page.sees("document.documentElement.scrollWidth <= innerWidth && (r => r.left >= 0 && r.right <= innerWidth)(document.getElementById('yes').getBoundingClientRect())",
+              "a small screen has room for the question")
+    browser.size(1280, 1020)
+    browser.click("#yes")
+    browser.until(f"Number(document.getElementById('noticed').dataset.count) > {before}", 60)
+    page.idle()
+    same("The phone's question, and the thieves get nothing.", browser.text("#noticed"), "the thieves get nothing")
+    say(all(f"presence_invalid ({reason})" in browser.text("#explanation") for reason in ("address", "replayed", "key")),
+        "neither at another path, nor again, nor with another key", browser.text("#explanation"))
+    same([20, 500, 500], taken(), "the API took what the user said")
+    sizes.append(browser.picture(f"{shots}/playground-presence.webp"))
+    page.sign_out()
+    return sizes
+
+
 def diagram(page):
     """The diagram follows what is said, and says so where somebody looks elsewhere."""
     browser = page.browser
@@ -494,7 +574,7 @@ def main():
         browser.open(run.url)
         page = Page(browser)
         page.opened()
-        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 9", "seven ways to sign in, nine switches")
+        page.sees("document.querySelectorAll('[data-provider]').length === 7 && document.querySelectorAll('.switch').length === 11", "seven ways to sign in, eleven switches")
         ground = browser.run("getComputedStyle(document.body).backgroundColor")
         providers(page)
         shots = pictures or folder
@@ -524,6 +604,7 @@ def main():
         switches(page, run)
         sizes.append(bound(page, run, shots))
         sizes.append(web_view(page, shots))
+        sizes += payments(page, run, shots)
         say(max(sizes) < 150_000, "each picture is smaller than 150 kB", sizes)
         secrets_and_lines(page, run)
         same([], browser.complaints(), "neither script nor policy complained")

@@ -1,0 +1,13 @@
+/// A payment that the app offers, by its amount.
+enum PlaygroundPayment: Int, Sendable {
+    /// It wants a sign-in of the last minutes.
+    case small = 20
+    /// It wants the user's presence as well.
+    case large = 500
+
+    /// The relay's path.
+    var target: String { "/v1/relay/shop/payments" + (self == .large ? "/large" : "") }
+
+    /// The amount in words.
+    var title: String { "\(rawValue) €" }
+}

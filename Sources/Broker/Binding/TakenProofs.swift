@@ -64,8 +64,10 @@ package final class TakenProofs: Sendable {
     package func take(_ name: Digest, of key: Digest, nonce: ProofNonce, now: WallTime) throws(ProofRefusal) {
         let verdict: ProofRefusal? = state.withLock { state in
             let present = ProofNonce.minute(now)
-            state.forget(before: (present / ProofNonce.period - 1) * ProofNonce.period)
-            if nonce.minute < state.earliest { return .nonce }
+            let oldest = ProofNonce.oldest(at: present)
+            state.forget(before: oldest)
+            // A proof that was judged in time may come here late: what was taken with its nonce is forgotten by now.
+            if nonce.minute < max(state.earliest, oldest) { return .nonce }
             if state.taken[nonce.minute]?.contains(Name(name)) == true { return .replayed }
             guard state.ofKeys.values.reduce(0, { $0 + ($1[key] ?? 0) }) < maximumOfKey else { return .limited }
             if state.count >= maximum {
@@ -122,12 +124,14 @@ package struct ProofNonce: Sendable, Hashable {
         guard text.utf8.count == 16, let bytes = Base64URL.decode(text) else { return nil }
         let minute = bytes[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
         let present = Self.minute(now)
-        let age = present / Self.period - minute / Self.period
-        guard age == 0 || age == 1 || minute == present + 1, minute <= present + 1 else { return nil }
+        guard (Self.oldest(at: present)...present + 1).contains(minute) else { return nil }
         guard scope.code(minute, at: present, by: vault).isEqualInConstantTime(to: bytes[4...]) else { return nil }
         self.minute = minute
-        isAging = age == 1
+        isAging = minute / Self.period < present / Self.period
     }
+
+    /// Returns the first minute of which nonces are taken in a minute.
+    static func oldest(at present: Int64) -> Int64 { (present / period - 1) * period }
 
     /// Returns the minute of a moment; before 1970 and after 10135 there are no nonces that fit.
     static func minute(_ now: WallTime) -> Int64 { min(max(now.seconds / 60, 0), Int64(UInt32.max) - 1) }

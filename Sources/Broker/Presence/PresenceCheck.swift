@@ -68,11 +68,7 @@ package struct PresenceCheck: Sendable {
     }
 
     private func giveBack(_ candidate: ProofVerifier.Candidate) async {
-        guard let shared = context.shared else { return context.memory.proofs.giveBack(candidate) }
-        do throws(StoreFailure) { try await shared.returnProof(candidate.name) } catch {
-            // The user is asked once more.
-            context.events.emit(.storeFailed(operation: "returnProof", detail: "\(error)"))
-        }
+        await ProofCheck(context: context).giveBackPresence(candidate)
     }
 
     private func note(_ problem: BrokerProblem, _ session: LiveSession) {
@@ -106,27 +102,51 @@ extension ProofCheck {
     /// Verifies the signature and takes a proof of presence, once over all replicas, whatever its method: it stands for the user's
     /// will, and a call that reads may be worth as much as one that writes.
     ///
-    /// An answer to a proof whose nonce is aging brings a new one.
+    /// Its nonce is judged again: between its judgement and this moment its body may have come, and its session's token, and
+    /// what was taken with an older nonce is kept no longer. An answer to a proof whose nonce is aging brings a new one.
     func takePresence(_ candidate: ProofVerifier.Candidate, of session: Digest) async throws(BrokerProblem) {
         if let refusal = await verified(candidate) { throw BrokerProblem(PresenceRefusal(refusal)) }
-        let now = context.clock.monotonic()
-        guard context.memory.presences.take(session, at: now) else { throw BrokerProblem(PresenceRefusal(.limited)) }
-        do throws(BrokerProblem) { try await takeOnce(candidate) } catch {
-            // What was not taken is not counted: with a proof that was caught nobody uses up the user's.
-            context.memory.presences.giveBack(session, at: now)
-            throw error
+        let uses = context.memory.presences
+        guard uses.allows(session, at: context.clock.monotonic()) else {
+            throw BrokerProblem(PresenceRefusal(.limited))
+        }
+        try await takeOnce(candidate)
+        // What was taken counts, and what waits for a slow store does not: with a proof that was caught nobody keeps the user's out.
+        guard uses.take(session, at: context.clock.monotonic()) else {
+            await giveBackPresence(candidate)
+            throw BrokerProblem(PresenceRefusal(.limited))
         }
         if candidate.nonce.isAging { RequestScope.current?.givesNonce() }
     }
 
     private func takeOnce(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
-        guard let shared = context.shared else {
-            do throws(ProofRefusal) {
-                return try context.memory.proofs.take(
-                    candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
-            } catch { throw BrokerProblem(PresenceRefusal(error)) }
+        do throws(ProofRefusal) {
+            // In this process first: of one proof no more than one at a time asks the store.
+            try context.memory.proofs.take(
+                candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
+        } catch { throw BrokerProblem(PresenceRefusal(error)) }
+        guard let shared = context.shared else { return }
+        let isFirst: Bool
+        do throws(BrokerProblem) { isFirst = try await self.isFirst(candidate, shared) } catch {
+            context.memory.proofs.giveBack(candidate)
+            throw error
         }
-        guard try await isFirst(candidate, shared) else { throw BrokerProblem(PresenceRefusal(.replayed)) }
+        guard isFirst else {
+            // Another replica took it, and may give it back yet.
+            context.memory.proofs.giveBack(candidate)
+            throw BrokerProblem(PresenceRefusal(.replayed))
+        }
+    }
+
+    /// Gives back a proof of presence that was taken.
+    func giveBackPresence(_ candidate: ProofVerifier.Candidate) async {
+        if let shared = context.shared {
+            do throws(StoreFailure) { try await shared.returnProof(candidate.name) } catch {
+                // The user is asked once more.
+                return context.events.emit(.storeFailed(operation: "returnProof", detail: "\(error)"))
+            }
+        }
+        context.memory.proofs.giveBack(candidate)
     }
 }
 
@@ -136,8 +156,8 @@ extension ProofCheck {
 final class PresenceUses: Sendable {
     /// The most that a session may use in a minute.
     static let perMinute = 30
-    /// The most sessions that are remembered: some 10 MiB.
-    static let maximum = 32_768
+    /// The most sessions that are remembered: at most 18 MiB, where each has used all of its own.
+    static let maximum = 16_384
     private static let window = Duration.seconds(60)
 
     private struct State {
@@ -151,6 +171,13 @@ final class PresenceUses: Sendable {
     private let maximum: Int
 
     init(maximum: Int = maximum) { self.maximum = maximum }
+
+    /// Whether a session may use another; says nothing of those that are under way.
+    func allows(_ session: Digest, at now: Duration) -> Bool {
+        state.withLock { state in
+            (state.uses[session]?.count { now - $0 < Self.window } ?? 0) < Self.perMinute
+        }
+    }
 
     /// Counts a use; false for one too many.
     func take(_ session: Digest, at now: Duration) -> Bool {
@@ -166,15 +193,6 @@ final class PresenceUses: Sendable {
             uses.append(now)
             state.uses[session] = uses
             return true
-        }
-    }
-
-    /// Forgets a use of a moment.
-    func giveBack(_ session: Digest, at moment: Duration) {
-        state.withLock { state in
-            guard let index = state.uses[session]?.lastIndex(of: moment) else { return }
-            state.uses[session]?.remove(at: index)
-            if state.uses[session]?.isEmpty == true { state.uses[session] = nil }
         }
     }
 

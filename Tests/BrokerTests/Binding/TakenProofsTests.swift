@@ -63,6 +63,16 @@ struct TakenProofsTests {
         #expect(table.count == 1)
     }
 
+    @Test("What was judged in time and comes when its nonce has ended is refused, taken before or not")
+    func late() throws {
+        let table = TakenProofs()
+        #expect(try take(0, nonce: 0, at: 0, in: table) == nil)
+        #expect(try take(0, nonce: 0, at: 599, in: table) == .replayed)
+        #expect(try take(0, nonce: 0, at: 600, in: table) == .nonce)
+        #expect(try take(1, nonce: 299, at: 600, in: table) == .nonce)
+        #expect(try take(2, nonce: 300, at: 600, in: table) == nil)
+    }
+
     @Test("Of many who bring the same proof at once one is taken")
     func race() async throws {
         let table = TakenProofs()

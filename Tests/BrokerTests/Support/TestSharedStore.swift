@@ -30,8 +30,11 @@ final class TestSharedStore: SharedStore {
     func say(_ notice: EndingNotice) { handler.withLock { $0 }?(notice) }
 
     private let proofs = Mutex<Set<Digest>>([])
+    /// Holds the takers of proofs up, as a slow store does.
+    let gate = Gate()
 
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {
+        await gate.pass()
         if isAway.withLock({ $0 }) { throw .unavailable("away") }
         return proofs.withLock { $0.insert(name).inserted }
     }

@@ -1,0 +1,101 @@
+import BrokerTestSupport
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Proofs of presence that were judged in time, and when they are taken.
+@Suite("Proofs of presence, taken", .timeLimit(.minutes(1)))
+struct PresenceTakingTests {
+    private let broker: TestBroker
+    private let user = SigningPhone()
+    private let token = Secret("a-session-token")
+
+    init() throws { broker = try TestBroker() }
+
+    /// One replica's check, with a memory of its own.
+    private func replica(_ shared: TestSharedStore?) -> ProofCheck {
+        let context = broker.context
+        var settings = BrokerSettings()
+        settings.proofOrigins = ProofOrigins(publicURL: "https://broker.example.test")
+        return ProofCheck(
+            context: BrokerContext(
+                clock: context.clock, spawner: context.spawner, events: context.events, vault: context.vault,
+                store: context.store, providers: context.providers, cache: SessionCache(), notices: SessionNotices(),
+                settings: settings, shared: shared))
+    }
+
+    private var session: Digest { broker.vault.digest(token) }
+
+    private func candidate(_ name: String, at check: ProofCheck) throws -> ProofVerifier.Candidate {
+        let proof = try user.proof(method: "POST", identifier: name, nonce: check.nonce, token: token)
+        return try check.candidate(
+            PresentedEvidence(
+                proofs: [proof], target: ProofTarget(method: "POST", address: .own(path: "/v1/session"))),
+            tokenDigest: session)
+    }
+
+    private func take(_ candidate: ProofVerifier.Candidate, at check: ProofCheck) async -> String? {
+        do throws(BrokerProblem) {
+            try await check.takePresence(candidate, of: session)
+            return nil
+        } catch { return error.presence?.result ?? error.code.rawValue }
+    }
+
+    @Test("What was judged in time is not taken when its nonce has ended meanwhile", arguments: [false, true])
+    func late(isShared: Bool) async throws {
+        let store = isShared ? TestSharedStore(clock: broker.clock) : nil
+        let check = replica(store)
+        let (first, second) = (try candidate("1", at: check), try candidate("1", at: check))
+        let other = try candidate("2", at: check)
+        #expect(await take(first, at: check) == nil)
+        #expect(await take(second, at: check) == "replayed")
+        broker.clock.advance(.seconds(600))
+        #expect(await take(second, at: check) == "nonce")
+        #expect(await take(other, at: check) == "nonce")
+        #expect(await take(try candidate("3", at: check), at: check) == nil)
+    }
+
+    @Test("One that was given back may be taken at every replica, and one that nobody knows of at the store, too")
+    func givenBack() async throws {
+        let store = TestSharedStore(clock: broker.clock)
+        let (here, there) = (replica(store), replica(store))
+        let proof = try candidate("1", at: here)
+        store.isAway.withLock { $0 = true }
+        #expect(await take(proof, at: here) == "store_unavailable")
+        store.isAway.withLock { $0 = false }
+        #expect(await take(proof, at: here) == nil)
+        #expect(await take(proof, at: there) == "replayed")
+        await here.giveBackPresence(proof)
+        #expect(await take(proof, at: there) == nil)
+        #expect(await take(proof, at: here) == "replayed")
+        await there.giveBackPresence(proof)
+        #expect(await take(proof, at: here) == nil)
+    }
+
+    @Test("What waits for a slow store takes none of a session's thirty a minute, and no more than thirty are used")
+    func counted() async throws {
+        let store = TestSharedStore(clock: broker.clock)
+        let check = replica(store)
+        let spent = try (0..<40).map { try candidate("spent\($0)", at: check) }
+        for candidate in spent { _ = try await store.takeProof(candidate.name, until: broker.clock.now) }
+        store.gate.close()
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for candidate in spent { group.addTask { #expect(await take(candidate, at: check) == "replayed") } }
+            #expect(try await eventually { store.gate.waiting == 40 })
+            store.gate.passNewcomers()
+            // The user's own comes while those of a thief wait.
+            #expect(await take(try candidate("mine", at: check), at: check) == nil)
+            store.gate.open()
+            try await group.waitForAll()
+        }
+        let all = try (0..<60).map { try candidate("all\($0)", at: check) }
+        let used = await withTaskGroup(of: String?.self) { group in
+            for candidate in all { group.addTask { await take(candidate, at: check) } }
+            return await group.reduce(0) { $0 + ($1 == nil ? 1 : 0) }
+        }
+        #expect(used == 29)
+        broker.clock.advance(.seconds(60))
+        #expect(await take(try candidate("next", at: check), at: check) == nil)
+    }
+}

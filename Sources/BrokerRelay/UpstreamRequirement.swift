@@ -33,8 +33,8 @@ extension [UpstreamRequirement] {
 
 /// An entry's text read as widely as an upstream might read a call: what it is for has to be held to more, not less.
 ///
-/// `allow` reads the same text narrowly, for what it misses is refused. Here letters have no case, one slash at the end is
-/// none, `/**` is for the path before it as well, and `GET` for `HEAD`.
+/// `allow` reads the same text narrowly, for what it misses is refused. Here letters have no case, a byte that is percent-encoded
+/// is the same as it is, one slash at the end is none, `/**` is for the path before it as well, and `GET` for `HEAD`.
 private struct EntryPattern: Sendable, Equatable {
     /// The methods in capital letters; nil is any.
     private let methods: [String]?
@@ -43,7 +43,7 @@ private struct EntryPattern: Sendable, Equatable {
     init(_ entry: AllowEntry) {
         methods = entry.methods
         var parts = entry.parts.map { part in
-            if case .literal(let bytes) = part { AllowEntry.Part.literal(bytes.map(Self.small)) } else { part }
+            if case .literal(let bytes) = part { AllowEntry.Part.literal(Self.plain(bytes)) } else { part }
         }
         if parts.last == .literal([]) { parts.removeLast() }
         self.parts = parts
@@ -58,9 +58,7 @@ private struct EntryPattern: Sendable, Equatable {
         for part in parts {
             if part == .rest { return true }
             guard let segment = rest.popFirst() else { return false }
-            if case .literal(let expected) = part, !segment.lazy.map(Self.small).elementsEqual(expected) {
-                return false
-            }
+            if case .literal(let expected) = part, Self.plain(segment) != expected { return false }
         }
         return rest.isEmpty
     }
@@ -84,6 +82,21 @@ private struct EntryPattern: Sendable, Equatable {
     private func covers(_ method: String) -> Bool {
         guard let methods else { return true }
         return methods.contains(method) || method == "HEAD" && methods.contains("GET")
+    }
+
+    /// Returns a segment of a canonical path decoded, once, for that has no encodings of encodings; with no capital letters.
+    private static func plain(_ segment: some Sequence<UInt8>) -> [UInt8] {
+        var plain: [UInt8] = []
+        var bytes = segment.makeIterator()
+        while let byte = bytes.next() {
+            if byte == 0x25, let high = bytes.next().flatMap(URIBytes.hex), let low = bytes.next().flatMap(URIBytes.hex)
+            {
+                plain.append(small(high << 4 | low))
+            } else {
+                plain.append(small(byte))
+            }
+        }
+        return plain
     }
 
     private static func small(_ byte: UInt8) -> UInt8 { (0x41...0x5A).contains(byte) ? byte | 0x20 : byte }

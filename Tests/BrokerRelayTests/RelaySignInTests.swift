@@ -37,6 +37,10 @@ struct RelaySignInTests {
             ("ANY /x", "get", "/x", true), ("POST /x", "post", "/x", true), ("ANY /a/*", "PUT", "/A/b/", true),
             ("ANY /**", "GET", "/", true), ("ANY /", "GET", "/", true), ("ANY /a/*/**", "GET", "/a/b", true),
             ("ANY /%C3%A9", "GET", "/%c3%a9", true),
+            ("POST /payments/*/transfer:confirm", "POST", "/payments/1/transfer%3Aconfirm", true),
+            ("POST /payments/*/transfer%3Aconfirm", "POST", "/payments/1/Transfer:confirm", true),
+            ("ANY /a@b", "GET", "/a%40B", true), ("ANY /a%20(b)", "GET", "/A%20%28b%29", true),
+            ("ANY /100%25", "GET", "/100%25", true), ("ANY /a:b", "GET", "/a%2Ab", false),
             ("POST /payments/**", "POST", "/payments1", false), ("POST /payments/**", "POST", "/payment", false),
             ("POST /payments/**", "GET", "/payments", false), ("HEAD /x", "GET", "/x", false),
             ("POST /x", "HEAD", "/x", false), ("ANY /a/*", "GET", "/a", false), ("ANY /a/*", "GET", "/a/", false),
@@ -58,6 +62,9 @@ struct RelaySignInTests {
     func reach(text: String, isReached: Bool) throws {
         let allow = AllowList([try AllowEntry("POST /a/*/**"), try AllowEntry("POST /a/b"), try AllowEntry("GET /g")])
         #expect(try UpstreamRequirement(text, Self.mfa).isReached(by: allow) == isReached)
+        let encoded = AllowList([try AllowEntry("GET /x%3Ay")])
+        #expect(try UpstreamRequirement("GET /X:y", Self.mfa).isReached(by: encoded))
+        #expect(try !UpstreamRequirement("GET /X:z", Self.mfa).isReached(by: encoded))
     }
 
     @Test("A call that needs another sign-in asks for no token and reaches no upstream")

@@ -134,6 +134,23 @@ package struct Relay: Sendable {
             certificates: certificates, token: first)
         let response = try await call.send(showing: shown)
         guard response.status == .unauthorized else { return try await call.answer(response) }
+        do throws(BrokerProblem) {
+            return try await answer(refusal: response, of: session, to: &call, signIns, token)
+        } catch {
+            // The upstream refused the call, and it was not sent again: presence stays good for when the app repeats it.
+            if error.isUnsent { await shown?.giveBack() }
+            throw error
+        }
+    }
+
+    /// Answers an upstream's 401: by another sign-in that it asks for, by the call once more with a newer token, or as it is.
+    ///
+    /// A problem is `unsent` where the upstream has seen no more than the call that it refused.
+    private func answer(
+        refusal response: UpstreamResponse, of session: LiveSession, to call: inout RelayCall,
+        _ signIns: any SignInJudging, _ token: TokenGiving
+    ) async throws(BrokerProblem) -> RelayResponse {
+        let upstream = call.upstream
         if upstream.settings.passesChallenges, let challenge = UpstreamChallenge.demand(in: response) {
             return try await answer(challenge, of: session, to: &call, signIns, token)
         }
@@ -141,7 +158,7 @@ package struct Relay: Sendable {
         do throws(BrokerProblem) {
             call.token = try await token(session, upstream.settings.token, true)
         } catch {
-            guard error.code == .notRefreshable else { throw error }
+            guard error.code == .notRefreshable else { throw error.unsent }
             return try await call.answer(response)
         }
         return try await call.answer(try await call.send())
@@ -155,13 +172,16 @@ package struct Relay: Sendable {
     ) async throws(BrokerProblem) -> RelayResponse {
         var isLast = false
         if case .stream = call.body { isLast = true }
-        let latest = try await signIns.answer(challenge: challenge, of: session, isLast: isLast)
-        let other = try await token(latest, call.upstream.settings.token, false)
-        // A step-up that keeps its refresh token moves no version: the bytes tell.
-        if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
-            _ = try await signIns.answer(challenge: challenge, of: latest, isLast: true)
-        }
-        call.token = other
+        let latest: LiveSession
+        do throws(BrokerProblem) {
+            latest = try await signIns.answer(challenge: challenge, of: session, isLast: isLast)
+            let other = try await token(latest, call.upstream.settings.token, false)
+            // A step-up that keeps its refresh token moves no version: the bytes tell.
+            if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
+                _ = try await signIns.answer(challenge: challenge, of: latest, isLast: true)
+            }
+            call.token = other
+        } catch { throw error.unsent }
         let response = try await call.send()
         guard response.status == .unauthorized, let again = UpstreamChallenge.demand(in: response) else {
             return try await call.answer(response)

@@ -20,7 +20,7 @@ struct RelayCall {
 
     /// Sends the request for the first time, once the presence that it shows has been taken.
     ///
-    /// What has surely not reached the upstream is given back, so that nobody is asked twice for one call. That it is sent again with
+    /// What has surely not reached the upstream, or was refused by it, is given back, so that nobody is asked twice for one call. That it is sent again with
     /// another token needs no other proof: it is the same call.
     func send(showing presence: JudgedPresence?) async throws(BrokerProblem) -> UpstreamResponse {
         guard let presence else { return try await send() }
@@ -49,14 +49,14 @@ struct RelayCall {
             switch proof.heard(response) {
             case .take: return response
             case .sendAgain:
-                if case .stream = body { throw Self.nonceWanted }
+                if case .stream = body { throw Self.nonceWanted.unsent }
                 // A longer one is let go unread, which closes its connection (SEC-79).
                 if let length = response.headers.first(name: "Content-Length").flatMap({ Int($0) }),
                     length <= Self.challengeBody
                 {
                     _ = try? await response.collect(upTo: length)
                 }
-            case .giveUp: throw Self.nonceWanted
+            case .giveUp: throw Self.nonceWanted.unsent
             }
         }
     }
@@ -119,9 +119,13 @@ struct RelayCall {
         let begun = NIODeadline.now()
         var isRepeated = false
         while true {
+            let field: (name: String, value: String)?
+            do throws(BrokerProblem) { field = try self.field(of: proof) } catch {
+                throw isRepeated ? error : error.unsent
+            }
             let headers = RequestHeaderRules.headers(
                 from: request.headers, extra: settings.requestHeaders, host: settings.base.authority,
-                requestID: request.requestID, span: span, credential: credential, proof: try field(of: proof))
+                requestID: request.requestID, span: span, credential: credential, proof: field)
             let outgoing = UpstreamRequest(
                 HTTPMethod(rawValue: request.method.rawValue), path, headers, body: body,
                 within: TimeAmount(settings.timeout) - (.now() - begun))
@@ -237,8 +241,8 @@ extension HTTPField.Name {
 }
 
 extension BrokerProblem {
-    /// The same of a call that has surely not reached its upstream.
-    fileprivate var unsent: BrokerProblem {
+    /// The same of a call that has surely not reached its upstream, or that the upstream has refused.
+    var unsent: BrokerProblem {
         var problem = self
         problem.isUnsent = true
         return problem
@@ -255,7 +259,7 @@ extension BrokerProblem {
     init(_ failure: UpstreamFailure) {
         switch failure {
         case .call(.timedOut): self.init(.upstreamTimeout, privateDetail: "no progress and no head")
-        case .call(.abandoned): self.init(.upstreamError, privateDetail: "the caller went away")
+        case .call(.abandoned), .abandoned: self.init(.upstreamError, privateDetail: "the caller went away")
         case .call(let failure): self.init(.upstreamError, privateDetail: "the connection: \(failure)")
         case .connection(let error): self.init(.upstreamError, privateDetail: error)
         case .connectionTimedOut: self.init(.upstreamTimeout, privateDetail: "no connection in time")

@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import BrokerWire
 import HTTPTypes
 import Synchronization
@@ -45,7 +46,8 @@ struct RelayPresenceTests {
     }
 
     private func code(
-        _ fixture: RelayFixture, _ presences: Presences, _ target: String, _ method: HTTPRequest.Method = .get
+        _ fixture: RelayFixture, _ presences: Presences, _ target: String, _ method: HTTPRequest.Method = .get,
+        refreshing: ProblemCode? = nil
     ) async throws -> ProblemCode? {
         let tokens = fixture.tokens
         let request = try fixture.request(method, target)
@@ -53,7 +55,10 @@ struct RelayPresenceTests {
             _ = try await fixture.relay.call(
                 request, session: fixture.session, signIns: fixture.signIns,
                 presence: { _ throws(BrokerProblem) in try presences.judge() }
-            ) { _, _, force throws(BrokerProblem) in tokens.give(force) }
+            ) { _, _, force throws(BrokerProblem) in
+                if force, let refreshing { throw BrokerProblem(refreshing) }
+                return tokens.give(force)
+            }
             return nil
         } catch { return error.code }
     }
@@ -67,6 +72,106 @@ struct RelayPresenceTests {
             #expect(fixture.tokens.given == 0)
             // Where nobody judges it nobody calls, either.
             #expect(try await fixture.problem(.get, "/pay/1").code == .presenceRequired)
+        }
+    }
+
+    @Test("A call needs it however its path is written")
+    func encoded() async throws {
+        let require = try Self.entries("POST /payments/*/transfer:confirm")
+        try await RelayFixture.run(at: "http://127.0.0.1:9", allow: ["POST /payments/**"], require: require) {
+            (fixture) async throws in
+            for path in ["/payments/1/transfer%3Aconfirm", "/payments/1/Transfer%3aConfirm/"] {
+                let presences = Presences(judgement: .presenceRequired)
+                #expect(try await code(fixture, presences, path, .post) == .presenceRequired)
+            }
+        }
+    }
+
+    private static func refusing(
+        _ challenge: String, calls: Int = .max
+    ) -> @Sendable (ScriptedConnection) async throws -> Void {
+        let count = Mutex(0)
+        return { connection in
+            while try await connection.request() != nil {
+                guard
+                    count.withLock({
+                        $0 += 1; return $0
+                    }) <= calls
+                else { return }
+                try await connection.answer(
+                    "401 Unauthorized", fields: ["WWW-Authenticate: \(challenge)"], body: "no")
+            }
+        }
+    }
+
+    private static let challenge = #"Bearer error="insufficient_user_authentication", acr_values="mfa""#
+
+    @Test("It is given back where the upstream refused the call and the relay answers a problem of its own")
+    func refusedByUpstream() async throws {
+        for (signIns, expected) in [(SignIns(.stepUpRequired), ProblemCode.stepUpRequired), (SignIns(), .stepUpFailed)]
+        {
+            try await ScriptedUpstream.run(Self.refusing(Self.challenge)) { upstream in
+                try await RelayFixture.run(at: upstream.url, require: try Self.entries(), signIns: signIns) {
+                    (fixture) async throws in
+                    let presences = Presences()
+                    #expect(try await code(fixture, presences, "/pay/1", .post) == expected)
+                    #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
+                }
+            }
+        }
+        try await ScriptedUpstream.run(Self.refusing("Bearer")) { upstream in
+            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+                let presences = Presences()
+                let code = try await code(fixture, presences, "/pay/1", refreshing: .providerUnavailable)
+                #expect(code == .providerUnavailable)
+                #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
+                // An upstream's own 401 reaches the app, and what it means is the app's business.
+                let passed = Presences()
+                #expect(try await self.code(fixture, passed, "/pay/1") == nil)
+                #expect(passed.counts == Presences.Counts(judged: 1, taken: 1))
+            }
+        }
+    }
+
+    @Test("It is not given back where the call was sent again, and nobody knows what became of it")
+    func sentAgain() async throws {
+        try await ScriptedUpstream.run(Self.refusing("Bearer", calls: 1)) { upstream in
+            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+                let presences = Presences()
+                #expect(try await code(fixture, presences, "/pay/1", .post) == .upstreamError)
+                #expect(fixture.tokens.forced == 1)
+                #expect(presences.counts == Presences.Counts(judged: 1, taken: 1))
+            }
+        }
+    }
+
+    @Test("It is given back where the caller went away before there was a connection")
+    func abandoned() async throws {
+        // Its TLS handshake is never answered.
+        try await ScriptedUpstream.run({ try await $0.waitForClose() }) { upstream in
+            let url = upstream.url.replacing("http://", with: "https://")
+            try await RelayFixture.run(at: url, require: try Self.entries()) { (fixture) async throws in
+                let presences = Presences()
+                let task = Task { try await code(fixture, presences, "/pay/1") }
+                #expect(try await eventually { upstream.opened == 1 })
+                task.cancel()
+                #expect(try await task.value == .upstreamError)
+                #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
+            }
+        }
+        // It has the request.
+        try await ScriptedUpstream.run({ connection in
+            _ = try await connection.request()
+            try await connection.waitForClose()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+                let presences = Presences()
+                let task = Task { try await code(fixture, presences, "/pay/1") }
+                #expect(try await eventually { upstream.received.count == 1 })
+                task.cancel()
+                #expect(try await task.value == .upstreamError)
+                #expect(presences.counts == Presences.Counts(judged: 1, taken: 1))
+            }
         }
     }
 

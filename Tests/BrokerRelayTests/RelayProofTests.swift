@@ -201,6 +201,7 @@ struct RelayProofTests {
                 Issue.record("it was answered")
             } catch let problem as BrokerProblem {
                 #expect(problem.code == .upstreamNonce && problem.retryAfter == .milliseconds(500))
+                #expect(problem.isUnsent, "it was refused: presence stays good")
             }
             #expect(upstream.received.count == 1)
         }
@@ -221,7 +222,7 @@ struct RelayProofTests {
             do {
                 _ = try await call(fixture, .get, "/a", body: .none, asked)
                 Issue.record("it was answered")
-            } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce) }
+            } catch let problem as BrokerProblem { #expect(problem.code == .upstreamNonce && problem.isUnsent) }
             #expect(upstream.received.count == 2 && asked.count == 1)
         }
     }

@@ -120,13 +120,15 @@ package enum UpstreamFailure: Error, Sendable {
     case requestTooShort
     /// The request's body could not be read.
     case request(any Error)
+    /// The caller went away before there was a connection for the call.
+    case abandoned
     /// The client was shut down.
     case shutDown
 
     /// Whether no byte of the request has gone to the upstream.
     package var isBeforeSending: Bool {
         switch self {
-        case .connection, .connectionTimedOut, .refusedAddress, .shutDown: true
+        case .connection, .connectionTimedOut, .refusedAddress, .abandoned, .shutDown: true
         case .call, .requestTooLong, .requestTooShort, .request: false
         }
     }
@@ -135,6 +137,7 @@ package enum UpstreamFailure: Error, Sendable {
     var afterSending: UpstreamFailure {
         switch self {
         case .connectionTimedOut: .call(.timedOut)
+        case .abandoned: .call(.abandoned)
         case .connection, .refusedAddress, .shutDown: .call(.broken)
         default: self
         }

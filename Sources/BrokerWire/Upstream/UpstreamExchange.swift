@@ -72,7 +72,7 @@ final class UpstreamExchange {
     /// Gives the call up, and its connection with it, unless it has ended.
     func cancel() {
         if let connection { return connection.abandon() }
-        finish(.failure(.call(.abandoned)))
+        finish(.failure(.abandoned))
     }
 
     // MARK: What the connection tells

@@ -6,14 +6,20 @@ import Testing
 /// Demands of the file on sign-ins, against who could ever meet them.
 @Suite("Configurations of step-ups", .timeLimit(.minutes(1)))
 struct StepUpConfigurationTests {
-    private func problems(_ require: String, backend: String = "", provider: String = "") -> [String] {
+    private func problems(
+        _ require: String, backend: String = "", provider: String = "", may: String = "forward-auth",
+        client: String? = nil
+    ) -> [String] {
         let more = """
             upstreams: {api: {base_url: "https://api.example.com", provider: example, allow: ["POST /pay/**"], require: \(require)}}
-            backends: {orders: {sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [forward-auth]\(backend)}}
+            backends: {orders: {sha256: 1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d, may: [\(may)]\(backend)}}
 
             """
-        let text = ConfigurationFixture.minimal
+        var text = ConfigurationFixture.minimal
             .replacingFirst("providers:\n  example:\n", with: more + "providers:\n  example:\n\(provider)")
+        if let client {
+            text = text.replacingFirst("        auth: none\n", with: "        auth: none\n        \(client)\n")
+        }
         do throws(ConfigurationFailure) {
             return try ConfigurationFixture.load(text).warnings.map { "\($0.path) \($0.message)" }
         } catch {
@@ -56,5 +62,32 @@ struct StepUpConfigurationTests {
     func warned() {
         let found = problems("[{allow: \"POST /pay/1\", acr: [mfa], max_age: 5m}]", backend: ", require: {max_age: 1h}")
         #expect(found.count { $0.contains("is met by a copy of the cookie") } == 2, "\(found)")
+        #expect(!found.contains { $0.contains("gone round") }, "\(found)")
+    }
+
+    @Test("Who gets an access token that the upstream takes goes round what it requires, and is warned of")
+    func goneRound() {
+        let gone = "upstreams.api.require is gone round with the access token itself"
+        let require = "[{allow: \"POST /pay/1\", max_age: 5m}]"
+        func warnings(
+            _ require: String, backend: String = "", may: String = "forward-auth", client: String? = nil
+        ) -> [String] {
+            problems(require, backend: backend, may: may, client: client).filter { $0.hasPrefix(gone) }
+        }
+        let handing = "hand_out_access_token: true"
+        #expect(warnings("[]", client: handing).isEmpty)
+        #expect(warnings(require).isEmpty)
+        let client = warnings(require, client: handing)
+        #expect(client.count == 1 && client[0].contains("`hand_out_access_token: true`"), "\(client)")
+        for (backend, may) in [(", forward_access_token: true", "forward-auth"), ("", "token")] {
+            let found = warnings(require, backend: backend, may: may)
+            #expect(found.count == 1 && found[0].contains("backend `orders`"), "\(found)")
+            #expect(warnings(require, backend: backend + ", require: {max_age: 5m}", may: may).isEmpty)
+        }
+        let presence = "[{allow: \"POST /pay/1\", presence: true}]"
+        let bound = warnings(
+            presence, backend: ", forward_access_token: true, require: {max_age: 5m}",
+            client: "binding: {mode: enforce}")
+        #expect(bound.count == 1, "\(bound)")
     }
 }

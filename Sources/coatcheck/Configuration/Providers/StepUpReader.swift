@@ -91,6 +91,7 @@ enum StepUpRules {
             if settings.require.contains(where: { $0.demand.ofSignIn != nil }) {
                 warn(of: clients, provider.name, path, upstream.line, context)
             }
+            warnOfTokens(settings, clients, draft.backends, path, upstream.line, context)
         }
         for backend in draft.backends {
             guard let demand = backend.settings.require else { continue }
@@ -108,6 +109,34 @@ enum StepUpRules {
             }
             for (provider, clients) in asked where provider.settings.profile.stepUp.canFulfil(demand) {
                 warn(of: clients, provider.name, path, backend.line, context)
+            }
+        }
+    }
+
+    /// With an access token that the upstream takes it is called past the relay, and nobody asks for anything.
+    private static func warnOfTokens(
+        _ upstream: UpstreamSettings, _ clients: [ClientProfile], _ backends: [BackendSection], _ path: String,
+        _ line: Int?, _ context: ConfigContext
+    ) {
+        // A bound token is of no use to them.
+        let clients = clients.filter { $0.senderConstraint == .off }
+        func warn(_ who: String) {
+            context.report(
+                "is gone round with the access token itself, if the upstream is reached from there: \(who)", path: path,
+                line: line, severity: .warning)
+        }
+        for client in clients where upstream.token == nil && client.handsOutAccessToken {
+            warn("client `\(client.name)` has `hand_out_access_token: true`")
+        }
+        for backend in backends
+        where clients.contains(where: { backend.settings.mayAsk(about: upstream.provider, $0.name) }) {
+            // Its own demand says of whom it gets one.
+            let gets = backend.settings.require == nil || upstream.require.contains(where: \.demand.presence)
+            guard gets else { continue }
+            if backend.settings.may.contains(.token), upstream.token.map(backend.settings.tokens.contains) ?? true {
+                warn("backend `\(backend.settings.name)` gets it by token exchange")
+            } else if backend.settings.forwardAccessToken, upstream.token == nil {
+                warn("backend `\(backend.settings.name)` has `forward_access_token: true`")
             }
         }
     }

@@ -45,9 +45,9 @@ info:
       (`PUT /v1/session/presence-key`). A call that needs presence (`require: {presence: true}`) needs that key's proof over
       this very request as well: the header `Coatcheck-Presence`, exactly one, in the form of `DPoP` (`typ` `dpop+jwt`,
       `ES256`, `htm`, `htu`, `jti`, `iat`, `nonce`, and always `ath`). It takes any living `DPoP-Nonce`, of whatever replica
-      and for every method, and is taken once over all replicas, 30 times a minute a session. Both proofs may have the same
+      and for every method, is judged once more when it is taken, and is taken once over all replicas, 30 times a minute a session. Both proofs may have the same
       nonce. Too little is 401 `presence_required` or `presence_invalid`, with `DPoP-Nonce` and `Coatcheck-Code`: the session
-      and its cookie stay, and no other sign-in is called for. The body of a request is in no proof.
+      and its cookie stay, and no other sign-in is called for. The body and the query of a request are in no proof.
     - Cross-origin rule, for unsafe methods and for every method of the relay and the event stream, when the request
       carries our cookie or no credential: `Sec-Fetch-Site`, if present, must be `same-origin` or `none`; else `Origin`,
       if present, must be the broker's own; an `Origin` listed in `session.allowed_origins` passes always. Otherwise 403
@@ -1004,8 +1004,8 @@ paths:
       `step_up_failed` with the reason `upstream`. A call that needs presence (`require: {presence: true}`) and has no
       `Coatcheck-Presence`, or a session without a presence key, is 401 `presence_required`, a proof that is not accepted 401
       `presence_invalid`; that of a session that is not bound is 403 `step_up_failed`. The proof is judged last and taken just
-      before the call goes out, for a stream at its beginning; where the upstream was surely not reached it may be sent again.
-      It never goes to the upstream. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
+      before the call goes out, for a stream at its beginning; where the upstream was surely not reached, or refused the call with a 401 on which the relay
+      answers a problem of its own, it may be sent again while its nonce lives. It never goes to the upstream. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
       and invalid UTF-8 in `{path}` are 400.
     parameters:
       - name: upstream
@@ -2071,8 +2071,9 @@ components:
       schema: {type: string, description: '`broker` or `upstream`.'}
     Coatcheck-Reason:
       description: |
-        The `reason` of `session_ended`, for proxies that ask by a subrequest and lose its body. Never with another code.
-      schema: {$ref: '#/components/schemas/EndReason'}
+        The `reason` of `session_ended` and of `presence_invalid`, for proxies that ask by a subrequest and lose the body. Never
+        with another code.
+      schema: {type: string, description: 'An `EndReason` of `session_ended`; of `presence_invalid` the problem''s `reason`.'}
     X-Auth:
       description: |
         Always there, empty when unknown, percent-encoded outside 0x21–0x7E, 256 bytes at most. The proxy copies it over

@@ -102,6 +102,7 @@ struct PresenceRouteTests {
         let token = try await signIn(now)
         let missing = try await send(.put, Self.path, token, "1", presence: nil)
         #expect(told(missing) == "401 presence_required")
+        #expect(missing.header("Coatcheck-Reason") == nil)
         #expect(missing.header("DPoP-Nonce") != nil && missing.header("Coatcheck-Code") == "presence_required")
         #expect(missing.header("WWW-Authenticate") == #"DPoP error="presence_required", algs="ES256""#)
         #expect(told(try await register(token, "2", by: phone)) == "401 presence_invalid key")
@@ -116,6 +117,7 @@ struct PresenceRouteTests {
         ] {
             let reply = try await send(.put, Self.path, token, reason + presence.suffix(3), presence: presence)
             #expect(told(reply) == "401 presence_invalid \(reason)")
+            #expect(reply.header("Coatcheck-Reason") == reason)
             #expect(reply.header("DPoP-Nonce") != nil && reply.headers[.setCookie] == nil)
         }
         // A pass does not do.

@@ -109,6 +109,8 @@ broken_file forward-auth/envoy.yaml 's/failure_mode_allow/failure_mode_allowed/'
 broken_file forward-auth/envoy.yaml 's/{exact: dpop}, //'
 broken_file forward-auth/envoy.yaml 's/, coatcheck-pass, dpop\]/, coatcheck-pass]/'
 broken_file forward-auth/envoy.yaml '/"x-original-url"/d'
+broken_file forward-auth/envoy.yaml 's/ coatcheck-presence,//'
+broken_file forward-auth/traefik.yaml '/Coatcheck-Presence/d'
 
 same "coatcheck management" "$("$python" -c 'import sys, yaml
 job = yaml.safe_load(open(sys.argv[1]))["scrape_configs"][0]

@@ -188,6 +188,9 @@ walk_live() {
     request GET "$SITE/orders" \
         -H "Cookie: coatcheck-web=w; a=1; coatcheck=$cookie; coatcheck-webs=2; coatcheck-handover=h"
     saw cookie '["a=1; coatcheck-webs=2"]' "a web view's and its hand-over's neither"
+    request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Coatcheck-Presence: a.b.c' -H 'Coatcheck_Presence: a.b.c'
+    expect_status 200 "a proof of presence that nobody asked for"
+    saw coatcheck_presence "" "is not for the service"
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
     expect_status 200 "a POST"
     expect_json .method POST
@@ -380,6 +383,19 @@ walk_faults() {
         denied "$answer" 503 GET -H "Cookie: coatcheck=$late"
         matches '^[0-9]+$' "$(header Retry-After)" "$answer: with Retry-After"
     done
+    step "$1: what a session wants that has not ended"
+    for answer in 'step-up step_up_required Step-up required' 'presence presence_required Presence required' \
+        'presence-nonce presence_invalid Invalid proof of presence'; do
+        become "${answer%% *}"
+        answer=${answer#* }
+        denied "${answer%% *}" 401 GET -H "Cookie: coatcheck=$late"
+        same "$answer" "$(json .code) $(json .title)" "its code and title"
+        expect_header Coatcheck-Code "${answer%% *}" "the code for who loses the body"
+        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "the challenge"
+        same "" "$(header Set-Cookie)" "no cookie is cleared"
+    done
+    expect_json .reason nonce "the reason why a proof of presence is not accepted"
+    expect_header DPoP-Nonce the-next-nonce-0 "and the nonce for the next one"
     step "$1: a yes that brings the next proof's nonce"
     become aging
     request GET "$SITE/orders" -H "Cookie: coatcheck=$late"

@@ -45,7 +45,7 @@ local function strip(r)
     for name in pairs(r:headers_in_table()) do
         local plain = name:lower():gsub("[^a-z0-9]", "-")
         if plain:find("^x%-auth%-") or plain:find("^x%-coatcheck%-") then r.headers_in[name] = nil end
-        if plain == "coatcheck-pass" and name:lower() ~= plain then r.headers_in[name] = nil end
+        if (plain == "coatcheck-pass" or plain == "coatcheck-presence") and name:lower() ~= plain then r.headers_in[name] = nil end
     end
     -- Apache takes out what Connection names, ours too. All that a service behind it needs of it is "upgrade".
     local connection = r.headers_in["Connection"]

@@ -52,6 +52,8 @@ struct ProblemResponder: Sendable {
         } else if let refusal = problem.presence, problem.code != .rateLimited {
             fields.append(Self.challenge(problem.code, refusal))
             fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
+            // An app has to know it, and cannot ask elsewhere: the proof is of this request alone.
+            if let reason = refusal.reason { fields.append(HTTPField(name: .coatcheckReason, value: reason)) }
             addNonce(to: &fields)
         } else if let wanted = problem.wanted {
             fields.append(StepUpBody.challenge(wanted))

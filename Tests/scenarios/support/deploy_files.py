@@ -96,7 +96,7 @@ def filled(path):
 
 # What a recipe of forward-auth hands to the broker, and all that it does; and what of it the service must not see.
 ASKED_WITH = {"cookie", "authorization", "dpop", "coatcheck-pass"}
-KEPT_BACK = {"dpop", "coatcheck-pass"}
+KEPT_BACK = {"dpop", "coatcheck-pass", "coatcheck-presence"}
 
 
 def envoy_evidence(document):

@@ -13,6 +13,17 @@ import time
 PROBLEM = {"Content-Type": "application/problem+json"}
 IDENTITY = {"X-Auth-Subject": "mallory", "X-Auth-Session": "ses_0000000000000000000000"}
 
+
+
+def wanting(code, title, challenge, reason=None):
+    """The broker's 401 for a session that has not ended."""
+    headers = {**PROBLEM, "WWW-Authenticate": challenge, "Coatcheck-Code": code, "DPoP-Nonce": "the-next-nonce-0"}
+    body = {"type": f"urn:coatcheck:problem:{code}", "title": title, "status": 401, "code": code}
+    if reason:
+        headers["Coatcheck-Reason"] = body["reason"] = reason
+    return 401, headers, json.dumps(body), 0
+
+
 # Mode: status, headers, body, seconds to wait.
 MODES = {
     "busy": (503, {**PROBLEM, "Retry-After": "7"}, '{"status":503,"code":"store_unavailable"}', 0),
@@ -26,6 +37,9 @@ MODES = {
     "not-modified": (304, {}, "", 0),
     "html": (404, {"Content-Type": "text/html"}, "<h1>Welcome</h1>", 0),
     "aging": (200, {**IDENTITY, "DPoP-Nonce": "the-next-nonce-0"}, "", 0),
+    "step-up": wanting("step_up_required", "Step-up required", 'DPoP error="insufficient_user_authentication", acr_values="mfa"'),
+    "presence": wanting("presence_required", "Presence required", 'DPoP error="presence_required", algs="ES256"'),
+    "presence-nonce": wanting("presence_invalid", "Invalid proof of presence", 'DPoP error="presence_invalid", algs="ES256"', "nonce"),
     "slow": (200, IDENTITY, "", 6),
     "nothing": (0, {}, "", 0),
 }

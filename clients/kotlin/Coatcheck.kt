@@ -119,7 +119,7 @@ class StepUp(val acrValues: List<String>? = null, val maxAge: Long? = null) {
     /** The demand that meets both; null where no class would. */
     internal fun joined(other: StepUp): StepUp? {
         val classes = if (acrValues != null && other.acrValues != null) acrValues.filter { it in other.acrValues } else acrValues ?: other.acrValues
-        return if (classes != null && classes.isEmpty()) null else StepUp(classes, listOf(maxAge, other.maxAge).filterNotNull().min())
+        return if (classes != null && classes.isEmpty()) null else StepUp(classes, if (maxAge != null && other.maxAge != null) minOf(maxAge, other.maxAge) else maxAge ?: other.maxAge)
     }
 }
 

@@ -78,6 +78,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
 
     fun walk() {
         for (client in listOf("bound", "bound-bearer")) registration(client)
+        joined()
         once()
         refused()
         ten()
@@ -99,6 +100,13 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         say(old.phone.registerPresenceKey().presence == session.presence && old.pay() == 200, "$client: again, too, and it pays")
         val steps = Device(client, 4_000, false, true)
         say(steps.phone.registerPresenceKey().presence != null && steps.prompts == 1 && steps.browser.pages.size == 2, "$client: where the app lets calls step up, it is one call")
+    }
+
+    private fun joined() {
+        val either = StepUp(listOf("mfa", "phr")).joined(StepUp(listOf("phr")))
+        say(either?.acrValues == listOf("phr") && either.maxAge == null, "two demands for a class alone are one without an age")
+        val ages = listOf(StepUp(maxAge = 300).joined(StepUp(listOf("mfa"))), StepUp(maxAge = 300).joined(StepUp(maxAge = 60)))
+        say(ages.map { it?.maxAge } == listOf(300L, 60L) && StepUp(listOf("a")).joined(StepUp(listOf("b"))) == null, "and the shorter age counts")
     }
 
     private fun once() {

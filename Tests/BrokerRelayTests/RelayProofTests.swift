@@ -9,6 +9,9 @@ import Testing
 /// Makes signatures that are none, of keys that are none: what a proof says is looked at here, not whether it is right.
 private final class PaperSigner: ProofSigner {
     private let count = Mutex<UInt8>(0)
+    private let isAway: Bool
+
+    init(isAway: Bool = false) { self.isAway = isAway }
 
     func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair {
         guard let key = ProofKey(x: [UInt8](repeating: 1, count: 32), y: [UInt8](repeating: 2, count: 32)) else {
@@ -18,7 +21,8 @@ private final class PaperSigner: ProofSigner {
     }
 
     func es256Signature(over message: [UInt8], by key: ProofKeyPair) throws(VaultFailure) -> [UInt8] {
-        [UInt8](repeating: 7, count: 64)
+        if isAway { throw .unavailable }
+        return [UInt8](repeating: 7, count: 64)
     }
 
     func digest(_ bytes: [UInt8]) -> Digest {
@@ -185,6 +189,20 @@ struct RelayProofTests {
                 let identifiers = try upstream.received.map { try claims($0)["jti"]?.string }
                 #expect(identifiers.count == sent && Set(identifiers).count == sent)
             }
+        }
+    }
+
+    @Test("Where no proof can be signed nothing goes out")
+    func unsigned() async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            let proofs = RelayProofs(PaperSigner(isAway: true), Self.clock, ProofNonces())
+            try await RelayFixture.run(at: upstream.url, proofs: proofs) { fixture in
+                do {
+                    _ = try await call(fixture, .post, "/a", Asked())
+                    Issue.record("it was answered")
+                } catch let problem as BrokerProblem { #expect(problem.isUnsent, "presence stays good") }
+            }
+            #expect(upstream.received.isEmpty)
         }
     }
 

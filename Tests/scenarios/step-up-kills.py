@@ -5,21 +5,14 @@ a dead one's place (guarantee 2, "a step-up and what is under way").
 The provider rotates and revokes a grant whose refresh token comes twice. Rows are locked from outside to hold a statement.
 """
 
-import collections
 import dataclasses
 import http.client
-import pathlib
-import signal
-import subprocess
-import threading
 import time
 
-from support.harness import Broker, Database, Gate, GaveUp, Sandbox, main, sha256, wait_for
+from support.harness import Database, GaveUp, main, sha256, wait_for
+from support.replicas import TAKE_OVER, Lock, Replicas
 from support.step_up import MFA, Login, told
 
-PSQL = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
-# A claim of a dead process lapses in 25 s, and is taken over a minute later; the rest is for the next caller.
-TAKE_OVER = 25 + 60 + 15
 LAPSE = 25 + 15
 
 
@@ -36,53 +29,16 @@ class Outcome:
     keeps_grant: bool = False
 
 
-def psql(database, *more):
-    return [PSQL[-1], "-XAtq", "-h", "127.0.0.1", "-p", str(database.port), "-U", "coatcheck", "-d", "postgres", *more]
+def settings(*_):
+    return {"providers": {"oidc": {"revocation": {"reaches": "token"}}}}
 
 
-class Lock:
-    """A transaction of another program's, which holds what it has locked."""
-
-    def __init__(self, database, sql):
-        self.process = subprocess.Popen(
-            psql(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.process.stdin.write(f"BEGIN; {sql}; SELECT 'held';\n")
-        self.process.stdin.flush()
-        while (line := self.process.stdout.readline()).strip() != "held":
-            if not line or "ERROR" in line:
-                raise GaveUp(f"no lock: {line}")
-
-    def release(self):
-        self.process.stdin.close()
-        self.process.wait(20)
-
-
-class Stage:
-    """Three replicas, of which the first is the one that dies; a provider behind a gate; the database."""
+class Stage(Replicas):
+    """Sessions of users who have no other, and what is under way for them."""
 
     def __init__(self, case, database):
-        self.case, self.database = case, database
-        self.sandbox = Sandbox(case)
-        self.sandbox.settings("oidc", refresh_mode="rotate-strict")
-        self.brokers = []
-        # Each has a gate of its own, so that what waits for its end beside a round does not meet what a round holds.
-        self.gates = {name: Gate(self.sandbox) for name in ("dying", "second", "third")}
-        for name, gate in self.gates.items():
-            broker = Broker(
-                case, self.sandbox, gate, ("refresh", "token"), name=name, like=self.brokers[0] if self.brokers else None, start=False,
-                settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}, "store": {"url": database.url()}})
-            if self.brokers:
-                broker.configure(server={"public_url": self.brokers[0].url})
-            broker.start()
-            self.brokers.append(broker)
-        self.dying, self.second, self.third = self.brokers
+        super().__init__(case, database, settings)
         self.users = {}
-
-    # -- the database, from outside
-
-    def query(self, sql):
-        found = subprocess.run(psql(self.database, "-c", sql), capture_output=True, text=True, check=True)
-        return [line.split("|") for line in found.stdout.splitlines()]
 
     def row(self, session, columns):
         return self.query(f"SELECT {columns} FROM session_states WHERE token = '\\x{sha256(session)}'")[0]
@@ -99,34 +55,15 @@ class Stage:
         if not wait_for(3, lambda: int(self.query(sql)[0][0]) >= count):
             raise GaveUp(f"no {count} statements wait: {self.query('SELECT state, wait_event_type, left(query, 80) FROM pg_stat_activity')}")
 
-    # -- what is under way
-
-    def hold(self, broker, ask, reaches=True):
-        """Begins a call of a replica whose call of the provider is held: after the provider's work, or before it."""
-        release, gate = threading.Event(), self.gates[broker.name]
-        gate.plan.append(Gate.hold(release) if reaches else Gate.hang())
-        before = len(gate.calls)
-        future = self.case.beside(ask, broker)
-        if not wait_for(20, lambda: len(gate.calls) > before and (not reaches or getattr(gate.calls[before], "worked", False))):
-            raise GaveUp("no call came to the provider")
-        return release, future
-
     def refresh(self, broker, session, reaches=True):
         return self.hold(broker, lambda broker: broker.refresh(session), reaches)
 
     def forward(self, broker, login, reaches=True):
         return self.hold(broker, lambda broker: login.forward(broker=broker), reaches)
 
-    def sent(self):
-        """How often each refresh token was sent to the provider."""
-        return collections.Counter(call.refresh_token for gate in self.gates.values() for call in gate.refreshes())
-
     def login(self, session):
         """A step-up whose user has signed in, up to its forward."""
         return Login(self.second, session, MFA).sign_in(self.users[session])
-
-    def kill(self):
-        self.dying.stop(signal.SIGKILL)
 
     def begin(self):
         """A session of somebody who has no other."""
@@ -134,11 +71,6 @@ class Stage:
         session = self.third.sign_in(user=user)
         self.users[session] = user
         return session
-
-    # -- what the provider knows
-
-    def tokens(self):
-        return {item["token"]: item for item in self.sandbox.control("GET", "/tokens?provider=oidc").json["items"]}
 
     def grant(self, broker, session):
         """The grant of the access token that a backend gets, if it lives."""

@@ -1,0 +1,91 @@
+"""Three replicas on one PostgreSQL, of which the first is the one that dies; a provider behind a gate each; the database from
+outside, for scenarios that hold a call of the provider or a statement.
+"""
+
+import collections
+import pathlib
+import signal
+import subprocess
+import threading
+
+from .harness import Broker, Gate, GaveUp, Sandbox, sha256, wait_for
+
+PSQL = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
+# A claim of a dead process lapses in 25 s, and is taken over a minute later; the rest is for the next caller.
+TAKE_OVER = 25 + 60 + 15
+
+
+def psql(database, *more):
+    return [PSQL[-1], "-XAtq", "-h", "127.0.0.1", "-p", str(database.port), "-U", "coatcheck", "-d", "postgres", *more]
+
+
+class Lock:
+    """A transaction of another program's, which holds what it has locked."""
+
+    def __init__(self, database, sql):
+        self.process = subprocess.Popen(
+            psql(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process.stdin.write(f"BEGIN; {sql}; SELECT 'held';\n")
+        self.process.stdin.flush()
+        while (line := self.process.stdout.readline()).strip() != "held":
+            if not line or "ERROR" in line:
+                raise GaveUp(f"no lock: {line}")
+
+    def release(self):
+        self.process.stdin.close()
+        self.process.wait(20)
+
+
+class Replicas:
+    """Three replicas, of which the first is the one that dies; a provider behind a gate; the database.
+
+    `settings` are a function of the gate and of the sandbox.
+    """
+
+    def __init__(self, case, database, settings):
+        self.case, self.database = case, database
+        self.sandbox = Sandbox(case)
+        self.sandbox.settings("oidc", refresh_mode="rotate-strict")
+        self.brokers = []
+        # Each has a gate of its own, so that what waits for its end beside a round does not meet what a round holds.
+        self.gates = {name: Gate(self.sandbox) for name in ("dying", "second", "third")}
+        for name, gate in self.gates.items():
+            broker = Broker(
+                case, self.sandbox, gate, ("refresh", "token"), name=name, like=self.brokers[0] if self.brokers else None, start=False,
+                settings=settings(gate, self.sandbox))
+            broker.configure(store={"url": database.url()})
+            if self.brokers:
+                broker.configure(server={"public_url": self.brokers[0].url})
+            broker.start()
+            self.brokers.append(broker)
+        self.dying, self.second, self.third = self.brokers
+
+    # -- the database, from outside
+
+    def query(self, sql):
+        found = subprocess.run(psql(self.database, "-c", sql), capture_output=True, text=True, check=True)
+        return [line.split("|") for line in found.stdout.splitlines()]
+
+    # -- what is under way
+
+    def hold(self, broker, ask, reaches=True):
+        """Begins a call of a replica whose call of the provider is held: after the provider's work, or before it."""
+        release, gate = threading.Event(), self.gates[broker.name]
+        gate.plan.append(Gate.hold(release) if reaches else Gate.hang())
+        before = len(gate.calls)
+        future = self.case.beside(ask, broker)
+        if not wait_for(20, lambda: len(gate.calls) > before and (not reaches or getattr(gate.calls[before], "worked", False))):
+            raise GaveUp("no call came to the provider")
+        return release, future
+
+    def sent(self):
+        """How often each refresh token was sent to the provider."""
+        return collections.Counter(call.refresh_token for gate in self.gates.values() for call in gate.refreshes())
+
+    def kill(self):
+        self.dying.stop(signal.SIGKILL)
+
+    # -- what the provider knows
+
+    def tokens(self, provider="oidc"):
+        return {item["token"]: item for item in self.sandbox.control("GET", f"/tokens?provider={provider}").json["items"]}

@@ -65,6 +65,24 @@ struct TargetConfigurationTests {
         #expect(!found.contains { $0.contains("gives tokens for") }, "\(found)")
     }
 
+    @Test("A refresh for an API where lost answers are repeated by the call's key is warned of, an exchange is not")
+    func warnedOfReplays() {
+        let words = "cannot be replayed for the session's own key"
+        let keyed = "        token_request: {idempotency_key: true}\n"
+        for (token, backend) in [(", token: {resource: \"urn:a\"}", "]"), ("", ", token], tokens: [{audience: a}]")] {
+            let found = problems(token, backend: backend, client: keyed)
+            #expect(found.count { $0.contains(words) } == 1, "\(token) \(backend): \(found)")
+            #expect(!problems(token, backend: backend).contains { $0.contains(words) }, "no such provider")
+        }
+        for (token, client) in [
+            (", token: {exchange: {audience: a}}", keyed),
+            (", token: {audience: a}", keyed + "        refresh: {mode: keep}\n"),
+        ] {
+            let found = problems(token, client: client)
+            #expect(!found.contains { $0.contains(words) || $0.contains("is not a key") }, "\(token): \(found)")
+        }
+    }
+
     @Test(
         "A client's sign-ins ask for what its upstreams and backends need, in the file's order, and for no exchange's")
     func joined() throws {

@@ -210,14 +210,22 @@ enum TargetRules {
         target.grant == .refresh && client.wire.refresh == .none ? "is asked for with a refresh token, and" : nil
     }
 
-    /// Many servers exchange nothing for a client that proves nothing.
+    /// Many servers exchange nothing for a client that proves nothing; and a server that repeats an answer does so to the key of
+    /// the call that was lost, which the session's next call need not have.
     private static func warn(
         of client: ClientSettings, _ target: TokenTarget, _ path: String, _ line: Int?, _ context: ConfigContext
     ) {
-        guard target.grant == .exchange, case .none = client.authentication else { return }
-        context.report(
-            "has an exchange, and client `\(client.profile.name)` has `auth: none`: many servers refuse it to such clients; "
-                + "`coatcheck check --online` tries it", path: path, line: line, severity: .warning)
+        if target.grant == .exchange, case .none = client.authentication {
+            context.report(
+                "has an exchange, and client `\(client.profile.name)` has `auth: none`: many servers refuse it to such clients; "
+                    + "`coatcheck check --online` tries it", path: path, line: line, severity: .warning)
+        }
+        if target.grant == .refresh, client.wire.tokenRequest.idempotencyKey, client.wire.refresh != .keep {
+            context.report(
+                "is asked for with the refresh token of client `\(client.profile.name)`, whose provider repeats lost answers by "
+                    + "`idempotency_key`: a lost answer of such a call cannot be replayed for the session's own key, and the "
+                    + "session may end; use `exchange`", path: path, line: line, severity: .warning)
+        }
     }
 }
 

@@ -216,7 +216,7 @@ enum ParameterBody {
         target: [(name: String, value: String)] = []
     ) -> (bytes: [UInt8], type: String) {
         let kept = parameters.filter { !settings.omit.contains($0.name) } + target
-        let named = Set(target.map(\.name))
+        let named = Set(target.map { settings.rename[$0.name] ?? $0.name })
         let own = kept.map { (name: settings.rename[$0.name] ?? $0.name, value: $0.value) }
         let sent = own + settings.parameters.filter { !named.contains($0.name) }
         switch settings.encoding {

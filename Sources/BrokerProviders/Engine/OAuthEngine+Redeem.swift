@@ -76,7 +76,7 @@ extension OAuthEngine {
             as: .token, client: client, headers: idempotency(request.callKey, client), target: request.target,
             by: deadline)
         return client.bound(
-            try answers(client).parse(answer, now: clock.now()), isCertified: request.isCertified)
+            try answers(client).refreshed(answer, request.target, now: clock.now()), isCertified: request.isCertified)
     }
 
     /// Makes the call with proofs of a key.
@@ -90,7 +90,7 @@ extension OAuthEngine {
         let (answer, exchange) = try await proven(request, proof, at: endpoint, client: client, by: deadline)
         let answers = answers(client, binding: request.isBound ? .demanded : .offered)
         do throws(ProviderFailure) {
-            var tokens = try answers.parse(answer, now: clock.now())
+            var tokens = try answers.refreshed(answer, request.target, now: clock.now())
             if tokens.credential == .dpop { return keyed(tokens, by: proof, at: endpoint, client: client) }
             if request.isBound {
                 tokens.accessToken = Secret("")
@@ -132,7 +132,8 @@ extension OAuthEngine {
         request.sending.isHeard()
         do throws(ProviderFailure) {
             return client.bound(
-                try answers(client).parse(answer, now: clock.now()), isCertified: request.isCertified)
+                try answers(client).refreshed(answer, request.target, now: clock.now()),
+                isCertified: request.isCertified)
         } catch { throw error.doubted(.noProof) }
     }
 

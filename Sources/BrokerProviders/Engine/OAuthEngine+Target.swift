@@ -5,7 +5,8 @@ extension OAuthEngine {
 
     /// Makes one exchange call (RFC 8693): an access token of another API for the session's own.
     ///
-    /// It spends nothing, and so is not confirmed. With a proof of the subject token's key the new one has to be bound to it.
+    /// It spends nothing, and so is not confirmed. With a proof of the subject token's key the new one has to be bound to it; a set
+    /// that is not comes without its access token.
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try client(request.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
@@ -21,10 +22,13 @@ extension OAuthEngine {
                 ("requested_token_type", TokenAnswer.accessTokenType),
             ], to: endpoint, as: .token, client: client, provedBy: request.proof, target: request.target, by: deadline)
         let binding = request.proof == nil ? TokenAnswer.Binding.none : .demanded
-        let tokens = try answers(client, binding: binding).exchanged(answer, now: clock.now())
+        var tokens = try answers(client, binding: binding).exchanged(answer, now: clock.now())
         guard let proof = request.proof else { return client.bound(tokens, isCertified: request.isCertified) }
         guard tokens.credential == .dpop else {
-            throw .unusable(detail: "token exchange: not bound to our key, its token_type is not DPoP")
+            // As a refresh's: the caller leaves the provider alone for a while.
+            tokens.accessToken = Secret("")
+            tokens.expiresAt = nil
+            return tokens
         }
         return keyed(tokens, by: proof, at: endpoint, client: client)
     }

@@ -29,6 +29,24 @@ struct TokenAnswer: Sendable {
         return tokens
     }
 
+    /// Parses the answer to a refresh with a target: one whose access token is of no use, and whose refresh token is, brings that
+    /// alone, because it may be the only one that there is by now; the set says why by its `refusal`.
+    func rotated(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
+        var tokens = try read(answer, now: now)
+        guard let refusal = tokens.refusal else { return tokens }
+        guard tokens.refreshToken != nil else { throw .unusable(detail: refusal) }
+        tokens.accessToken = Secret("")
+        tokens.expiresAt = nil
+        return tokens
+    }
+
+    /// Parses the answer to a refresh, with a target or without.
+    func refreshed(
+        _ answer: ProviderAnswer, _ target: TokenTarget?, now: WallTime
+    ) throws(ProviderFailure) -> TokenSet {
+        target == nil ? try parse(answer, now: now) : try rotated(answer, now: now)
+    }
+
     /// Reads an answer; where it brings tokens that cannot be used, the set says so by its `refusal`.
     ///
     /// An error member beats the status; only a whole object with a usable access token is success.

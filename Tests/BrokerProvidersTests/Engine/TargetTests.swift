@@ -111,6 +111,54 @@ struct TargetTests {
         #expect(target.hasPrefix("resource=https%3A%2F%2Fapi.example.org%2Forders&resource=urn%3Abills&audience=a%20b"))
     }
 
+    @Test(
+        "An answer for a target whose access token is of no use keeps the refresh token, and says why (SEC-57)",
+        arguments: [
+            #"{"refresh_token":"rt-2"}"#, #"{"access_token":"a b","refresh_token":"rt-2","expires_in":60}"#,
+            #"{"access_token":"at-2","refresh_token":"rt-2","token_type":"N_A"}"#,
+            #"{"access_token":"at-2","refresh_token":"rt-2","token_type":"DPoP"}"#,
+            #"{"access_token":"at-2","refresh_token":"rt-2","id_token":7}"#,
+        ])
+    func ofNoUse(_ body: String) async throws {
+        let server = try RawServer { _ in .json(body) }
+        try await Support.with(settings(server.base)) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            var request = Support.refresh()
+            request.target = Self.refreshing
+            let tokens = try await refresher.refresh(request, by: Support.deadline)
+            #expect(tokens.refreshToken?.reveal() == "rt-2" && tokens.accessToken.isEmpty && tokens.expiresAt == nil)
+            #expect(tokens.refusal != nil)
+        }
+        // Without a refresh token there is nothing to keep.
+        let bare = try RawServer { _ in .json(#"{"access_token":"a b"}"#) }
+        try await Support.with(settings(bare.base)) { client in
+            let refresher = try #require(client as? any TokenRefreshing)
+            var request = Support.refresh()
+            request.target = Self.refreshing
+            let asked = request
+            guard
+                case .unusable = await Support.failure({
+                    try await refresher.refresh(asked, by: Support.deadline)
+                })
+            else { return #expect(Bool(false)) }
+        }
+    }
+
+    @Test("What is configured for every call gives way by the name that is sent")
+    func renamed() async throws {
+        let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
+        let settings = settings(server.base) {
+            $0.wire.tokenRequest.rename = ["audience": "aud"]
+            $0.wire.tokenRequest.parameters = [("aud", "fixed"), ("more", "1")]
+        }
+        try await Support.with(settings) { client in
+            var request = Support.refresh()
+            request.target = TokenTarget(audience: "b")
+            _ = try await #require(client as? any TokenRefreshing).refresh(request, by: Support.deadline)
+        }
+        #expect(try #require(server.received.first?.body).hasSuffix("refresh_token=rt-1&aud=b&more=1"))
+    }
+
     @Test("As JSON several resources are a list")
     func json() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
@@ -188,11 +236,9 @@ struct TargetTests {
                 let made = try await exchanger.exchange(request, by: Support.deadline)
                 #expect(made.credential == .dpop && made.key != nil && made.refreshToken == nil)
                 try sandbox.control.place(Fault(provider: "oidc", endpoint: "exchange", "token-type-bearer", times: 1))
-                guard
-                    case .unusable = await Support.failure({
-                        try await exchanger.exchange(request, by: Support.deadline)
-                    })
-                else { return #expect(Bool(false)) }
+                // What is not bound comes as a refresh's does: without its access token.
+                let unbound = try await exchanger.exchange(request, by: Support.deadline)
+                #expect(unbound.accessToken.isEmpty && unbound.key == nil && unbound.expiresAt == nil)
             }
         }
     }

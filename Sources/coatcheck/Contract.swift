@@ -758,8 +758,8 @@ paths:
       operationId: sessionEvents
       summary: What happens to this session, as server-sent events.
       description: |
-        The first event is `session` with the session object; then `tokens_refreshed`, `session.presence_key_changed` (read
-        the session again for its `presence`), and at the end `session_ended` with `{"reason": …}`, after which the stream
+        The first event is `session` with the session object; then `tokens_refreshed` (which another replica may also send for an
+        access token of another API), `session.presence_key_changed` (read the session again for its `presence`), and at the end `session_ended` with `{"reason": …}`, after which the stream
         closes. A comment every 25 seconds keeps it open; by then at the latest the end of a session that lapsed is told, too. Nothing is replayed: after a reconnect the first event tells
         how things stand. A session has eight streams at a time, and a subject and client twice as many as they may have
         sessions: one more ends the oldest, without an event. The cross-origin rule applies.

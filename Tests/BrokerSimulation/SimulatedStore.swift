@@ -174,13 +174,13 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         }
     }
 
-    func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
+    func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool {
         let world = world
         world.rules.touches(row.session, by: process)
         world.rules.begins(row.session, in: process)
         defer { world.rules.ends(row.session, in: process) }
         return try await around(.keepAudience) { store throws(StoreFailure) in
-            let isKept = try await store.keepAudience(row, tokenVersion: tokenVersion)
+            let isKept = try await store.keepAudience(row, tokenVersion: tokenVersion, of: tokens)
             if isKept { world.stored(row) }
             return isKept
         }

@@ -21,7 +21,7 @@ struct AdministrationContract {
         _ = try await store.insertChild(Rows.child(of: held), places: 16)
         let other = try await store.mustClaimRefresh(held.tokenDigest)
         _ = try await store.keepAudience(
-            Rows.audience(of: held.tokenDigest, version: other.fence), tokenVersion: 1)
+            Rows.audience(of: held.tokenDigest, version: other.fence), tokenVersion: 1, of: nil)
         _ = try await store.claimRefresh(
             RefreshClaim(
                 tokenDigest: held.tokenDigest, tokenVersion: 1, name: Rows.claim(), lifetime: .seconds(25),

@@ -166,7 +166,8 @@ struct PostgreSQLPlanTests {
             Administration.liveSessions, Administration.insertLogin, Administration.insertHandoff,
             Administration.insertRegistration, Administration.insertExchange, Administration.insertSession,
             Administration.insertLogoutToken, Administration.insertLease, Administration.insertSeals,
-            Administration.exchangeUse, EndingExchange.tell, Session.commitAudience, Audience.byKey, Audience.use,
+            Administration.exchangeUse, EndingExchange.tell, Session.commitAudience, Session.commitRotated,
+            Audience.byKey, Audience.use,
             Audience.insert, Audience.keep,
             // As the trigger says it.
             Statement("drop_audiences", "b", "DELETE FROM audience_tokens WHERE session = $1"),

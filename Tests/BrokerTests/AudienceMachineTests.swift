@@ -44,6 +44,12 @@ import Testing
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
                 (read(4), .finish(.targetRefused)),
             ])
+        // Whether one still lives is the shell's to say, which remembers the refusal first.
+        run(
+            begun + [
+                (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
+                (read(4, usable: true, .version(2)), .finish(.targetRefused)),
+            ])
         run(begun + [(.rejected(.invalidGrant), .condemn(.grantRevoked)), (.condemned(true), .finish(.sessionEnded))])
         run(begun + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
         run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
@@ -68,7 +74,7 @@ import Testing
         ])
     }
 
-    @Test("A refusal of the target gives the claim back at once; a token that still lives is served")
+    @Test("A refusal of the target gives the claim back at once, and is told as it is whatever still lives")
     func refused() {
         run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
@@ -76,8 +82,24 @@ import Testing
         ])
         run([
             (read(usable: true, .version(2)), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
-            (.rejected(.target), .release(then: .useStored)),
+            (.rejected(.target), .release(then: .targetRefused)),
         ])
+    }
+
+    @Test(
+        "While the provider is left alone, one that still lives is served",
+        arguments: [Machine.Purpose.audience, .exchange])
+    func resting(_ purpose: Machine.Purpose) {
+        func lately(usable: Bool, fresh: Bool = false) -> Input {
+            .read(
+                version: 3, live: true, fresh: fresh, usable: usable, refreshable: true, withheld: .lately,
+                standing: .version(2))
+        }
+        run(purpose, .expiring, [(lately(usable: false), .finish(.unavailable))])
+        run(purpose, .forced(fromVersion: 2), [(lately(usable: true, fresh: true), .finish(.unavailable))])
+        run(purpose, .expiring, [(lately(usable: true), .finish(.useStored))])
+        run(purpose, .forced(fromVersion: 1), [(lately(usable: true, fresh: true), .finish(.useStored))])
+        run(.own, .expiring, [(lately(usable: true), .finish(.unavailable))])
     }
 
     @Test(

@@ -30,6 +30,189 @@ import Testing
             for: try await live(broker, session), at: target, insteadOf: refused)
     }
 
+    /// Waits until a flight that goes on beside has come to its end.
+    private func quiet(_ broker: TestBroker, _ session: SignedIn, after calls: Int) async throws {
+        let digest = broker.vault.digest(session.token)
+        try await eventually("the flight beside has ended") {
+            broker.provider.refreshes == calls && broker.context.memory.flights.underWay(digest) == nil
+        }
+    }
+
+    @Test(
+        "A refusal is remembered while the token of before still lives: that is served, and no other call is made",
+        arguments: [("invalid_target", 2), ("invalid_grant", 3)])
+    func refusedWhileLiving(_ code: String, _ calls: Int) async throws {
+        let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
+        let broker = try TestBroker(script: .init(targeted: [nil, refusal, refusal, refusal]))
+        let session = try await broker.signIn()
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
+        broker.clock.advance(.seconds(3550))
+        for _ in 0..<4 {
+            #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
+            try await quiet(broker, session, after: calls)
+            broker.clock.advance(.seconds(6))
+        }
+        #expect(await problem { try await ask(broker, session, Self.target("b")) }?.code == .providerError)
+    }
+
+    @Test("One that still lives waits for no call: the next is fetched beside")
+    func beside() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
+        broker.clock.advance(.seconds(3590))
+        broker.provider.gate.close()
+        for _ in 0..<3 { #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1") }
+        try await eventually("the call is made") { broker.provider.gate.waiting == 1 }
+        broker.provider.gate.open()
+        try await quiet(broker, session, after: 2)
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
+    }
+
+    @Test(
+        "An answer of no use keeps its refresh token, which is the only one by now, and its target waits 30 s (SEC-57)")
+    func ofNoUse() async throws {
+        let broker = try TestBroker(script: .init(isOfNoUse: "not a Bearer token"))
+        let session = try await broker.signIn()
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+        let told = broker.events.all.compactMap {
+            if case .tokenOfNoUse(_, _, _, let detail) = $0 { detail } else { nil }
+        }
+        #expect(try told == ["not a Bearer token"] && rows(broker).isEmpty)
+        broker.clock.advance(.seconds(29))
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 1)
+        let live = try await live(broker, session)
+        #expect(try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() == "at-1")
+        broker.provider.script.withLock { $0.isOfNoUse = nil }
+        broker.clock.advance(.seconds(2))
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
+        #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-r1")
+    }
+
+    @Test(
+        "A stranger's id_token ends the session whatever else is wrong with it, also where a later flight looks (SEC-59)"
+    )
+    func strangers() async throws {
+        let script = ScriptedProvider.Script(refreshedSubject: .unverifiable("at_hash", subject: "user-2"))
+        let broker = try TestBroker(script: script)
+        let session = try await broker.signIn()
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.reason == .subjectChanged)
+        #expect(try await row(broker, session).endReason == .subjectChanged && rows(broker).isEmpty)
+        // Of the session's own, only what is wrong with it is told.
+        let own = try TestBroker(script: .init(refreshedSubject: .unverifiable("at_hash", subject: "user-1")))
+        let same = try await own.signIn()
+        #expect(try await ask(own, same, Self.target("a")).token.reveal() == "a-1")
+    }
+
+    @Test(
+        "A mark that cannot be written costs no further call; who looks later compares no hash with the session's own token"
+    )
+    func unmarked() async throws {
+        let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
+        let session = try await broker.signIn()
+        let store = try #require(broker.store as? InMemoryStore)
+        store.fail(.markSubjectChecked, [.refused, .refused])
+        for _ in 0..<2 {
+            #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+            broker.clock.advance(.seconds(3))
+        }
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
+        #expect(broker.provider.refreshes == 1)
+        #expect(broker.provider.script.withLock { $0.lookedAt } == ["a-1", "", ""])
+    }
+
+    @Test("What is wrong with a target's answer holds the target back, and nothing else of the session")
+    func rests() async throws {
+        let unusable = ProviderFailure.unusable(detail: "no object")
+        let broker = try TestBroker(script: .init(targeted: [unusable, nil, nil]))
+        let session = try await broker.signIn()
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+        _ = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
+        #expect(try await ask(broker, session, Self.target("b")).token.reveal() == "b-3")
+        #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == 3)
+        broker.clock.advance(.seconds(2))
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-4")
+    }
+
+    @Test("A client that may not exchange is 502, and is left alone for a minute")
+    func mayNotExchange() async throws {
+        let refusal = ProviderFailure.rejected(OAuthError(status: 401, code: "invalid_client"))
+        let broker = try TestBroker(script: .init(targeted: [refusal, refusal]))
+        let session = try await broker.signIn()
+        for _ in 0..<3 {
+            #expect(await problem { try await ask(broker, session, Self.exchange) }?.code == .providerError)
+            broker.clock.advance(.seconds(15))
+        }
+        #expect(broker.provider.script.withLock { $0.exchanges.count } == 1)
+        _ = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
+    }
+
+    @Test(
+        "A refusal that is about one user hinders no other, and one of long ago nobody",
+        arguments: ["access_denied", "consent_required", "interaction_required", "invalid_target"])
+    func hindersNobody(_ code: String) async throws {
+        let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
+        let broker = try TestBroker(script: .init(targeted: [refusal]))
+        let (first, second) = (try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2"))
+        let third = try await broker.signIn(code: "c3")
+        #expect(await problem { try await ask(broker, first, Self.target("a")) }?.code == .providerError)
+        if code == "invalid_target" { broker.clock.advance(.seconds(10)) }
+        broker.provider.gate.close()
+        async let waiting = ask(broker, second, Self.target("a"))
+        try await eventually("a call waits") { broker.provider.gate.waiting == 1 }
+        broker.provider.gate.passNewcomers()
+        #expect(try await ask(broker, third, Self.target("a")).token.reveal() == "a-3")
+        broker.provider.gate.open()
+        _ = try await waiting
+    }
+
+    @Test("A call with a target begins no binding: its key would be the refresh token's, and nobody would have it")
+    func bindsNothing() async throws {
+        let before = try TestBroker()
+        let session = try await before.signIn()
+        var client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, nonce: true)
+        client.senderConstraint = .dpop
+        let broker = try TestBroker(
+            store: before.store, vault: before.vault, clients: [client], script: .init(binds: false),
+            clock: before.clock)
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
+        let proofs = broker.provider.script.withLock { $0.refreshes.map { $0.proof != nil } }
+        #expect(proofs == [true, false])
+    }
+
+    @Test("Alternations that are more than a minute apart are none, however often one audience is forced in between")
+    func alternations() throws {
+        let (memory, vault) = (AudienceMemory(), try TestBroker().vault)
+        let (session, a, b) = (vault.digest([0]), vault.digest([1]), vault.digest([2]))
+        var moment = Duration.zero
+        for number in 0..<12 {
+            for _ in 0..<3 {
+                #expect(!memory.forced(session, number.isMultiple(of: 2) ? a : b, at: moment))
+                moment += .seconds(30)
+            }
+        }
+        #expect(throws: Never.self) { try memory.checkForced(session, at: moment) }
+        #expect(!memory.forced(session, a, at: moment) && !memory.forced(session, b, at: moment))
+        #expect(memory.forced(session, a, at: moment))
+        #expect(throws: BrokerProblem.self) { try memory.checkForced(session, at: moment) }
+    }
+
+    @Test("An app that refreshes by itself is no upstream that forces")
+    func asked() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        var a = try await ask(broker, session, Self.target("a"))
+        for _ in 0..<3 {
+            _ = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
+            a = try await ask(broker, session, Self.target("a"), insteadOf: a)
+        }
+        _ = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
+    }
+
     @Test(
         "A refused target is 502 and no ending, is not asked for again for a minute, and holds nobody else back",
         arguments: [
@@ -217,6 +400,11 @@ import Testing
         #expect(
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live, insteadOf: own) }?.code
                 == .providerError)
+        // Nor is who comes late refused what is newer than its own.
+        let old = AccessToken(
+            token: own.token, credential: own.credential, expiresAt: nil, scope: [], version: 0, issuedAt: own.issuedAt)
+        let newer = try await broker.useCases.refreshTokens.accessToken(for: live, insteadOf: old)
+        #expect(newer.token.reveal() == own.token.reveal())
         // What is not refused by anybody is served.
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == a.token.reveal())
         #expect(broker.provider.refreshes == calls && lines() == 1)
@@ -232,6 +420,7 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
         broker.clock.advance(.seconds(3590))
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-1")
+        try await quiet(broker, session, after: 2)
         broker.clock.advance(.seconds(20))
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
         broker.clock.advance(.seconds(3))
@@ -314,6 +503,48 @@ import Testing
         // The pair of the old grant is revoked.
         #expect(try await broker.store.outboxCount() == 2)
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
+    }
+
+    @Test(
+        "A step-up that keeps the grant drops all of them, also what is under way, and its access token stays",
+        arguments: [false, true])
+    func lent(_ isExchange: Bool) async throws {
+        let broker = try TestBroker(script: .init(onlyRefreshToken: "rt"))
+        let session = try await broker.signIn()
+        let target = isExchange ? Self.exchange : Self.target("b")
+        let old = try await ask(broker, session, Self.target("a"))
+        let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "consent_required"))
+        broker.provider.script.withLock { $0.targeted = [refusal] }
+        #expect(await problem { try await ask(broker, session, Self.target("c")) }?.code == .providerError)
+        var input = StartLoginInput(provider: nil)
+        input.demand = StepUpDemand(contextClasses: ["mfa"])
+        input.steppingUp = try await live(broker, session)
+        let login = try await broker.useCases.startLogin.start(input)
+        broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "mfa") }
+        let before = try await live(broker, session)
+        broker.provider.gate.close()
+        async let late = broker.useCases.audienceTokens.accessToken(for: before, at: target)
+        try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
+        broker.provider.gate.passNewcomers()
+        var forward = ForwardCodeInput()
+        forward.callbackURL = broker.callback(login, code: "code-2")
+        forward.loginToken = login.loginToken
+        forward.presentedSession = session.token
+        _ = try await broker.useCases.forwardCode.forward(forward)
+        #expect(try rows(broker).isEmpty)
+        broker.provider.gate.open()
+        _ = try await late
+        let calls = broker.provider.script.withLock { $0.refreshes.count + $0.exchanges.count }
+        #expect(try calls == 4 && rows(broker).count == 1)
+        if isExchange {
+            #expect(broker.provider.script.withLock { $0.exchanges.last?.subjectToken.reveal() } == "at-2")
+        }
+        // The access token that the sign-in brought is the session's.
+        let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
+        #expect(own.token.reveal() == "at-2")
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
+        // Its user has signed in, and may have consented.
+        _ = try await ask(broker, session, Self.target("c"))
     }
 
     @Test("A child's is its parent's, and it forces none in a minute")

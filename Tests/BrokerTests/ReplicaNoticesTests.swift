@@ -94,6 +94,11 @@ import Testing
         versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 1 }
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
+        // One for another API is none of the session's own.
+        _ = try await broker.useCases.audienceTokens.accessToken(for: live, at: TokenTarget(audience: "a"))
+        versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 2 }
+        try await ReplicaRefreshes(broker.context, versions).look()
+        #expect(heard.withLock { $0 } == [.tokensRefreshed])
         withExtendedLifetime(subscription) {}
     }
 

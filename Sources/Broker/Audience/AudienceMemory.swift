@@ -9,8 +9,8 @@ final class AudienceMemory: Sendable {
     enum Refusal: Sendable, Equatable {
         /// The provider refuses the target.
         case refused
-        /// The provider did not bind the last one; it is asked again after so long.
-        case notBound(for: Duration)
+        /// The last answer was of no use; the provider is asked again after so long.
+        case rests(for: Duration)
     }
 
     /// A target of a client, of whatever session.
@@ -25,13 +25,20 @@ final class AudienceMemory: Sendable {
         /// The audience of the last one; nil for the session's own access token.
         var audience: Digest?
         var at: Duration
-        /// The number of times that it was of another audience than the one before.
+        /// The number of times that it was of another audience than the one before, each less than `quiet` after the last.
         var changes = 0
+        var changedAt: Duration?
+    }
+
+    /// A refusal of a session's target.
+    private struct Refused {
+        let session: Digest
+        let until: Duration
     }
 
     private struct State {
-        var refused: [Digest: Duration] = [:]
-        var unbound: [Digest: Duration] = [:]
+        var refused: [Digest: Refused] = [:]
+        var rests: [Digest: Duration] = [:]
         var places: [Place: Duration] = [:]
         var forced: [Digest: Forced] = [:]
         var used: [Digest: Duration] = [:]
@@ -41,8 +48,8 @@ final class AudienceMemory: Sendable {
     static let refusal = Duration.seconds(60)
     /// The time for which none is asked for again of the client's.
     static let pause = Duration.seconds(5)
-    /// The time after which a token that was not bound is asked for again.
-    static let unbound = Duration.seconds(30)
+    /// The time after which a token is asked for again that came unbound, or of no use, with a good refresh token.
+    static let withheld = Duration.seconds(30)
     /// Forced refreshes that are further apart have nothing to do with each other.
     static let quiet = Duration.seconds(60)
     /// So many changes from one audience to another are too many.
@@ -54,7 +61,7 @@ final class AudienceMemory: Sendable {
     /// Guards all of it.
     private let state = Mutex(State())
 
-    private static func note<Key>(_ moment: Duration, _ key: Key, in moments: inout [Key: Duration]) {
+    private static func note<Key, Value>(_ moment: Value, _ key: Key, in moments: inout [Key: Value]) {
         if moments.count >= capacity { moments = [:] }
         moments[key] = moment
     }
@@ -64,40 +71,53 @@ final class AudienceMemory: Sendable {
     /// Returns why a session's token is not asked for now, or nil.
     func refusal(_ key: Digest, _ place: Place, at moment: Duration) -> Refusal? {
         state.withLock { state in
-            if let until = state.unbound[key] {
-                if moment < until { return .notBound(for: until - moment) }
-                state.unbound[key] = nil
+            if let until = state.rests[key] {
+                if moment < until { return .rests(for: until - moment) }
+                state.rests[key] = nil
             }
-            if let until = state.refused[key] {
-                if moment < until { return .refused }
+            if let refused = state.refused[key] {
+                if moment < refused.until { return .refused }
                 state.refused[key] = nil
             }
-            return state.places[place].map { moment < $0 } ?? false ? .refused : nil
+            guard let until = state.places[place] else { return nil }
+            // One call tells anew, and the others wait for it; a refusal of long ago makes nobody wait.
+            if moment - until >= Self.pause { state.places[place] = nil }
+            return moment < until ? .refused : nil
         }
     }
 
-    /// Notes that a call begins: where the client's target was refused before, the others wait for what comes of this one.
+    /// Notes that a call begins: where the client's target was refused a short while ago, the others wait for what comes of this
+    /// one.
     func begins(_ place: Place, at moment: Duration) {
         state.withLock { state in
             if state.places[place] != nil { state.places[place] = moment + Self.pause }
         }
     }
 
-    func refused(_ key: Digest, _ place: Place, at moment: Duration) {
+    /// Notes a refusal; one with a `place` speaks of the client's configuration, and holds for its other sessions for a moment.
+    func refused(_ key: Digest, of session: Digest, _ place: Place?, at moment: Duration) {
         state.withLock { state in
-            Self.note(moment + Self.refusal, key, in: &state.refused)
-            Self.note(moment + Self.pause, place, in: &state.places)
+            Self.note(Refused(session: session, until: moment + Self.refusal), key, in: &state.refused)
+            if let place { Self.note(moment + Self.pause, place, in: &state.places) }
         }
     }
 
-    func notBound(_ key: Digest, at moment: Duration) {
-        state.withLock { Self.note(moment + Self.unbound, key, in: &$0.unbound) }
+    /// Notes that an answer was of no use.
+    func rests(_ key: Digest, for rest: Duration, at moment: Duration) {
+        state.withLock { state in
+            Self.note(max(moment + rest, state.rests[key] ?? moment), key, in: &state.rests)
+        }
+    }
+
+    /// Forgets what was refused to a session: its user has signed in anew, and may have consented.
+    func forget(_ session: Digest) {
+        state.withLock { state in state.refused = state.refused.filter { $0.value.session != session } }
     }
 
     func granted(_ key: Digest, _ place: Place) {
         state.withLock { state in
             state.refused[key] = nil
-            state.unbound[key] = nil
+            state.rests[key] = nil
             state.places[place] = nil
         }
     }
@@ -128,7 +148,12 @@ final class AudienceMemory: Sendable {
             }
             last.at = moment
             let isChange = last.audience != audience
-            if isChange { last.changes += 1 }
+            if isChange {
+                // Refreshes of one audience in between make no alternation of two that are far apart.
+                let isOfBefore = last.changedAt.map { moment - $0 < Self.quiet } ?? true
+                last.changes = isOfBefore ? last.changes + 1 : 1
+                last.changedAt = moment
+            }
             last.audience = audience
             state.forced[session] = last
             return isChange && last.changes == Self.changes

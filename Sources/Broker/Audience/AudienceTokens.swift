@@ -20,7 +20,6 @@ package struct AudienceTokens: Sendable {
         let audience = Audience(target, of: session.tokenDigest, context.vault)
         guard let refused else { return try await token(session, audience, .expiring) }
         guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
-            try context.memory.audiences.checkForced(session.tokenDigest, at: context.clock.monotonic())
             return try await token(session, audience, .forced(fromVersion: refused.version))
         }
         let standing = try await token(session, audience, .expiring)
@@ -38,6 +37,9 @@ package struct AudienceTokens: Sendable {
         if let kept, isServed(by: kept, session, need) {
             noteUse(of: kept)
             return kept.access
+        }
+        if case .forced = need {
+            try context.memory.audiences.checkForced(session.tokenDigest, at: context.clock.monotonic())
         }
         return try await fetch(session, audience, need, kept)
     }
@@ -90,7 +92,7 @@ package struct AudienceTokens: Sendable {
         while true {
             let moment = context.clock.monotonic()
             let underWay = flights.underWay(session.tokenDigest)
-            // One that still lives waits for nobody, and is served where no other is to be had.
+            // One that still lives waits for nobody: the next is fetched beside.
             let living = need == .expiring ? kept.flatMap { usable($0, session) } : nil
             if underWay?.audience != audience.key {
                 if let refusal = memory.refusal(audience.key, place, at: moment) {
@@ -107,9 +109,10 @@ package struct AudienceTokens: Sendable {
             if isNew {
                 memory.begins(place, at: moment)
                 begin(flight, session, audience, need)
-            } else {
+            } else if living == nil {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
+            if let living { return living }
             // The caller who began it waits for its calls, the others for as long as waiters do.
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: (isNew ? moment : begun) + patience) else {
@@ -139,7 +142,8 @@ package struct AudienceTokens: Sendable {
         _ flight: SharedFlight, _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need
     ) {
         let work = RefreshFlight(
-            context: context, flight: flight, session: session.tokenDigest, need: need, audience: audience)
+            context: context, flight: flight, session: session.tokenDigest, need: need, audience: audience,
+            isOfUpstream: need != .expiring)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {
             let outcome = await work.run()
@@ -154,9 +158,9 @@ extension BrokerProblem {
     fileprivate init(_ refusal: AudienceMemory.Refusal) {
         switch refusal {
         case .refused: self.init(.providerError, privateDetail: "the provider refused it a short while ago")
-        case .notBound(let rest):
+        case .rests(let rest):
             self.init(
-                .providerUnavailable, privateDetail: "the provider did not bind the access token", retryAfter: rest)
+                .providerUnavailable, privateDetail: "the provider's last answer was of no use", retryAfter: rest)
         }
     }
 }

@@ -403,7 +403,8 @@ package enum RefreshedSubject: Sendable, Equatable {
     /// It had one that verified, for this subject.
     case subject(String)
     /// It had one that did not verify, and why; its claims are dropped (SEC-59).
-    case unverifiable(String)
+    /// `subject` is whose it says it is, where the provider did sign it.
+    case unverifiable(String, subject: String? = nil)
     /// It had one whose signature verified and that is not this session's, and why (OpenID Connect Core 12.2).
     case foreign(String)
 }

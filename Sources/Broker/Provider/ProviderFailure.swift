@@ -89,6 +89,14 @@ package struct OAuthError: Error, Sendable, Equatable {
         "consent_required", "interaction_required",
     ]
 
+    /// The codes among them that speak of the client and its configuration, and not of one user.
+    private static let ofClients: Set<String> = [
+        "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "invalid_client",
+    ]
+
+    /// Whether it would refuse the target of every session of the client.
+    package var isOfClient: Bool { Self.ofClients.contains(code) }
+
     /// Whether it refuses the target of a call that had one.
     package var isAboutTarget: Bool { Self.aboutTargets.contains(code) && doubt == nil }
 

@@ -55,7 +55,7 @@ extension RefreshFlight {
             if !RefreshTiming.isFresh(own, session, margin: margin, at: now) { needsOwn = true }
             if !refreshable, isOwnShown, RefreshTiming.isUsable(own, at: now) { needsOwn = false }
         }
-        if work.isTargetWithheld { rest = AudienceMemory.unbound }
+        if work.isTargetWithheld { rest = AudienceMemory.withheld }
         if let rest { work.heldBackFor = rest }
         return .read(
             version: row.tokenVersion, live: true, fresh: isShown && (isFresh || isOurs), usable: isShown && isUsable,
@@ -91,6 +91,26 @@ extension RefreshFlight {
             tokens: try context.vault.seal(record, as: .audience, row: audience.key))
     }
 
+    /// Tells of an answer whose access token for another API is not kept.
+    func tellOfWithheld(_ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow) {
+        guard let reason = fresh.refusal else {
+            context.events.emit(
+                .tokenNotBound(provider: stored.provider, client: stored.client, session: row.handle))
+            return
+        }
+        context.events.emit(
+            .tokenOfNoUse(provider: stored.provider, client: stored.client, session: row.handle, detail: reason))
+    }
+
+    /// The token that is kept, where it still lives.
+    func living(_ work: Work) -> AccessToken? {
+        guard let stored = work.stored, let access = work.kept?.access,
+            context.shows(access.certificate, stored.provider, stored.client),
+            RefreshTiming.isUsable(access, at: context.clock.now())
+        else { return nil }
+        return access
+    }
+
     // MARK: Exchanging
 
     /// Exchanges the session's own access token: nothing is spent by it, and nothing is confirmed.
@@ -113,9 +133,9 @@ extension RefreshFlight {
         do throws(ProviderFailure) {
             let fresh = try await provider.exchange(request, by: work.deadline)
             guard isBound(fresh, asIn: stored) else {
-                context.events.emit(
-                    .tokenNotBound(provider: stored.provider, client: stored.client, session: row.handle))
-                context.memory.audiences.notBound(audience.key, at: context.clock.monotonic())
+                tellOfWithheld(fresh, stored, row)
+                context.memory.audiences.rests(
+                    audience.key, for: AudienceMemory.withheld, at: context.clock.monotonic())
                 work.failure = .unusable(detail: "the exchanged token is not bound")
                 return .unusable
             }
@@ -132,7 +152,9 @@ extension RefreshFlight {
             case .rejected(let oauth) where oauth.isAboutProof:
                 tellOfProof(stored, row, error.detail)
                 return .unusable
-            case .rejected(let oauth) where oauth.isAboutTarget: return .rejected(.target)
+            // A client that may refresh and not exchange is refused by that name, too; its own refreshes are judged apart.
+            case .rejected(let oauth) where oauth.isAboutTarget || oauth.code == "invalid_client":
+                return .rejected(.target)
             case .rejected(let oauth) where oauth.isInvalidGrant || oauth.mayMeanDeadGrant:
                 // Without a refresh token there is no call that would tell more.
                 return .rejected(stored.tokens.refreshToken == nil ? .target : .invalidGrant)
@@ -153,11 +175,14 @@ extension RefreshFlight {
     func keep(_ work: inout Work) async -> RefreshStateMachine.Input {
         guard let row = work.row, let exchanged = work.exchanged else { return .storeFailed }
         do throws(StoreFailure) {
-            if try await context.store.keepAudience(exchanged, tokenVersion: row.tokenVersion) {
+            if try await context.store.keepAudience(exchanged, tokenVersion: row.tokenVersion, of: row.tokens) {
                 work.isWritten = true
                 noteForced(work)
+                claim.held.drop()
+            } else {
+                // A step-up that kept the grant leaves the claim, too.
+                await release(&work, isOfTarget: true)
             }
-            claim.held.drop()
             return .kept
         } catch {
             _ = failed("keepAudience", error)
@@ -174,12 +199,12 @@ extension RefreshFlight {
         let isOfAudience = audience != nil && work.call != .plain
         if let audience, let stored = work.stored, isOfAudience {
             if work.isTargetWithheld {
-                memory.notBound(audience.key, at: moment)
+                memory.rests(audience.key, for: AudienceMemory.withheld, at: moment)
             } else {
                 memory.granted(audience.key, place(audience, stored))
             }
         }
-        guard case .forced = need, audience == nil || isOfAudience, let stored = work.stored, let row = work.row,
+        guard isOfUpstream, audience == nil || isOfAudience, let stored = work.stored, let row = work.row,
             memory.forced(session, audience?.key, at: moment)
         else { return }
         context.events.emit(
@@ -192,13 +217,20 @@ extension RefreshFlight {
         if case .rejected(let refusal) = work.targetFailure { word = CallbackError.standardWord(refusal.code) }
         if let audience, let stored = work.stored, let row = work.row {
             context.memory.audiences.refused(
-                audience.key, place(audience, stored), at: context.clock.monotonic())
+                audience.key, of: session, isOfClient(work) ? place(audience, stored) : nil,
+                at: context.clock.monotonic())
             context.events.emit(
                 .targetRefused(
                     provider: stored.provider, client: stored.client, session: row.handle,
                     detail: work.targetFailure?.detail ?? ""))
         }
         return BrokerProblem(.providerError, privateDetail: work.targetFailure?.detail, providerError: word)
+    }
+
+    /// Whether a refusal speaks of the configuration, and so of every session of the client.
+    private func isOfClient(_ work: Work) -> Bool {
+        guard case .rejected(let refusal) = work.targetFailure else { return true }
+        return refusal.isOfClient
     }
 
     private func place(_ audience: Audience, _ stored: StoredTokens) -> AudienceMemory.Place {

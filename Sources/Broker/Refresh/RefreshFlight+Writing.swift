@@ -5,10 +5,11 @@ extension RefreshFlight {
     ///
     /// Callers hear of a store that fails; the flight goes on until the pair is written or the process ends.
     func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
-        guard let fresh = work.fresh, let stored = work.stored, let row = work.row else { return .storeFailed }
+        guard let fresh = work.fresh, work.stored != nil, work.row != nil else { return .storeFailed }
         var isKept = false
         defer { if isKept { context.memory.store.wrote() } }
         let input: RefreshStateMachine.Input? = await context.clock.insist { () async throws in
+            guard let stored = work.stored, let row = work.row else { return .storeFailed }
             do { return try await write(fresh, stored, row, &work) } catch VaultFailure.doesNotOpen {
                 return .ended
             } catch RecordFailure.malformed { return .ended }
@@ -25,7 +26,8 @@ extension RefreshFlight {
         if work.isOutgrown {
             // The session stands on another grant by now, and nobody else holds this pair.
             await revoke(
-                work, of: SignInOrigin(row), meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
+                work, of: work.row.map(SignInOrigin.init),
+                meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
             work.fresh = nil
             // The flight may go on with the new grant.
             work.isOutgrown = false
@@ -38,15 +40,20 @@ extension RefreshFlight {
     ) async throws -> RefreshStateMachine.Input {
         let commit = try sealed(fresh, stored, row, &work)
         let result = try await context.store.commitRefresh(commit)
+        if result == .changed { return try await rewrite(fresh, row, &work) }
         claim.held.drop()
         work.isWritten = true
+        // What was not stored says nothing of the target.
+        if result != .committed { work.isTargetWithheld = false }
         switch result {
         case .committed:
             context.cache.remove([session])
-            context.notices.refreshed(session, version: row.tokenVersion + 1)
+            context.notices.refreshed(session, version: row.tokenVersion + 1, isOwn: work.call != .audience)
             work.answerLost = false
             context.events.emit(.refreshed(provider: stored.provider, client: stored.client, session: row.handle))
-            if work.call == .audience ? work.isTargetWithheld : stored.tokens.refreshed(with: fresh).isWithheld {
+            if work.call == .audience {
+                if work.isTargetWithheld { tellOfWithheld(fresh, stored, row) }
+            } else if stored.tokens.refreshed(with: fresh).isWithheld {
                 context.events.emit(
                     .tokenNotBound(provider: stored.provider, client: stored.client, session: row.handle))
             }
@@ -59,7 +66,28 @@ extension RefreshFlight {
             work.isOutgrown = true
             return .superseded
         case .ended: return .ended
+        case .changed: return .storeFailed
         }
+    }
+
+    /// Stores a pair that was asked for with a target over tokens that are others by now, of the same version: a step-up that
+    /// kept the grant has lent the session another access token, or they were sealed anew.
+    ///
+    /// What a step-up drops is not brought back: the target is asked for again.
+    private func rewrite(
+        _ fresh: TokenSet, _ before: SessionRow, _ work: inout Work
+    ) async throws -> RefreshStateMachine.Input {
+        // Where it has ended, or another has stored a pair, the commit says so.
+        if let row = try await context.store.session(tokenDigest: session), row.endedAt == nil,
+            row.tokenVersion == before.tokenVersion
+        {
+            guard let sealed = row.tokens else { throw RecordFailure.malformed }
+            work.row = row
+            work.stored = try StoredTokens(record: try context.vault.open(sealed, as: .tokens, row: session))
+            work.isLent = true
+        }
+        guard let stored = work.stored, let row = work.row else { return .storeFailed }
+        return try await write(fresh, stored, row, &work)
     }
 
     private func sealed(
@@ -96,7 +124,8 @@ extension RefreshFlight {
             expiresAt: end, subjectUnchecked: fresh.idToken != nil, answerLost: work.answerLost)
         if let audience, let grant = work.grant {
             work.isTargetWithheld = !isBound(fresh, asIn: stored)
-            if !work.isTargetWithheld {
+            commit.formerTokens = row.tokens
+            if !work.isTargetWithheld, !work.isLent {
                 commit.audience = try sealed(fresh, for: audience, stored, fence: grant.fence, at: now)
             }
         }

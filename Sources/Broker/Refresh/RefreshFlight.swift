@@ -7,18 +7,21 @@ struct RefreshFlight: Sendable {
     let need: RefreshStateMachine.Need
     /// The API that the access token is to be for; nil for the session's own.
     let audience: Audience?
+    /// Whether an upstream has refused the token that there was.
+    let isOfUpstream: Bool
 
     let claim: ClaimShell<ClaimedSession>
 
     init(
         context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need,
-        audience: Audience? = nil
+        audience: Audience? = nil, isOfUpstream: Bool = false
     ) {
         self.context = context
         self.flight = flight
         self.session = session
         self.need = need
         self.audience = audience
+        self.isOfUpstream = isOfUpstream
         claim = ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context)
     }
 
@@ -57,6 +60,8 @@ struct RefreshFlight: Sendable {
         var exchanged: AudienceRow?
         /// Whether the provider did not bind the access token for another API to the session's key.
         var isTargetWithheld = false
+        /// Whether a step-up has lent the session another access token since the claim.
+        var isLent = false
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
@@ -65,6 +70,15 @@ struct RefreshFlight: Sendable {
         /// The version whose subject was looked at.
         var lookedAt: Int64 = 0
         var hasWaited = false
+
+        /// Whether the failure is of an answer that was made to a target, and says nothing of the endpoint.
+        var isTargetsOwn: Bool {
+            guard isFailureOfTarget, let failure else { return false }
+            switch failure {
+            case .rejected, .unusable, .identityRejected: return true
+            case .notSent, .retryable, .lost: return false
+            }
+        }
 
         /// The code of a refusal that may mean a dead grant; empty for an answer without a body.
         var countedRefusal: String? {
@@ -200,7 +214,7 @@ struct RefreshFlight: Sendable {
         if audience != nil {
             // What the claim before came to is written.
             work.isWritten = false
-            work.isTargetWithheld = false
+            (work.isTargetWithheld, work.isLent) = (false, false)
             (work.fresh, work.failure) = (nil, nil)
         }
         let wanted = RefreshClaim(
@@ -258,7 +272,9 @@ struct RefreshFlight: Sendable {
                 ).bytes),
             recovering: confirming)
         request.target = target?.target
-        do throws(VaultFailure) { request.proof = try proof(of: stored, row, refreshToken) } catch { return .notSent }
+        do throws(VaultFailure) { request.proof = try proof(of: stored, row, refreshToken, for: target) } catch {
+            return .notSent
+        }
         request.isBound = stored.tokens.key != nil
         request.isCertified = stored.tokens.certificate != nil
         request.usesNonces = stored.tokens.key?.usesNonces ?? false
@@ -325,10 +341,13 @@ struct RefreshFlight: Sendable {
 
     /// Returns the proofs of the session's key, or, where its tokens are not bound and its client's are to be, of one that is
     /// made of the refresh token: whoever makes the call after this process has the same.
+    ///
+    /// A call with a target begins no binding: its answer's key would be the refresh token's, too, and no set would name it.
     func proof(
-        of stored: StoredTokens, _ row: SessionRow, _ refreshToken: Secret
+        of stored: StoredTokens, _ row: SessionRow, _ refreshToken: Secret, for target: Audience?
     ) throws(VaultFailure) -> ProofMaker? {
         if let key = stored.tokens.key { return ProofMaker(key.pair, context.vault, context.clock) }
+        guard target == nil else { return nil }
         let client = context.providers[stored.provider]?.profile.client(stored.client)
         guard client?.senderConstraint == .dpop else { return nil }
         let seed = context.vault.index(.tokenKey, ["refresh", row.handle.text, refreshToken.reveal()])
@@ -361,6 +380,8 @@ struct RefreshFlight: Sendable {
         else { return .subjectChecked(.same) }
         var tokens = work.fresh ?? stored.tokens
         tokens.idToken = idToken
+        // It came with another API's access token, and hashes that.
+        if !isOurs, stored.accessVersion != nil { tokens.accessToken = Secret("") }
         let version = isOurs ? row.tokenVersion + 1 : row.tokenVersion
         work.fresh = nil
         work.lookedAt = version
@@ -371,7 +392,9 @@ struct RefreshFlight: Sendable {
             case .subject(let subject) where !subject.hasBytes(of: facts.subject): return .subjectChecked(.another)
             case .foreign: return .subjectChecked(.another)
             case .subject, .absent: break
-            case .unverifiable(let detail):
+            case .unverifiable(_, let subject?) where !subject.hasBytes(of: facts.subject):
+                return .subjectChecked(.another)
+            case .unverifiable(let detail, _):
                 context.events.emit(
                     .refreshedTokenUnverified(
                         provider: stored.provider, client: stored.client, session: row.handle, detail: detail))
@@ -383,7 +406,11 @@ struct RefreshFlight: Sendable {
         do throws(StoreFailure) {
             try await context.store.markSubjectChecked(tokenDigest: session, tokenVersion: version)
             context.cache.remove([session])
-        } catch { _ = failed("markSubjectChecked", error) }
+        } catch {
+            _ = failed("markSubjectChecked", error)
+            // No token for another API is read before: it would be fetched again, and again.
+            if audience != nil { return .subjectChecked(.unknown) }
+        }
         return .subjectChecked(.same)
     }
 
@@ -454,8 +481,13 @@ struct RefreshFlight: Sendable {
                     provider: stored.provider, client: stored.client, session: row.handle,
                     reason: work.failure?.shortDescription ?? "unknown", counted: work.countedRefusal))
         }
-        let backOff = isOfTarget ? .zero : backOff(work)
+        var backOff = isOfTarget ? .zero : backOff(work)
         work.heldBackFor = backOff
+        if let audience, !isOfTarget, work.isTargetsOwn {
+            // The session's own token and other APIs' may be had all the same.
+            context.memory.audiences.rests(audience.key, for: backOff, at: context.clock.monotonic())
+            backOff = .zero
+        }
         if backOff > .zero {
             context.memory.flights.holdBack(session, until: context.clock.monotonic() + backOff)
         }
@@ -509,7 +541,10 @@ struct RefreshFlight: Sendable {
             return try await ended(work)
         case .sessionEnded: return try await ended(work)
         case .notRefreshable: return .failure(BrokerProblem(.notRefreshable))
-        case .targetRefused: return .failure(refuseTarget(work))
+        case .targetRefused:
+            let problem = refuseTarget(work)
+            guard need == .expiring, let row = work.row, let living = living(work) else { return .failure(problem) }
+            return .success(SharedFlight.Flown(row: row, access: living))
         case .unavailable:
             return .failure(
                 BrokerProblem(

@@ -131,7 +131,7 @@ struct RefreshStateMachine: Sendable {
         case notRefreshable
         case unavailable
         case storeUnavailable
-        /// The provider does not give this access token.
+        /// The provider does not give this access token; the one that still lives is served, where there is one.
         case targetRefused
     }
 
@@ -186,7 +186,11 @@ struct RefreshStateMachine: Sendable {
             }
             self.usable = usable
             // There is no access token, by whatever version; a new one is asked for after a pause.
-            if withheld == .lately || (withheld != nil && isRefreshed) { return finish(.unavailable) }
+            if withheld == .lately || (withheld != nil && isRefreshed) {
+                // Another API's that lives is not the session's own.
+                let isServed = purpose != .own && usable && (need == .expiring || isServed(fresh: fresh, standing))
+                return finish(isServed ? .useStored : .unavailable)
+            }
             guard purpose == .own else {
                 return wanted(fresh: fresh, refreshable: refreshable, standing, needsOwn: needsOwn)
             }
@@ -278,7 +282,7 @@ struct RefreshStateMachine: Sendable {
     private mutating func wanted(
         fresh: Bool, refreshable: Bool, _ standing: Standing, needsOwn: Bool
     ) -> Action {
-        if isInQuestion { return finish(usable && need == .expiring ? .useStored : .targetRefused) }
+        if isInQuestion { return finish(.targetRefused) }
         if isServed(fresh: fresh, standing) { return finish(.useStored) }
         next = needsOwn && !isRefreshed ? .plain : purpose == .exchange ? .exchange : .audience
         return renewed(refreshable: refreshable || next == .exchange)
@@ -341,6 +345,7 @@ struct RefreshStateMachine: Sendable {
 
     private mutating func release(_ outcome: Outcome) -> Action {
         state = .done
-        return .release(then: usable && need == .expiring ? .useStored : outcome)
+        // A refusal of the target is told as it is: it is to be remembered, whatever is served.
+        return .release(then: usable && need == .expiring && outcome != .targetRefused ? .useStored : outcome)
     }
 }

@@ -44,14 +44,32 @@ package struct RefreshTokens: Sendable {
     ) async throws(BrokerProblem) -> AccessToken {
         let holder = session.tokenHolder
         guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
-            try context.memory.audiences.checkForced(holder.tokenDigest, at: context.clock.monotonic())
-            return try await refresh(holder, .forced(fromVersion: refused.version))
+            do throws(BrokerProblem) {
+                try context.memory.audiences.checkForced(holder.tokenDigest, at: context.clock.monotonic())
+            } catch {
+                // A newer one that is there is given, whoever fetched it.
+                guard let newer = try await stored(holder), newer.version > refused.version else { throw error }
+                return newer
+            }
+            return try await refresh(holder, .forced(fromVersion: refused.version), isOfUpstream: true)
         }
         let standing = try await refresh(holder, .expiring)
         guard standing.version != refused.version else {
             throw BrokerProblem(.notRefreshable, privateDetail: "a child's upstream refuses a token of this minute")
         }
         return standing
+    }
+
+    /// Returns the access token that is stored now, where it can be used.
+    private func stored(_ session: LiveSession) async throws(BrokerProblem) -> AccessToken? {
+        let row: SessionRow?
+        do throws(StoreFailure) { row = try await context.store.session(tokenDigest: session.tokenDigest) } catch {
+            throw BrokerProblem(error)
+        }
+        guard let row, !row.subjectUnchecked else { return nil }
+        let access = try StoredTokens.open(row, context).access(version: row.tokenVersion)
+        let isShown = context.shows(access.certificate, session.facts.provider, session.facts.client)
+        return isShown && RefreshTiming.isUsable(access, at: context.clock.now()) ? access : nil
     }
 
     /// Refreshes now because the app asks (`POST /v1/session/refresh`).
@@ -72,8 +90,11 @@ package struct RefreshTokens: Sendable {
         if isNew { begin(flight, session, .expiring) }
     }
 
-    private func begin(_ flight: SharedFlight, _ session: LiveSession, _ need: RefreshStateMachine.Need) {
-        let work = RefreshFlight(context: context, flight: flight, session: session.tokenDigest, need: need)
+    private func begin(
+        _ flight: SharedFlight, _ session: LiveSession, _ need: RefreshStateMachine.Need, isOfUpstream: Bool = false
+    ) {
+        let work = RefreshFlight(
+            context: context, flight: flight, session: session.tokenDigest, need: need, isOfUpstream: isOfUpstream)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {
             let outcome = await work.run()
@@ -84,7 +105,7 @@ package struct RefreshTokens: Sendable {
 
     /// Joins the session's flight, or begins it; the flight goes on when nobody waits any more.
     private func refresh(
-        _ session: LiveSession, _ need: RefreshStateMachine.Need
+        _ session: LiveSession, _ need: RefreshStateMachine.Need, isOfUpstream: Bool = false
     ) async throws(BrokerProblem) -> AccessToken {
         let flights = context.memory.flights
         let begun = context.clock.monotonic()
@@ -94,7 +115,7 @@ package struct RefreshTokens: Sendable {
             }
             let (flight, isNew) = flights.join(session.tokenDigest)
             if isNew {
-                begin(flight, session, need)
+                begin(flight, session, need, isOfUpstream: isOfUpstream)
             } else {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }

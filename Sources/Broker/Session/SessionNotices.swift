@@ -81,13 +81,15 @@ package final class SessionNotices: Sendable {
     }
 
     /// Tells a session's listeners that its tokens are of this version now, unless they know.
-    package func refreshed(_ tokenDigest: Digest, version: Int64) {
+    ///
+    /// With `isOwn` false they are another API's, and nobody is told: only the version is known.
+    package func refreshed(_ tokenDigest: Digest, version: Int64, isOwn: Bool = true) {
         let isNew = state.withLock { state in
             guard let known = state.sessions[tokenDigest]?.version, known < version else { return false }
             state.sessions[tokenDigest]?.version = version
             return true
         }
-        if isNew { post(.tokensRefreshed, to: tokenDigest) }
+        if isNew, isOwn { post(.tokensRefreshed, to: tokenDigest) }
     }
 
     /// Tells a session's listeners that it has a presence key now, unless they know.

@@ -119,6 +119,7 @@ extension ExchangeSettlement {
     ) async throws(BrokerProblem) -> SignInOutcome {
         exchange.claim.held.drop()
         context.cache.remove([before.tokenDigest])
+        context.memory.audiences.forget(before.tokenDigest)
         if commit.isNewGrant {
             context.notices.refreshed(before.tokenDigest, version: before.tokenVersion + 1)
         } else {

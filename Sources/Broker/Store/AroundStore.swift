@@ -210,9 +210,11 @@ extension AroundStore {
         try await around(.audience) { store throws(StoreFailure) in try await store.audience(key, of: session) }
     }
 
-    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
+    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+        -> Bool
+    {
         try await around(.keepAudience) { store throws(StoreFailure) in
-            try await store.keepAudience(row, tokenVersion: tokenVersion)
+            try await store.keepAudience(row, tokenVersion: tokenVersion, of: tokens)
         }
     }
 

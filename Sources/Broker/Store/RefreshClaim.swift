@@ -120,6 +120,10 @@ package struct RefreshCommit: Sendable {
     package let answerLost: Bool
     /// The access token that it brought for another API; nil for a refresh of the session's own.
     package var audience: AudienceRow?
+    /// The tokens that `tokens` were made of; where others stand by now, of the same version, nothing is stored.
+    ///
+    /// Nil asks for none: a refresh of the session's own access token has a newer one than whatever stands.
+    package var formerTokens: Sealed?
 
     package init(
         tokenDigest: Digest, tokenVersion: Int64, tokens: Sealed, facts: Sealed?, formerFacts: Sealed? = nil,
@@ -146,6 +150,8 @@ package enum RefreshCommitResult: Sendable, Equatable {
     case superseded
     /// A step-up has begun another grant since: the pair is the old one's, never stored, and revoked as its reach allows.
     case outgrown
+    /// Other tokens of the same version stand than the commit was made of: it is to be made anew.
+    case changed
     /// The session ended meanwhile: revoke the pair.
     case ended
 }

@@ -58,8 +58,9 @@ package protocol SessionStore: Sendable {
     func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow?
 
     /// Stores an access token that the session's own was exchanged for, and gives the claim back, in one transaction: where the
-    /// session has not ended and claim and version are still the row's, whose version is the fence; else nothing, and false.
-    func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool
+    /// session has not ended and claim and version are still the row's, whose version is the fence, and its tokens
+    /// are still `tokens` (nil asks for none): else nothing, and false.
+    func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool
 
     /// Notes that a token was used; never back in time.
     func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure)

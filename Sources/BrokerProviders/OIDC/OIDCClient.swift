@@ -72,6 +72,8 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         let rules = IDTokenRules(
             issuer: engine.settings.issuer ?? "", clientID: client.settings.clientID, settings: client.wire.idToken)
         if let fault = rules.faultOfRefreshed(token, before: before.idToken) { return .foreign(fault) }
+        // Whose it is comes before all that only makes it of no use: nobody gets a stranger's tokens for a hash that is wrong.
+        let subject = try? IdentityMapper.subject(token.claims, at: client.wire.identity.subject ?? "/sub")
         do throws(ProviderFailure) {
             try rules.check(
                 token,
@@ -81,7 +83,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
                 now: engine.clock.now())
             return .subject(try IdentityMapper.subject(token.claims, at: client.wire.identity.subject ?? "/sub"))
         } catch {
-            return .unverifiable(error.detail)
+            return .unverifiable(error.detail, subject: subject)
         }
     }
 

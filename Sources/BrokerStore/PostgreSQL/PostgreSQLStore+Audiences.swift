@@ -7,8 +7,11 @@ extension PostgreSQLStore {
         }
     }
 
-    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
-        try await write(PostgreSQLAudienceSQL.keep, row.parameters + [.integer(tokenVersion)]) { rows in
+    package func keepAudience(
+        _ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?
+    ) async throws(StoreFailure) -> Bool {
+        let values: [Parameter] = row.parameters + [.integer(tokenVersion), .bytes(tokens?.envelope)]
+        return try await write(PostgreSQLAudienceSQL.keep, values) { rows in
             try rows.first { try $0.small() } == 1
         }
     }

@@ -132,14 +132,23 @@ extension PostgreSQLStore {
             .time(commit.tokenExpiresAt), .truth(commit.refreshable), .time(commit.expiresAt),
             .truth(commit.subjectUnchecked), .truth(commit.answerLost), .bytes(commit.formerFacts?.envelope),
         ]
-        let statement =
-            commit.audience == nil ? PostgreSQLSessionSQL.commit : PostgreSQLSessionSQL.commitAudience
-        let result = try await write(statement, values + (commit.audience?.parameters ?? [])) { rows in
+        let former = Parameter.bytes(commit.formerTokens?.envelope)
+        let (statement, further): (Statement, [Parameter]) =
+            if let audience = commit.audience {
+                (PostgreSQLSessionSQL.commitAudience, [former] + audience.parameters)
+            } else if commit.formerTokens != nil {
+                (PostgreSQLSessionSQL.commitRotated, [former])
+            } else {
+                (PostgreSQLSessionSQL.commit, [])
+            }
+        let result = try await write(statement, values + further) { rows in
             try rows.first { row -> RefreshCommitResult in
                 try row.requireFormat()
                 let isEnded = try row.truth()
                 if try row.truth() { return .committed }
-                return isEnded ? .ended : try row.truth() ? .outgrown : .superseded
+                if isEnded { return .ended }
+                if try row.truth() { return .outgrown }
+                return try row.truth() ? .changed : .superseded
             } ?? .ended
         }
         if result != .committed { try await confirm() }

@@ -55,11 +55,14 @@ enum AudienceSQL {
         DELETE FROM audience_tokens WHERE id IN (
             SELECT id FROM audience_tokens WHERE session = ?1 AND key <> ?2 ORDER BY used_at DESC LIMIT -1 OFFSET ?3)
         """
+    /// Of a step-up that keeps the grant; a new one's has the trigger.
+    static let drop = "DELETE FROM audience_tokens WHERE session = ?"
     static let use = "UPDATE audience_tokens SET used_at = ?1 WHERE key = ?2 AND used_at < ?1 AND format = 1"
     /// Gives a claim back with its own fence and version.
     static let giveBack = """
         UPDATE sessions SET claim = NULL, claim_until = NULL, hold_until = NULL, hold_for = NULL
-        WHERE token = ? AND token_version = ? AND fence = ? AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1
+        WHERE token = ?1 AND token_version = ?2 AND fence = ?3 AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1
+            AND (?4 IS NULL OR tokens = ?4)
         """
 }
 
@@ -71,10 +74,14 @@ extension SQLiteStore {
         }
     }
 
-    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
+    package func keepAudience(
+        _ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?
+    ) async throws(StoreFailure) -> Bool {
         guard endings.ending(row.session) == nil else { return false }
         return try await writer.write { database in
-            let values = [row.session.sql, tokenVersion.databaseValue, row.version.databaseValue]
+            let values = [
+                row.session.sql, tokenVersion.databaseValue, row.version.databaseValue, tokens?.envelope.sql ?? .null,
+            ]
             guard try database.change(AudienceSQL.giveBack, values) == 1 else { return false }
             try database.store(row)
             return true

@@ -195,19 +195,19 @@ extension SQLiteStore {
                 commit.tokenExpiresAt.sql, commit.refreshable.databaseValue, commit.expiresAt.sql,
                 commit.tokenDigest.sql,
                 commit.tokenVersion.databaseValue, commit.formerFacts?.envelope.sql ?? .null,
+                commit.formerTokens?.envelope.sql ?? .null,
             ]
             if try database.change(SessionSQL.commit, values) == 1 {
                 if let audience = commit.audience { try database.store(audience) }
                 return .committed
             }
             // Nothing else of the row is read: a damaged one must not keep its pair waiting for ever.
-            let grant = try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns -> Int64? in
+            return try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns in
                 try columns.requireFormat()
-                guard columns.optionalInteger() == nil else { return nil }
-                return try columns.integer()
-            }
-            guard let grant = grant ?? nil else { return .ended }
-            return commit.tokenVersion < grant ? .outgrown : .superseded
+                guard columns.optionalInteger() == nil else { return .ended }
+                if commit.tokenVersion < (try columns.integer()) { return .outgrown }
+                return try columns.integer() == commit.tokenVersion ? .changed : .superseded
+            } ?? .ended
         }
     }
 

@@ -35,7 +35,7 @@ enum SessionSQL {
         WHERE parent = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND format = 1
         ORDER BY created_at, handle
         """
-    static let standing = "SELECT format, ended_at, grant_version FROM sessions WHERE token = ?"
+    static let standing = "SELECT format, ended_at, grant_version, token_version FROM sessions WHERE token = ?"
     static let exists = "SELECT format FROM sessions WHERE token = ?"
 
     static let slide = """
@@ -72,7 +72,7 @@ enum SessionSQL {
             facts_key = CASE WHEN ?5 IS NOT NULL AND facts = coalesce(?12, facts) THEN ?5 ELSE facts_key END,
             facts = CASE WHEN ?6 IS NOT NULL AND facts = coalesce(?12, facts) THEN ?6 ELSE facts END,
             token_expires_at = ?7, refreshable = ?8, expires_at = coalesce(?9, expires_at)
-        WHERE token = ?10 AND token_version = ?11 AND ended_at IS NULL AND format = 1
+        WHERE token = ?10 AND token_version = ?11 AND ended_at IS NULL AND format = 1 AND (?13 IS NULL OR tokens = ?13)
         """
     /// A presence key where there is none: values are the row's key, the ring's key, the envelope.
     static let registerPresence = """

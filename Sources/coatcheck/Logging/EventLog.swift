@@ -78,7 +78,7 @@ struct EventLog: Sendable {
             count("registrations", provider, client, [("result", result)])
             write(.info, "registration finished", provider, client, [("result", result)])
         case .refreshed, .refreshFailed, .refreshEndedSession, .refreshedTokenUnverified, .refreshWaited,
-            .refreshShared, .tokenNotBound, .proofRefused, .targetRefused, .audiencesAlternate:
+            .refreshShared, .tokenOfNoUse, .tokenNotBound, .proofRefused, .targetRefused, .audiencesAlternate:
             takeRefresh(event)
         case .sessionEnded, .accessTokenHandedOut, .childMade, .revocation, .providerSessionEnd, .logoutToken,
             .adminAction,
@@ -114,6 +114,12 @@ struct EventLog: Sendable {
             write(
                 .notice, "refresh ended the session", provider, client,
                 [("session", session.text), ("reason", reason.rawValue)])
+        case .tokenOfNoUse(let provider, let client, let session, let detail):
+            count("refreshes", provider, client, [("result", "failed"), ("reason", "unusable")])
+            write(
+                .warning, "the provider's answer for another API has no access token that can be used", provider,
+                client,
+                [("session", session.text), ("detail", detail)])
         case .tokenNotBound(let provider, let client, let session):
             count("refreshes", provider, client, [("result", "failed"), ("reason", "not_bound")])
             write(

@@ -129,6 +129,21 @@ struct RefreshTests {
                     Support.refresh(try #require(tokens.refreshToken).reveal()), by: Support.deadline)
                 let subject = try await refresher.subjectOfRefreshed(
                     fresh, before: tokens, client: Support.ios)
+                // What came with another access token says all the same whose it is.
+                var other = fresh
+                other.accessToken = Secret("another")
+                let hashed = try await refresher.subjectOfRefreshed(other, before: tokens, client: Support.ios)
+                switch (fault, hashed) {
+                case ("", .unverifiable(_, let subject)): #expect(subject == "user-ana")
+                case ("refresh-invalid-sub", .unverifiable(_, let subject)):
+                    #expect(subject != nil && subject != "user-ana")
+                case ("expired", .unverifiable(_, let subject)): #expect(subject == "user-ana")
+                case ("foreign-key", .unverifiable(_, let subject)),
+                    ("idtoken-sig-none", .unverifiable(_, let subject)):
+                    #expect(subject == nil)
+                case ("", _), ("refresh-invalid-sub", _), ("expired", _): Issue.record("\(fault): \(hashed)")
+                default: break
+                }
                 switch fault {
                 case "": #expect(subject == .subject("user-ana"))
                 case "off": #expect(subject == .absent)

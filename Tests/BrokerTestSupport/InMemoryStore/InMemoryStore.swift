@@ -233,7 +233,9 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
-        try transaction { $0.markSubjectChecked(tokenDigest, version: tokenVersion) }
+        try unlessFaulty(.markSubjectChecked) { () throws(StoreFailure) in
+            try transaction { $0.markSubjectChecked(tokenDigest, version: tokenVersion) }
+        }
     }
 
     package func condemnRefresh(
@@ -253,8 +255,10 @@ package final class InMemoryStore: BrokerStore {
         }
     }
 
-    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64) async throws(StoreFailure) -> Bool {
-        try transaction { $0.keepAudience(row, tokenVersion: tokenVersion) }
+    package func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure)
+        -> Bool
+    {
+        try transaction { $0.keepAudience(row, tokenVersion: tokenVersion, of: tokens) }
     }
 
     package func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure) {

@@ -10,9 +10,10 @@ extension MemoryState {
         }
     }
 
-    mutating func keepAudience(_ row: AudienceRow, tokenVersion: Int64) -> Bool {
+    mutating func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) -> Bool {
         guard let session = sessions[row.session], session.endedAt == nil, session.tokenVersion == tokenVersion,
-            session.fence == row.version, var marks = marks[row.session], marks.claimUntil != nil
+            session.fence == row.version, var marks = marks[row.session], marks.claimUntil != nil,
+            tokens == nil || tokens == session.tokens
         else { return false }
         marks.claim = nil
         marks.claimUntil = nil

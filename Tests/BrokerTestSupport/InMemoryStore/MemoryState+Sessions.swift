@@ -125,6 +125,7 @@ extension MemoryState {
         guard row.tokenVersion == commit.tokenVersion else {
             return commit.tokenVersion < grantVersions[commit.tokenDigest, default: 0] ? .outgrown : .superseded
         }
+        guard commit.formerTokens == nil || commit.formerTokens == row.tokens else { return .changed }
         row.tokenVersion += 1
         row.subjectUnchecked = commit.subjectUnchecked
         marks[commit.tokenDigest] = (marks[commit.tokenDigest] ?? RefreshMarks()).afterCommit(
@@ -151,8 +152,8 @@ extension MemoryState {
             row.subjectUnchecked = false
             marks[commit.tokenDigest] = RefreshMarks()
             grantVersions[commit.tokenDigest] = row.tokenVersion
-            dropAudiences(of: commit.tokenDigest)
         }
+        dropAudiences(of: commit.tokenDigest)
         row.tokens = commit.tokens
         row.facts = commit.facts
         row.sid = commit.sid

@@ -13,6 +13,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var refresh: [ProviderFailure] = []
         /// The failures of the next calls with a target, in order; nil for one that is answered.
         var targeted: [ProviderFailure?] = []
+        /// The reason for which answers to calls with a target bring no access token that is of use; nil where they do.
+        var isOfNoUse: String?
         var exchanges: [TargetExchange] = []
         /// Whether exchanged tokens that were asked for with a proof come bound to its key.
         var exchangeBinds = true
@@ -40,6 +42,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var signIn = SignInFacts()
         var refreshTokenLifetime: Duration?
         var refreshedSubject = RefreshedSubject.absent
+        /// The access tokens that came with the id_tokens that were looked at.
+        var lookedAt: [String] = []
         var grants: [CodeGrant] = []
         var contexts: [IdentityContext] = []
         var requests: [AuthorizationRequest] = []
@@ -163,6 +167,9 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         if let failure { throw failure }
         var tokens = tokens("r\(refreshes)")
         if let target = request.target { tokens.accessToken = Secret("\(target.audience ?? "")-\(refreshes)") }
+        if request.target != nil, let refusal = script.withLock({ $0.isOfNoUse }) {
+            (tokens.accessToken, tokens.expiresAt, tokens.refusal) = (Secret(""), nil, refusal)
+        }
         if let proof = request.proof {
             if script.withLock({ $0.binds }) {
                 tokens = keyed(tokens, proof)
@@ -227,7 +234,10 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
-        script.withLock { $0.refreshedSubject }
+        script.withLock { script in
+            script.lookedAt.append(tokens.accessToken.reveal())
+            return script.refreshedSubject
+        }
     }
 
     func revoke(_ tokens: TokenSet, client: ClientName, by deadline: Duration) async throws(ProviderFailure) {

@@ -48,14 +48,17 @@ enum PostgreSQLAudienceSQL {
         "admin_insert_audience", "bbiiitb",
         "INSERT INTO audience_tokens (\(stored)) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING")
 
-    /// Gives a claim back with what was exchanged under it: values are the row's, then the token version.
+    /// Gives a claim back with what was exchanged under it: values are the row's, then the token version, and the tokens.
+    ///
+    /// The rows are locked as endings lock them, and read as they are then.
     static let keep = Statement(
-        "keep_audience", "bbiiitb" + "i",
+        "keep_audience", "bbiiitb" + "ib",
         """
         WITH held AS MATERIALIZED (
-            SELECT token FROM session_states
-            WHERE token = $2 AND token_version = $8 AND fence = $3 AND claim_until IS NOT NULL AND NOT ended AND format = 1
-            FOR UPDATE),
+            SELECT st.token FROM session_states st JOIN sessions s ON s.token = st.token
+            WHERE st.token = $2 AND st.token_version = $8 AND st.fence = $3 AND st.claim_until IS NOT NULL
+                AND NOT st.ended AND st.format = 1 AND (s.tokens = $9) IS NOT FALSE
+            FOR UPDATE OF st, s),
         released AS (
             UPDATE session_states st SET claim = NULL, claim_until = NULL, hold_until = NULL
             FROM held h WHERE st.token = h.token),

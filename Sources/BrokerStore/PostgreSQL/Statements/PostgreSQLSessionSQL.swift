@@ -150,17 +150,30 @@ enum PostgreSQLSessionSQL {
         UPDATE session_states SET subject_unchecked = false
         WHERE token = $1 AND token_version = $2 AND NOT ended AND format = 1
         """)
-    static let commit = Statement("commit_refresh", "bitbtbioioob", committing())
+    static let commit = Statement(
+        "commit_refresh", "bitbtbioioob",
+        committing(
+            from:
+                "SELECT token, token_version, grant_version, ended, format, true AS is_same FROM session_states WHERE token = $1 FOR UPDATE"
+        ))
+    /// The same with a target: nothing is stored where other tokens stand than the last value.
+    ///
+    /// The rows are locked as endings lock them, and read as they are then.
+    static let commitRotated = Statement("commit_rotated", "bitbtbioioob" + "b", committing(from: compared))
     /// The same with a token for another API: its row's values follow.
     static let commitAudience = Statement(
-        "commit_audience", "bitbtbioioob" + "bbiiitb",
-        committing(and: "\(PostgreSQLAudienceSQL.storing(from: "won", first: 13)),"))
-
-    private static func committing(and further: String = "") -> String {
+        "commit_audience", "bitbtbioioob" + "b" + "bbiiitb",
+        committing(from: compared, and: "\(PostgreSQLAudienceSQL.storing(from: "won", first: 14)),"))
+    private static let compared = """
+        SELECT st.token, st.token_version, st.grant_version, st.ended, st.format, s.tokens = $13 AS is_same
+        FROM session_states st JOIN sessions s ON s.token = st.token WHERE st.token = $1 FOR UPDATE OF st, s
         """
-        WITH held AS MATERIALIZED (
-            SELECT token, token_version, grant_version, ended, format FROM session_states WHERE token = $1 FOR UPDATE),
-        won AS MATERIALIZED (SELECT * FROM held WHERE token_version = $2 AND NOT ended AND format = 1),
+
+    private static func committing(from held: String, and further: String = "") -> String {
+        """
+        WITH held AS MATERIALIZED (\(held)),
+        won AS MATERIALIZED (
+            SELECT * FROM held WHERE token_version = $2 AND NOT ended AND format = 1 AND is_same IS NOT FALSE),
         \(further)
         moved AS (
             UPDATE session_states st SET token_version = st.token_version + 1, claim = NULL, claim_until = NULL,
@@ -173,7 +186,8 @@ enum PostgreSQLSessionSQL {
                 facts_key = CASE WHEN $5 IS NOT NULL AND s.facts = coalesce($12, s.facts) THEN $5 ELSE s.facts_key END,
                 facts = CASE WHEN $6 IS NOT NULL AND s.facts = coalesce($12, s.facts) THEN $6 ELSE s.facts END
             FROM won w WHERE s.token = w.token)
-        SELECT h.format, h.ended, w.token IS NOT NULL, $2 < h.grant_version FROM held h LEFT JOIN won w ON true
+        SELECT h.format, h.ended, w.token IS NOT NULL, $2 < h.grant_version, h.token_version = $2
+        FROM held h LEFT JOIN won w ON true
         """
     }
     /// Settles an exchange with a step-up: its key, its fence, the session's token, the time, the version; whether it is a
@@ -206,6 +220,7 @@ enum PostgreSQLSessionSQL {
         kept AS (
             UPDATE sessions s SET tokens_key = $7, tokens = $8, facts_key = $9, facts = $10, sid = $11
             FROM won w WHERE s.token = w.token),
+        dropped AS (DELETE FROM audience_tokens a USING won w WHERE a.session = w.token AND $6 <> 1),
         revoked AS (
             INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
             SELECT o.* FROM won, unnest($15, $16, $17, $18, $19, $20, $21) o ON CONFLICT (key) DO NOTHING)

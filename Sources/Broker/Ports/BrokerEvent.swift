@@ -26,9 +26,9 @@ package enum BrokerEvent: Sendable {
         provider: ProviderName, client: ClientName, session: SessionHandle, reason: String, counted: String?)
     /// The refresh ended the session: the provider said no for good, or it is another user's now.
     case refreshEndedSession(provider: ProviderName, client: ClientName, session: SessionHandle, reason: EndReason)
-    /// The provider answered a refresh without binding the access token to the session's key; it is not used.
     /// The answer to a call for another API has no access token that can be used; its refresh token is kept.
     case tokenOfNoUse(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
+    /// The provider answered a refresh without binding the access token to the session's key; it is not used.
     case tokenNotBound(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// The provider refuses our proofs in a refresh.
     case proofRefused(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)

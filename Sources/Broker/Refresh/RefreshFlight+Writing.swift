@@ -82,9 +82,14 @@ extension RefreshFlight {
             row.tokenVersion == before.tokenVersion
         {
             guard let sealed = row.tokens else { throw RecordFailure.malformed }
-            work.row = row
-            work.stored = try StoredTokens(record: try context.vault.open(sealed, as: .tokens, row: session))
-            work.isLent = true
+            do {
+                work.stored = try StoredTokens(record: try context.vault.open(sealed, as: .tokens, row: session))
+                work.row = row
+                work.isLent = true
+            } catch VaultFailure.unknownKey {
+                // Sealed by a replica with a newer key: what a step-up may have lent weighs less than the refresh token in hand.
+                work.overwrites = true
+            }
         }
         guard let stored = work.stored, let row = work.row else { return .storeFailed }
         return try await write(fresh, stored, row, &work)
@@ -124,7 +129,7 @@ extension RefreshFlight {
             expiresAt: end, subjectUnchecked: fresh.idToken != nil, answerLost: work.answerLost)
         if let audience, let grant = work.grant {
             work.isTargetWithheld = !isBound(fresh, asIn: stored)
-            commit.formerTokens = row.tokens
+            commit.formerTokens = work.overwrites ? nil : row.tokens
             if !work.isTargetWithheld, !work.isLent {
                 commit.audience = try sealed(fresh, for: audience, stored, fence: grant.fence, at: now)
             }

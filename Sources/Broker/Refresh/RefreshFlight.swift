@@ -62,6 +62,8 @@ struct RefreshFlight: Sendable {
         var isTargetWithheld = false
         /// Whether a step-up has lent the session another access token since the claim.
         var isLent = false
+        /// Whether the tokens that stand cannot be opened here, and the pair in hand takes their place.
+        var overwrites = false
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
@@ -214,7 +216,7 @@ struct RefreshFlight: Sendable {
         if audience != nil {
             // What the claim before came to is written.
             work.isWritten = false
-            (work.isTargetWithheld, work.isLent) = (false, false)
+            (work.isTargetWithheld, work.isLent, work.overwrites) = (false, false, false)
             (work.fresh, work.failure) = (nil, nil)
         }
         let wanted = RefreshClaim(

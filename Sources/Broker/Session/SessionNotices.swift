@@ -82,10 +82,12 @@ package final class SessionNotices: Sendable {
 
     /// Tells a session's listeners that its tokens are of this version now, unless they know.
     ///
-    /// With `isOwn` false they are another API's, and nobody is told: only the version is known.
+    /// With `isOwn` false they are another API's, and nobody is told: only the version is known, where the one before is. Where it
+    /// is not, a refresh of the session's own that another replica made is still to be told.
     package func refreshed(_ tokenDigest: Digest, version: Int64, isOwn: Bool = true) {
         let isNew = state.withLock { state in
-            guard let known = state.sessions[tokenDigest]?.version, known < version else { return false }
+            guard let known = state.sessions[tokenDigest]?.version, known < version, isOwn || known == version - 1
+            else { return false }
             state.sessions[tokenDigest]?.version = version
             return true
         }

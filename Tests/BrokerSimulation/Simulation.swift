@@ -22,6 +22,7 @@ package final class Simulation: @unchecked Sendable {
     /// The error of every process's wall clock.
     private(set) var wallLeap = 0
     private var longestOutage = 0
+    private var awaySince = 0
     /// The grant that each session stands on.
     private var families: [Digest: Family] = [:]
     /// The session that stands on each grant, by the grant's number.
@@ -120,8 +121,10 @@ package final class Simulation: @unchecked Sendable {
         moments(weather.outages) { [self] in
             let length = scheduler.random.number(weather.outageRange)
             say("store away for \(length)")
-            longestOutage = max(longestOutage, length)
+            // Outages that run into each other are one to a claim.
+            if scheduler.now >= awayUntil { awaySince = scheduler.now }
             awayUntil = max(awayUntil, scheduler.now + length)
+            longestOutage = max(longestOutage, awayUntil - awaySince)
             for process in processes {
                 process.loseStore(until: awayUntil + scheduler.random.number(weather.foundAgainRange))
             }

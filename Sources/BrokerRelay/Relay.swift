@@ -137,8 +137,8 @@ package struct Relay: Sendable {
         do throws(BrokerProblem) {
             return try await answer(refusal: response, of: session, to: &call, signIns, token)
         } catch {
-            // The upstream refused the call, and it was not sent again: presence stays good for when the app repeats it.
-            if error.isUnsent { await shown?.giveBack() }
+            // The upstream refused the call, and it was sent once: presence stays good for when the app repeats it.
+            if error.isUnsent, !call.isRepeated { await shown?.giveBack() }
             throw error
         }
     }
@@ -161,7 +161,8 @@ package struct Relay: Sendable {
             guard error.code == .notRefreshable else { throw error.unsent }
             return try await call.answer(response)
         }
-        return try await call.answer(try await call.send())
+        let again = try await call.send()
+        return try await call.answer(again)
     }
 
     /// Answers an upstream's own challenge for another sign-in: by no forced refresh, for a refresh changes nothing of that; but

@@ -17,23 +17,29 @@ struct RelayCall {
     let proofs: RelayProofs?
     let certificates: ClientCertificates?
     var token: AccessToken
+    /// Whether it was sent before a sending that was answered, and nobody knows what became of that.
+    private(set) var isRepeated = false
 
     /// Sends the request for the first time, once the presence that it shows has been taken.
     ///
     /// What has surely not reached the upstream, or was refused by it, is given back, so that nobody is asked twice for one call. That it is sent again with
     /// another token needs no other proof: it is the same call.
-    func send(showing presence: JudgedPresence?) async throws(BrokerProblem) -> UpstreamResponse {
+    mutating func send(showing presence: JudgedPresence?) async throws(BrokerProblem) -> UpstreamResponse {
         guard let presence else { return try await send() }
         try await presence.take()
         do throws(BrokerProblem) { return try await send() } catch {
-            if error.isUnsent { await presence.giveBack() }
+            if error.isUnsent, !isRepeated { await presence.giveBack() }
             throw error
         }
     }
 
     /// Sends the request, with a proof where the token needs one, and returns the response once its head is there.
-    func send() async throws(BrokerProblem) -> UpstreamResponse {
-        guard token.key != nil else { return try await send(nil) }
+    mutating func send() async throws(BrokerProblem) -> UpstreamResponse {
+        guard token.key != nil else {
+            let response = try await send(nil)
+            isRepeated = isRepeated || response.isRepeated
+            return response
+        }
         guard
             var proof = RelayProof(token, proofs, upstream.settings, session: session, target: path)
         else {
@@ -46,6 +52,7 @@ struct RelayCall {
                 throw isFirst ? error : error.sent
             }
             isFirst = false
+            isRepeated = isRepeated || response.isRepeated
             switch proof.heard(response) {
             case .take: return response
             case .sendAgain:
@@ -133,7 +140,7 @@ struct RelayCall {
                 return try await client.send(outgoing, on: request.eventLoop, connecting: isRepeated)
             } catch {
                 guard proof != nil, !isRepeated, isIdempotent, isBodyAtHand, case .call(.lost) = error else {
-                    throw isRepeated ? BrokerProblem(error).sent : BrokerProblem(error)
+                    throw BrokerProblem(error)
                 }
                 isRepeated = true
             }

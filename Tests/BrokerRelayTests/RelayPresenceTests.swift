@@ -145,6 +145,34 @@ struct RelayPresenceTests {
         }
     }
 
+    @Test("It is not given back where the upstream refused a repeat of a call that it may have done before")
+    func refusedRepeat() async throws {
+        let connections = Mutex(0)
+        try await ScriptedUpstream.run({ connection in
+            let isFirst = connections.withLock {
+                $0 += 1; return $0 == 1
+            }
+            if try await connection.request() != nil {
+                guard isFirst else {
+                    return try await connection.answer(
+                        "401 Unauthorized", fields: ["WWW-Authenticate: Bearer"], body: "no")
+                }
+                try await connection.answer()
+            }
+            // The second is read, and its connection closed.
+            _ = try await connection.request()
+        }) { upstream in
+            try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
+                #expect(try await code(fixture, Presences(), "/pay/1") == nil)
+                let presences = Presences()
+                let code = try await code(fixture, presences, "/pay/1", refreshing: .providerUnavailable)
+                #expect(code == .providerUnavailable)
+                #expect(upstream.received.count == 3)
+                #expect(presences.counts == Presences.Counts(judged: 1, taken: 1))
+            }
+        }
+    }
+
     @Test("It is given back where the caller went away before there was a connection")
     func abandoned() async throws {
         // Its TLS handshake is never answered.

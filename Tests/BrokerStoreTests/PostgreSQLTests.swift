@@ -270,6 +270,33 @@ struct PostgreSQLTests {
         }
     }
 
+    @Test("A step-up that keeps its grant drops also the first token for another API that is stored while it waits")
+    func steppedUpMeanwhile() async throws {
+        try await withReplicas(1) { stores, url in
+            let store = stores[0]
+            let session = Rows.session()
+            try await store.signIn(session)
+            let exchange = try await store.mustClaim(Rows.exchange())
+            let holder = try PostgreSQLServer.connect(url)
+            let token = session.tokenDigest.hexadecimal
+            try holder.execute(
+                """
+                BEGIN; SELECT FROM session_states WHERE token = '\\x\(token)' FOR UPDATE;
+                INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
+                VALUES ('\\x\(Rows.digest().hexadecimal)', '\\x\(token)', 1, 1, 1, 'k1', '\\x01')
+                """, within: .seconds(60))
+            async let stepped = store.stepUp(session.tokenDigest, exchange, isNewGrant: false)
+            let waiting = """
+                SELECT count(*) FROM pg_stat_activity
+                WHERE datname = current_database() AND wait_event_type = 'Lock'
+                """
+            try await eventually("it waits") { try PostgreSQLServer.execute(waiting, in: url).first == "1" }
+            _ = try holder.execute("COMMIT", within: .seconds(60))
+            #expect(try await stepped == .committed)
+            #expect(try PostgreSQLServer.execute("SELECT count(*) FROM audience_tokens", in: url).first == "0")
+        }
+    }
+
     @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in

@@ -165,7 +165,12 @@ extension PostgreSQLStore {
                 .digest(commit.sid), .time(commit.tokenExpiresAt), .truth(commit.refreshable),
                 .time(commit.idleExpiresAt),
             ] + commit.outbox.parameters
-        let result = try await write(PostgreSQLSessionSQL.stepUp, values) { rows in
+        var statements = [BoundStatement(PostgreSQLSessionSQL.stepUp, values)]
+        // A target's first row that was stored while a statement waits for the session is not in what it sees.
+        if !commit.isNewGrant {
+            statements.insert(BoundStatement(PostgreSQLSessionSQL.hold, [.digest(commit.tokenDigest)]), at: 0)
+        }
+        let result = try await run(lanes.writes, statements, isWrite: true) { rows in
             try rows.first { row -> StepUpCommitResult in
                 try row.requireFormat()
                 guard try row.truth() else { return .takenAway }

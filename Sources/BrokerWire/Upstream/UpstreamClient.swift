@@ -25,13 +25,14 @@ package final class UpstreamClient: Sendable {
     }
 
     /// Sends a request on the loop that it came on, and returns the response once its head is there; `connecting` anew, on no
-    /// connection that was kept.
+    /// connection that was kept, because it was sent before and lost.
     package func send(
         _ request: UpstreamRequest, on loop: (any EventLoop)? = nil, connecting: Bool = false
     ) async throws(UpstreamFailure) -> UpstreamResponse {
         let pool = loop.flatMap { pools[ObjectIdentifier($0)] } ?? anywhere
         let exchange = NIOLoopBoundBox.makeBoxSendingValue(UpstreamExchange(request), eventLoop: pool.eventLoop)
         let head = await exchange.wait { call, continuation in
+            call.isRepeated = connecting
             call.readHead(continuation)
             if connecting, !call.isOver { pool.value.connect(for: call) } else { pool.value.begin(call) }
         }

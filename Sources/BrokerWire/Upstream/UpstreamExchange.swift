@@ -10,6 +10,8 @@ final class UpstreamExchange {
         let head: HTTPResponseHead
         /// Whether it came before the request's end was sent.
         let isEarly: Bool
+        /// Whether the request was sent before, and nobody knows what became of it.
+        let isRepeated: Bool
     }
 
     /// The most bytes of a body that may wait for their reader.
@@ -90,7 +92,7 @@ final class UpstreamExchange {
     }
 
     func receive(_ head: HTTPResponseHead, isEarly: Bool) {
-        self.head = Head(head: head, isEarly: isEarly)
+        self.head = Head(head: head, isEarly: isEarly, isRepeated: isRepeated)
         // The body of an early answer may wait for the rest of the request, and its sender for the head.
         isHeadDue = isEarly
         tell()
@@ -161,12 +163,15 @@ package final class UpstreamResponse: Sendable {
     package let headers: HTTPHeaders
     /// Whether it came before the request was sent to its end.
     package let isEarly: Bool
+    /// Whether the request was sent before, and nobody knows what became of it.
+    package let isRepeated: Bool
     private let exchange: NIOLoopBoundBox<UpstreamExchange>
 
     init(_ head: UpstreamExchange.Head, _ exchange: NIOLoopBoundBox<UpstreamExchange>) {
         status = head.head.status
         headers = head.head.headers
         isEarly = head.isEarly
+        isRepeated = head.isRepeated
         self.exchange = exchange
     }
 

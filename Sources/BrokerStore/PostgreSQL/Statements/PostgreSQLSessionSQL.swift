@@ -190,6 +190,8 @@ enum PostgreSQLSessionSQL {
         FROM held h LEFT JOIN won w ON true
         """
     }
+    /// Waits for whoever changes a session, so that the statement after it sees what they did.
+    static let hold = Statement("hold_session", "b", "SELECT FROM session_states WHERE token = $1 FOR UPDATE")
     /// Settles an exchange with a step-up: its key, its fence, the session's token, the time, the version; whether it is a
     /// new grant (1), what is written, and the outbox rows' columns as lists.
     static let stepUp = Statement(

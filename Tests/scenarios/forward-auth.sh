@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe
 # file with its placeholders filled in, and a protected service that shows the headers it got (SEC-85, SEC-86, SEC-87).
-# They ask on the backends' own listener; what Traefik would send, a peer without a credential, is sent by curl.
+# What they demand for single paths is forward-auth-demands.py's. They ask on the backends' own listener; what Traefik would send, a peer without a credential, is sent by curl.
 #   forward-auth.sh [SERVER…]
 source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
@@ -48,7 +48,7 @@ serve() {
 }
 
 serve_nginx() {
-    recipe "$1" nginx.conf
+    recipe "$1" nginx.conf nginx-http.conf nginx-gate.conf nginx-service.conf
     printf 'proxy_set_header X-Coatcheck-Backend "%s";\n' "$2" >"$1/credential"
     cat >"$1/main.conf" <<TEXT
 load_module /usr/lib/nginx/modules/ngx_http_headers_more_filter_module.so;
@@ -84,7 +84,7 @@ serve_apache() {
     local modules=/usr/lib/apache2/modules module
     recipe "$1" apache.conf apache.lua
     {
-        for module in mpm_event authz_core headers lua proxy proxy_http; do
+        for module in mpm_event authz_core headers lua setenvif proxy proxy_http; do
             echo "LoadModule ${module}_module $modules/mod_$module.so"
         done
         echo "ServerRoot $1"

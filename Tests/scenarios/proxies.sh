@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The recipes of deploy/proxy in front of the broker itself, behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the
 # recipe file with its placeholders filled in; logins, streams, odd paths and a broker that is away go through it. A copy of
-# each recipe that has lost one thing has to be noticed by the walk that looks for it.
+# each recipe that has lost one thing has to be noticed by the walk that looks for it. Several replicas are proxy-replicas.py's.
 #   proxies.sh [SERVER…]
 source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
@@ -82,7 +82,7 @@ serve_apache() {
     recipe "$1" apache.conf
     cp "$recipes/away.asis" "$1/"
     {
-        for module in mpm_event authz_core headers alias asis proxy proxy_http; do
+        for module in mpm_event authz_core headers alias asis slotmem_shm proxy proxy_http proxy_balancer lbmethod_byrequests; do
             echo "LoadModule ${module}_module $modules/mod_$module.so"
         done
         echo "ServerRoot $1"

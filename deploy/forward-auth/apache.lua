@@ -63,7 +63,8 @@ local function ask(r)
     local received = {}
     local size = 0
     local worked, status, headers = http.request {
-        url = broker,
+        -- What the path demands of the sign-in: apache.conf sets it, and no client can.
+        url = broker .. (r.subprocess_env["coatcheck_demand"] or ""),
         redirect = false,
         headers = {
             ["Host"] = broker_name,
@@ -71,6 +72,7 @@ local function ask(r)
             ["Authorization"] = r.headers_in["Authorization"],
             -- The evidence of a session that belongs to a key, and what a proof has to be about.
             ["Coatcheck-Pass"] = r.headers_in["Coatcheck-Pass"],
+            ["Coatcheck-Presence"] = r.headers_in["Coatcheck-Presence"],
             ["DPoP"] = r.headers_in["DPoP"],
             ["X-Original-Method"] = r.method,
             ["X-Original-URL"] = origin .. r.unparsed_uri:gsub("^%a[%w+.-]*://[^/?]*", ""),

@@ -13,7 +13,12 @@ file:close()
 
 local identity = {
     "x-auth-subject", "x-auth-provider", "x-auth-client", "x-auth-session",
-    "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-kind", "x-auth-parent", "x-auth-token",
+    "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-kind", "x-auth-parent", "x-auth-acr", "x-auth-time", "x-auth-token",
+}
+-- Paths that need more (docs/step-up.md): how the user has to have signed in, or the user's presence. The first that matches counts.
+local demands = {
+    { path = "/payments/confirm", query = "?presence=1" },
+    { path = "/payments/", query = "?acr=mfa&max_age=300" },
 }
 -- What of the broker's refusal the client gets.
 local passed_on = {
@@ -49,10 +54,26 @@ local function unavailable(txn)
         .. '"code":"store_unavailable","detail":"Sessions cannot be checked now. Try again later."}')
 end
 
+-- What is demanded for a path and everything below it. Services read paths loosely, so the letters' case, escapes, doubled slashes,
+-- dots and what follows a semicolon do not count.
+local function demanded(path)
+    local plain = path:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
+    local parts = {}
+    for part in plain:lower():gsub("\\", "/"):gmatch("[^/]+") do
+        part = part:gsub(";.*", "")
+        if part == ".." then table.remove(parts) elseif part ~= "." then table.insert(parts, part) end
+    end
+    plain = "/" .. table.concat(parts, "/") .. "/"
+    for _, demand in ipairs(demands) do
+        if plain:sub(1, #demand.path) == demand.path then return demand.query end
+    end
+    return ""
+end
+
 local function ask(txn)
     local fields = txn.http:req_get_headers()
     local response = core.httpclient():get {
-        url = broker,
+        url = broker .. demanded(txn.sf:path()),
         timeout = timeout,
         headers = {
             ["host"] = { broker_name },
@@ -60,6 +81,7 @@ local function ask(txn)
             ["authorization"] = list(fields["authorization"]),
             -- The evidence of a session that belongs to a key, and what a proof has to be about.
             ["coatcheck-pass"] = list(fields["coatcheck-pass"]),
+            ["coatcheck-presence"] = list(fields["coatcheck-presence"]),
             ["dpop"] = list(fields["dpop"]),
             ["x-original-method"] = { txn.sf:method() },
             ["x-original-url"] = { origin .. txn.sf:pathq() },

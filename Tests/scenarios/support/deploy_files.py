@@ -16,7 +16,9 @@ KUBERNETES = "1.31"
 
 TRAEFIK = {
     "": {"http"},
-    "http": {"routers", "services", "middlewares"},
+    "http": {"routers", "services", "middlewares", "serversTransports"},
+    "http.serversTransports.*": {"forwardingTimeouts"},
+    "http.serversTransports.*.forwardingTimeouts": {"dialTimeout", "responseHeaderTimeout", "idleConnTimeout"},
     "http.routers.*": {"rule", "entryPoints", "tls", "service", "middlewares", "priority"},
     "http.services.*": {"loadBalancer", "failover", "weighted", "mirroring"},
     "http.services.*.failover": {"service", "fallback", "healthCheck"},
@@ -25,6 +27,7 @@ TRAEFIK = {
     "http.services.*.loadBalancer.responseForwarding": {"flushInterval"},
     "http.services.*.loadBalancer.healthCheck": {"path", "port", "interval", "timeout", "scheme", "hostname", "headers", "method", "status", "mode", "followRedirects"},
     "http.middlewares.*": {"headers", "forwardAuth", "chain", "retry", "buffering"},
+    "http.middlewares.*.retry": {"attempts", "initialInterval"},
     "http.middlewares.*.headers": {"customRequestHeaders", "customResponseHeaders"},
     "http.middlewares.*.forwardAuth": {"address", "trustForwardHeader", "authRequestHeaders", "authResponseHeaders", "authResponseHeadersRegex", "tls"},
 }
@@ -60,7 +63,10 @@ ENVOY = {
     "virtual_hosts": {"name", "domains", "routes", "request_headers_to_remove"},
     "routes": {"match", "route"},
     "match": {"prefix", "path"},
-    "route": {"cluster", "timeout", "host_rewrite_literal"},
+    "route": {"cluster", "timeout", "host_rewrite_literal", "retry_policy"},
+    "retry_policy": {"retry_on", "num_retries", "retry_host_predicate", "host_selection_retry_max_attempts"},
+    "retry_host_predicate": {"name", "typed_config"},
+    "PreviousHostsPredicate": {"@type"},
     "Router": {"@type"},
     "clusters": {"name", "connect_timeout", "load_assignment", "type", "lb_policy"},
     "load_assignment": {"cluster_name", "endpoints"},
@@ -95,8 +101,13 @@ def filled(path):
 
 
 # What a recipe of forward-auth hands to the broker, and all that it does; and what of it the service must not see.
-ASKED_WITH = {"cookie", "authorization", "dpop", "coatcheck-pass"}
+ASKED_WITH = {"cookie", "authorization", "dpop", "coatcheck-pass", "coatcheck-presence"}
 KEPT_BACK = {"dpop", "coatcheck-pass", "coatcheck-presence"}
+# What single paths demand, in each recipe.
+DEMANDS = {"acr=mfa&max_age=300", "presence=1"}
+CONTRACT = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openapi.yaml").read_text())
+IDENTITY = [
+    name for name in CONTRACT["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"] if name.startswith("X-Auth-")]
 
 
 def envoy_evidence(document):
@@ -108,21 +119,36 @@ def envoy_evidence(document):
     removed = set(listeners["protected"]["route_config"]["virtual_hosts"][0]["request_headers_to_remove"])
     faults += [f"the service sees {name}" for name in KEPT_BACK - removed]
     script = filters["lua"]["default_source_code"]["inline_string"]
+    faults += [f"demands no {demand}" for demand in DEMANDS if f'demand = "?{demand}"' not in script]
+    faults += [] if '"/v1/forward-auth" .. demand' in script else ["the demand is not asked"]
+    passed = filters["ext_authz"]["http_service"]["authorization_response"]["allowed_upstream_headers"]["patterns"]
+    faults += [f"does not pass {name}" for name in IDENTITY if not any(name.lower().startswith(pattern["prefix"]) for pattern in passed)]
+    stripped = filters["header_mutation"]["mutations"]["request_mutations"][0]["remove_on_match"]["key_matcher"]["safe_regex"]["regex"]
+    faults += [f"lets the client's {name} through" for name in IDENTITY if not re.fullmatch(stripped, name.lower())]
     said = [script.find(text) for text in ('"x-original-method"', '"x-original-url"', '":method", "GET"')]
     return faults + (["the original request is not said"] if -1 in said or sorted(said) != said else [])
 
 
 def traefik_evidence(document):
-    middlewares = document["http"]["middlewares"]
-    order = document["http"]["routers"]["protected"]["middlewares"]
-    asking = next(name for name in order if "forwardAuth" in middlewares[name])
-    asked = {name.lower() for name in middlewares[asking]["forwardAuth"]["authRequestHeaders"]}
-    faults = [f"asks with {name}, or without" for name in asked ^ ASKED_WITH]
-    if middlewares[asking]["forwardAuth"]["trustForwardHeader"] is not False:
-        faults.append("the original request is the client's word")
-    after = [middlewares[name]["headers"] for name in order[order.index(asking) + 1:]]
-    removed = {name.lower() for headers in after for name, value in headers["customRequestHeaders"].items() if value == ""}
-    return faults + [f"the service sees {name}" for name in KEPT_BACK - removed]
+    middlewares, routers = document["http"]["middlewares"], document["http"]["routers"]
+    faults, demanded = [], set()
+    for router in routers.values():
+        order = router["middlewares"]
+        asking = next(name for name in order if "forwardAuth" in middlewares[name])
+        settings = middlewares[asking]["forwardAuth"]
+        path, _, query = settings["address"].partition("?")
+        if not path.endswith("/v1/forward-auth") or (query and "priority" not in router):
+            faults.append(f"{asking} asks {path}, or is not asked first")
+        demanded.add(query)
+        asked = {name.lower() for name in settings["authRequestHeaders"]}
+        faults += [f"{asking} asks with {name}, or without" for name in asked ^ ASKED_WITH]
+        if settings["trustForwardHeader"] is not False:
+            faults.append(f"{asking}: the original request is the client's word")
+        faults += [f"does not pass {name}" for name in IDENTITY if not re.search(settings["authResponseHeadersRegex"], name)]
+        after = [middlewares[name]["headers"] for name in order[order.index(asking) + 1:]]
+        removed = {name.lower() for headers in after for name, value in headers["customRequestHeaders"].items() if value == ""}
+        faults += [f"the service sees {name}" for name in KEPT_BACK - removed]
+    return faults + [f"demands no {demand}" for demand in DEMANDS - demanded]
 
 
 def envoy_faults(value, place):
@@ -146,7 +172,7 @@ def traefik_faults(value, place=""):
         return [fault for item in value for fault in traefik_faults(item, place + "[]")]
     if not isinstance(value, dict) or place in TRAEFIK_OPEN:
         return []
-    named = place in ("http.routers", "http.services", "http.middlewares")
+    named = place in ("http.routers", "http.services", "http.middlewares", "http.serversTransports")
     faults = [] if named else [f"{place}.{key}" for key in value if key not in TRAEFIK.get(place, ())]
     for key, member in value.items():
         faults += traefik_faults(member, f"{place}.{'*' if named else key}".lstrip("."))

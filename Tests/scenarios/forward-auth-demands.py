@@ -1,0 +1,268 @@
+"""What a recipe of deploy/forward-auth demands for single paths, and which header fields it passes: a step-up, the user's presence,
+each field that the broker answers, and none that a client invents. Refusals before acceptances.
+"""
+
+import http.client
+import re
+import urllib.parse
+
+import yaml
+
+from support import recipes
+from support.dpop import Phone
+from support.harness import BACKEND, Answer, Broker, Sandbox, main
+from support.protected import Service, Yes
+from support.step_up import Login, told
+from support.verdicts import Verdicts
+from support.wire import ROOT, free_port
+
+ORIGIN = "https://app.example.com"
+STRONG = {"step_up": {"acr_values": "mfa", "max_age": 300}}
+# Other ways to write /payments/7, which a service may take for it.
+SPELLINGS = ["//payments/7", "/./payments/7", "/orders/../payments/7", "/%70ayments/7", "/payments/%37", "/payments/7?acr=pwd&max_age=99999999"]
+
+
+def ask(url, target, method="GET", **fields):
+    """One request whose target goes out as it is."""
+    parts = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+    try:
+        connection.putrequest(method, target, skip_accept_encoding=True, skip_host="Host" in fields)
+        for name, value in fields.items():
+            connection.putheader(name.replace("_", "-"), value)
+        if method != "GET":
+            connection.putheader("Content-Length", "0")
+        connection.endheaders()
+        answer = connection.getresponse()
+        return Answer(answer.status, answer.headers, answer.read(), 0)
+    finally:
+        connection.close()
+
+
+class Gate:
+    """A proxy before a service, and the verdicts about it."""
+
+    def __init__(self, says, title, url, service):
+        self.says, self.title, self.url, self.service = says, title, url, service
+
+    def same(self, expected, actual, sentence):
+        return self.says.same(expected, actual, f"{self.title}: {sentence}")
+
+    def refused(self, expected, target, sentence, method="GET", **fields):
+        before = self.service.count
+        answer = ask(self.url, target, method, **fields)
+        self.same(expected, told(answer), sentence)
+        self.same(before, self.service.count, f"{sentence}: the service is not reached")
+        return answer
+
+    def passes(self, target, sentence, method="GET", **fields):
+        before = self.service.count
+        answer = ask(self.url, target, method, **fields)
+        self.same(("200", before + 1), (told(answer), self.service.count), sentence)
+        return answer
+
+
+def stack(case):
+    """A broker whose backend asks for proofs too, and a service."""
+    sandbox = Sandbox(case)
+    broker = Broker(case, sandbox, settings={
+        "server": {"trusted_proxies": ["127.0.0.1"]},
+        "backends": {"orders": {"original_request": True, "origins": [ORIGIN]}},
+        "providers": {"oidc": {"clients": {"strict": {
+            "client_id": "strict-app", "auth": "none", "redirect_uris": ["com.example.strict:/cb"], "scope": "openid email", "login": "both",
+            "binding": {"mode": "enforce"}}}}}})
+    return broker, Service()
+
+
+def stronger(broker, age=0):
+    """The session of a user who has stepped up, so many seconds ago."""
+    session = broker.sign_in()
+    answer = Login(broker, session, {"step_up": {"acr_values": "mfa"}}).sign_in(sandbox_auth_age=age).forward()
+    assert answer.status == 200, answer.body
+    return session
+
+
+def stepping_up(gate, broker, prefix="", confirm=True):
+    """A path that demands a step-up, and all others."""
+    pay, orders = f"{prefix}/payments/7", f"{prefix}/orders"
+    plain, strong, old = broker.sign_in(), stronger(broker), stronger(broker, 400)
+    bearer, strong_bearer = broker.sign_in(client="android"), broker.sign_in(client="android")
+    Login(broker, strong_bearer, STRONG, bearer=True).sign_in().forward()
+    gate.refused("401 session_required", pay, "a step-up's path without a session")
+    gate.refused("401 session_required", pay, "with an invented bearer", Authorization="Bearer garbage")
+    gate.refused("401 session_required", pay, "as a POST", "POST", Authorization=f"Bearer {'t' * 43}")
+    for name, fields in (("a cookie", {"Cookie": f"coatcheck={plain}"}), ("a bearer", {"Authorization": f"Bearer {bearer}"})):
+        answer = gate.refused("401 step_up_required", pay, f"a session of a plain sign-in, {name}", **fields)
+        challenge = answer.fields["WWW-Authenticate"] or ""
+        gate.says.verdict(
+            'error="insufficient_user_authentication"' in challenge and 'acr_values="mfa"' in challenge and 'max_age="300"' in challenge
+            and not answer.fields["Set-Cookie"], f"{gate.title}: the app gets the challenge, and keeps its cookie, {name}", str(answer.fields))
+    gate.refused("401 step_up_required", pay, "a stronger sign-in of seven minutes ago", Cookie=f"coatcheck={old}")
+    for target in SPELLINGS:
+        before = gate.service.count
+        # Some are refused for their spelling alone.
+        answer = ask(gate.url, target.replace("/", prefix + "/", 1) if prefix else target, Cookie=f"coatcheck={plain}")
+        gate.says.verdict(
+            gate.service.count == before and answer.status != 200, f"{gate.title}: a plain sign-in at {target}", f"{told(answer)} {answer.body[:200]}")
+    answer = gate.passes(pay, "the session of a user who stepped up", Cookie=f"coatcheck={strong}")
+    seen = answer.json.get("fields", {})
+    gate.says.verdict(
+        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}: the service sees class and time", str(seen))
+    gate.passes(pay, "a POST of it", "POST", Cookie=f"coatcheck={strong}")
+    gate.passes(pay, "a bearer of it", Authorization=f"Bearer {strong_bearer}")
+    gate.passes(orders + "?acr=mfa&max_age=60", "a plain sign-in elsewhere, whatever the client's query", Cookie=f"coatcheck={plain}")
+
+
+def present(gate, broker):
+    """A path that the user has to confirm."""
+    phone, face = Phone(broker, "strict"), Phone(broker, "strict")
+    gate.same(201, phone.sign_in().status, "a bound session")
+    phone.call("GET", "/v1/session", phone.session)
+
+    def registered(nonce):
+        face.nonce = phone.nonce = nonce
+        return phone.call(
+            "PUT", "/v1/session/presence-key", phone.session, retry=False,
+            Coatcheck_Presence=face.proof("PUT", "/v1/session/presence-key", phone.session))
+
+    answer = registered(phone.nonce)
+    if answer.status != 204:
+        answer = registered(answer.fields["DPoP-Nonce"])
+    gate.same(204, answer.status, "with a presence key")
+
+    def evidence(target="/payments/confirm", by=None):
+        (by or face).nonce = phone.nonce
+        fields = {"Cookie": f"coatcheck={phone.session}", "DPoP": phone.proof("POST", "", phone.session, htu=ORIGIN + "/payments/confirm")}
+        return fields | ({"Coatcheck_Presence": face.proof("POST", "", phone.session, htu=ORIGIN + target)} if by is None else {})
+
+    gate.refused("401 session_required", "/payments/confirm", "the user's presence, without a session", "POST")
+    answer = gate.refused("401 presence_required", "/payments/confirm", "the silent key alone", "POST", **evidence(by=phone))
+    phone.nonce = answer.fields["DPoP-Nonce"]
+    gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}: nonce and code arrive")
+    answer = ask(gate.url, "/payments/confirm", "POST", **evidence("/payments/other"))
+    gate.same("401 presence_invalid", " ".join(told(answer).split()[:2]), "a confirmation of another path")
+    answer = gate.passes("/payments/confirm", "the user confirms", "POST", **evidence())
+    for name in ("coatcheck_presence", "dpop"):
+        gate.same(None, answer.json["fields"].get(name), f"the service sees no {name}")
+
+
+# A recipe that lost what demands, and the verdict that notices it. The first of nginx's is the line that was documented once.
+COPIES = {
+    "nginx": [
+        (("nginx.conf", "auth_request /_coatcheck/stepped-up", "auth_request /v1/forward-auth?acr=mfa&max_age=300"), "without a session"),
+        (("nginx-gate.conf", r"\?acr=mfa&max_age=300", ""), "a session of a plain sign-in, a cookie"),
+        (("nginx-gate.conf", "&max_age=300", ""), "seven minutes ago")],
+    "caddy": [
+        (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "a session of a plain sign-in, a cookie"),
+        (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "a session of a plain sign-in, a cookie"),
+        # Denied, because nobody asked.
+        (("Caddyfile", "@others not path .*", "@others path /none"), "a plain sign-in elsewhere")],
+    "haproxy": [
+        (("haproxy.lua", r" \.\. demanded\(.*", ","), "a session of a plain sign-in, a cookie"),
+        (("haproxy.lua", r'if part == "\.\." .*', "table.insert(parts, part)"), "a plain sign-in at /orders/../")],
+    "apache": [(("apache.conf", r"^.*acr=mfa.*$", ""), "a session of a plain sign-in, a cookie")],
+}
+
+
+def demands(server):
+    def case_of_server(case):
+        broker, service = stack(case)
+        host = broker.url.removeprefix("http://")
+        values = {"BROKER_NAME": host, "CREDENTIAL": BACKEND}
+        # The first of two replicas refuses connections; the scripts of the others know one address.
+        lost = [f"127.0.0.3:{free_port()}"] if server in ("nginx", "caddy") else []
+        url = recipes.forward_auth(case, server, [*lost, host], service.address, **values).url
+        gate = Gate(case, server, url, service)
+        stepping_up(gate, broker)
+        present(gate, broker)
+        for edit, sentence in COPIES[server]:
+            quiet = Verdicts()
+            quiet.lines = []
+            quiet.print = quiet.lines.append
+            stepping_up(Gate(quiet, server, recipes.forward_auth(case, server, [host], service.address, [edit], **values).url, service), broker)
+            case.verdict(
+                any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}: noticed: {edit[2] or 'no ' + edit[1]}",
+                [line for line in quiet.lines if line.startswith("not ok")][:4])
+
+    case_of_server.__doc__ = f"{server}: what single paths demand."
+    return case_of_server
+
+
+def one_host(case):
+    """nginx: broker and protected service on one host, beside a host of its own for the service."""
+    broker, service = stack(case)
+    host = broker.url.removeprefix("http://")
+    values = {
+        "BROKER_NAME": host, "CREDENTIAL": BACKEND, "UPSTREAM": service.address, "port": free_port()}
+    files = [
+        ("proxy/nginx.conf", "proxy.conf"), ("forward-auth/nginx-http.conf", "nginx-http.conf"), ("forward-auth/nginx-gate.conf", "nginx-gate.conf"),
+        ("forward-auth/nginx-service.conf", "nginx-service.conf"), ("forward-auth/nginx.conf", "forward-auth.conf"),
+        ("forward-auth/nginx-one-host.conf", "coatcheck.d/orders.conf")]
+    front = recipes.Recipe(case, "nginx", files, values, [host], [
+        ("proxy/nginx.conf", "server_name .*", "server_name 127.0.0.1;"), ("forward-auth/nginx.conf", "server_name .*", "server_name service.example.com;")])
+    front.start()
+    door = Broker.__new__(Broker)
+    door.__dict__ |= broker.__dict__ | {"url": front.url}
+    case.same(200, ask(front.url, "/v1/providers").status, "the broker's own paths are the broker's")
+    session = door.sign_in()
+    case.same(200, door.look(session).status, "a sign-in through the proxy")
+    gate = Gate(case, "/orders/", front.url, service)
+    gate.refused("401 session_required", "/orders/7", "no session")
+    answer = gate.passes("/orders/7?a=b", "the cookie that the broker gave", Cookie=f"coatcheck={session}; theme=dark", X_Auth_Subject="mallory")
+    case.same(("/orders/7?a=b", ["user-ana"], ["theme=dark"]), (
+        answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "the service sees its user, and not the session")
+    stepping_up(Gate(case, "one host", front.url, service), broker, "/orders")
+    for path in ("/_coatcheck/ask", "/_coatcheck/stepped-up", "/_coatcheck/", "/_coatcheck/none"):
+        case.same(404, ask(front.url, path, Cookie=f"coatcheck={session}").status, f"{path} is not for clients")
+    gate = Gate(case, "its own host", front.url, service)
+    gate.refused("401 session_required", "/anything", "no session", Host="service.example.com")
+    gate.passes("/anything", "a session", Host="service.example.com", Cookie=f"coatcheck={session}")
+
+
+def fields(case):
+    """Each field that the broker answers is put in, and no other; a field that it does not answer is absent."""
+    contract = yaml.safe_load((ROOT / "openapi.yaml").read_text())
+    answered = contract["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"]
+    identity = [name for name in answered if name.startswith("X-Auth-")]
+    case.verdict(len(identity) >= 12, "the contract lists them", identity)
+    broker, service = Yes(), Service()
+    values = {"BROKER_NAME": "auth.example.com", "CREDENTIAL": "the-credential"}
+    handle = "ses_0000000000000000000000"
+    full = {name: f"{name.lower()}-of-the-broker" for name in identity} | {"X-Auth-Session": handle}
+    forged = {name.replace("-", "_"): "mallory" for name in [*identity, "X-Auth-Roles", "X-Coatcheck-Backend", "X-Coatcheck-Session"]}
+
+    def look(says, server, edits=()):
+        url = recipes.forward_auth(case, server, [broker.address], service.address, edits, **values).url
+
+        def seen(answered):
+            broker.fields = answered
+            found = ask(url, "/orders", **forged, Cookie="coatcheck=c; a=1", Authorization="Bearer b", DPoP="a.proof", Coatcheck_Pass="a-pass", Coatcheck_Presence="a.presence")
+            return {name: [v for v in values if v] for name, values in found.json.get("fields", {}).items() if name.startswith(("x_auth", "x_coatcheck")) and any(values)}
+
+        expected = {name.lower().replace("-", "_"): [value] for name, value in full.items()}
+        says.same(expected, seen(full), f"{server}: the service sees every field of the contract, and the broker's value alone")
+        says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}: and nothing for a field that the broker does not answer")
+        asked = {name: broker.asked[name] for name in (
+            "Host", "Cookie", "Authorization", "DPoP", "Coatcheck-Pass", "Coatcheck-Presence", "X-Coatcheck-Backend", "X-Coatcheck-Session", "X-Original-Method", "X-Original-URL")}
+        says.same({
+            "Host": "auth.example.com", "Cookie": "coatcheck=c; a=1", "Authorization": "Bearer b", "DPoP": "a.proof", "Coatcheck-Pass": "a-pass",
+            "Coatcheck-Presence": "a.presence", "X-Coatcheck-Backend": "the-credential", "X-Coatcheck-Session": None, "X-Original-Method": "GET",
+            "X-Original-URL": ORIGIN + "/orders"}, asked, f"{server}: the broker gets the session, its evidence and the request that they are for")
+
+    for server in recipes.SERVERS:
+        look(case, server)
+    for server, edit in [
+            ("nginx", ("nginx-service.conf", ".*X-Auth-Parent.*", "")), ("nginx", ("nginx-gate.conf", ".*Coatcheck-Presence.*", "")),
+            ("caddy", ("Caddyfile", "request_header @token", "request_header")), ("caddy", ("Caddyfile", r".*request_header -X-Auth\*", "")),
+            ("haproxy", ("haproxy.lua", '"x-auth-acr", "x-auth-time", ', "")), ("haproxy", ("haproxy.lua", r'.*\["coatcheck-presence"\].*', "")),
+            ("apache", ("apache.lua", '"X-Auth-Acr", ', "")), ("apache", ("apache.lua", r'.*\["Coatcheck-Presence"\].*', ""))]:
+        quiet = Verdicts()
+        quiet.print = lambda _: None
+        look(quiet, server, [edit])
+        case.verdict(quiet.failed, f"{server}: noticed: {edit[2] or 'no ' + edit[1]}")
+
+
+if __name__ == "__main__":
+    if gap := recipes.missing():
+        raise SystemExit(f"Bail out! {' '.join(gap)} missing: scripts/setup test")
+    main({server: (demands(server), 120) for server in recipes.SERVERS} | {"one-host": (one_host, 90), "fields": (fields, 90)}, __doc__)

@@ -57,7 +57,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("When SQLite rolls the transaction back under a member, every member fails and none commits alone (note 19)")
+    @Test("If SQLite rolls back under a member, every member fails and none commits alone (library note 10)")
     func lostTransaction() async throws {
         try await TemporaryStore.with { store, _ in
             let (early, late) = (Rows.login(), Rows.login())
@@ -79,7 +79,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("A caller that is cancelled gives up the wait, not the write (note 17)")
+    @Test("A caller that is cancelled gives up the wait, not the write (library note 9)")
     func cancelledCaller() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()

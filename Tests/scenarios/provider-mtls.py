@@ -225,7 +225,7 @@ def refused(case):
 
 
 def two_clients(case):
-    """Two clients with certificates of their own: no connection of one ever carries the other's call (W18)."""
+    """Two clients with certificates of their own: no connection of one ever carries the other's call."""
     authority = Authority(case)
     case_tls = {}
     for client in ("ios", "web"):

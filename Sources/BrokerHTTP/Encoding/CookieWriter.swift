@@ -1,7 +1,7 @@
 import Broker
 import HTTPTypes
 
-/// Writes our three cookies, each as one literal so that no attribute is ever missing (SEC-37).
+/// Writes the broker's five cookies, each as one literal so that no attribute is ever missing (SEC-37).
 struct CookieWriter: Sendable {
     /// The session cookie's name as it goes over the wire.
     let sessionName: String

@@ -157,7 +157,7 @@ extension SQLiteStore {
         try database.execute(sql: "PRAGMA application_id = \(Schema.applicationID)")
     }
 
-    /// GRDB has set NORMAL by itself, which loses commits at a power cut; a kill test would not notice (note 16).
+    /// GRDB has set NORMAL by itself, which loses commits at a power cut; a kill test would not notice.
     private static func setDurability(_ database: Database) throws {
         try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000")
         // Readers keep most of what a busy thousand of a million sessions touches; the writer would keep all it wrote.

@@ -107,7 +107,7 @@ extension SQLiteStore {
     }
 
     /// Refuses what the selector names from now on, because the disk would not take their endings, and has the writer try
-    /// until it does (note 20).
+    /// until it does.
     func refused(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, after failure: StoreFailure
     ) async throws(StoreFailure) -> EndedBatch {

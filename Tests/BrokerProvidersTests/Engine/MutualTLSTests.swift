@@ -188,7 +188,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("Two clients of one provider never share a connection, nor does one after its renewal (W18)")
+    @Test("Two clients of one provider never share a connection, nor does one after its renewal")
     func pools() async throws {
         let authority = try TestAuthority()
         let first = try authority.identity(try authority.sign("first", for: "client.example"))
@@ -256,7 +256,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("With a proof the key binds, whatever certificate is shown (W16)")
+    @Test("With a proof the key binds, whatever certificate is shown")
     func proof() {
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("t"))
         #expect(tokens.bound(to: "x").certificate == nil && tokens.bound(to: "x").credential == .dpop)

@@ -198,7 +198,7 @@ struct OIDCConformanceTests {
         }
     }
 
-    @Test("A forged alg poisons nothing: the next good token verifies (note 14)")
+    @Test("A forged alg poisons nothing: the next good token verifies (library note 7)")
     func poisoning() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(

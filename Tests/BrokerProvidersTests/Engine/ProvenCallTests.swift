@@ -125,7 +125,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server that forgets its nonces costs one sending; one that asks for the same again gets no third")
+    @Test("A server that forgets its nonces costs one sending; one that asks for the same again gets no third (SEC-22)")
     func forgets() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require", "nonces": "keep", "nonce_status": 401], of: "oidc")
@@ -162,7 +162,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A Bearer answer: at the code a refusal with its tokens, at a refresh a pair without an access token")
+    @Test("A Bearer answer: at the code a refusal with its tokens, at a refresh no access token (SEC-22)")
     func bearer() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")

@@ -17,7 +17,7 @@ struct KeySetTests {
         try CompactToken(try TestKeys.es256(Self.claims, header: header), allowed: [.es256, .edDSA], types: ["jwt"])
     }
 
-    @Test("Keys that cannot be used are skipped and spoil nothing (note 14)")
+    @Test("Keys that cannot be used are skipped and spoil nothing (library note 7)")
     func strangeKeys() async throws {
         let strange = [
             "7", "null", "[]", "{}", #"{"kty":"oct","k":"AA"}"#, #"{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"}"#,
@@ -65,7 +65,7 @@ struct KeySetTests {
         #expect(fits && !either)
     }
 
-    @Test("A token whose header names another algorithm first does not poison the key (note 14)")
+    @Test("A token whose header names another algorithm first does not poison the key (library note 7)")
     func poisoning() async throws {
         let set = try set(TestKeys.p256JWK.replacing(#","use":"sig""#, with: ""), TestKeys.ed25519JWK)
         let forged = try CompactToken(

@@ -109,7 +109,7 @@ struct TransportTests {
         }
     }
 
-    @Test("The total time covers the body, not the head alone (note 9)")
+    @Test("The total time covers the body, not the head alone (library note 3)")
     func slowBody() async throws {
         let server = try RawServer { _ in .raw(Array("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a".utf8)) }
         let dripping = try RawServer { _ in
@@ -175,7 +175,7 @@ struct TransportTests {
         }
     }
 
-    @Test("Token calls never reuse a connection; reads do (note 10)")
+    @Test("Token calls never reuse a connection; reads do (library note 5)")
     func connections() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in

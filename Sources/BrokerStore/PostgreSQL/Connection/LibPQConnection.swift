@@ -127,7 +127,7 @@ final class NoticeSink {
     }
 }
 
-/// The settings of each connection that is ours alone; a pooler's connections get them from their role (note 22).
+/// The settings of each connection that is ours alone; a pooler's connections get them from their role.
 enum SessionSetup {
     /// Names and values; those that an engine does not know are left out.
     static let values: [(name: String, value: String)] = [

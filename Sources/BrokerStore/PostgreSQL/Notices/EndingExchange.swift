@@ -157,7 +157,7 @@ enum EndingPayload {
 
 /// A connection of its own that hears what is told of other replicas' sessions, on a thread of its own.
 ///
-/// It is asked every two seconds whether it still hears: one that is gone loses notices without a word (note 23).
+/// It is asked every two seconds whether it still hears: one that is gone loses notices without a word.
 final class EndingListener: Sendable {
     private static let pulse = Duration.seconds(2)
     private static let longestPause = Duration.seconds(2)

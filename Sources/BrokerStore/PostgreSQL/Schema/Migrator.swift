@@ -65,7 +65,7 @@ struct Migrator {
         return (found, PostgreSQLSchema.newest)
     }
 
-    /// Sets for the role what a pooler's connections cannot be told one by one (note 22).
+    /// Sets for the role what a pooler's connections cannot be told one by one.
     func setRole() throws(StoreOpenFailure) {
         guard isPooled else { return }
         for (name, value) in SessionSetup.values {

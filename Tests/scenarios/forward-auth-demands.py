@@ -155,7 +155,7 @@ COPIES = {
     "caddy": [
         (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "a session of a plain sign-in, a cookie"),
         (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "a session of a plain sign-in, a cookie"),
-        # Denied, because nobody asked.
+        # The proxy denies, because it asked no question.
         (("Caddyfile", "@others not path .*", "@others path /none"), "a plain sign-in elsewhere")],
     "haproxy": [
         (("haproxy.lua", r" \.\. demanded\(.*", ","), "a session of a plain sign-in, a cookie"),

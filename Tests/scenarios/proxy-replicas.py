@@ -50,7 +50,7 @@ class Replica:
                 self.answer()
 
             def do_POST(self):
-                # Caddy sends the head alone of a body that it lost when it could not connect: no whole request, so none.
+                # Caddy loses the body when it cannot connect, and then sends the head alone. That request does not count.
                 length = int(self.headers.get("Content-Length") or 0)
                 if len(self.rfile.read(length)) < length:
                     self.close_connection = True

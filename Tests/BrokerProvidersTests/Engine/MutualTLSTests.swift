@@ -256,7 +256,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("With a proof the key binds, whatever certificate is shown")
+    @Test("A token request with a proof and a certificate: the key binds the token")
     func proof() {
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("t"))
         #expect(tokens.bound(to: "x").certificate == nil && tokens.bound(to: "x").credential == .dpop)

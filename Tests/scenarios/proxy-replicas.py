@@ -272,7 +272,8 @@ def brokers(case):
     port, management = free_port(), free_port()
     replicas = []
     for number in (1, 2):
-        broker = Broker(case, sandbox, name=f"replica{number}", start=False)
+        broker = Broker(case, sandbox, name=f"replica{number}", start=False, settings={"upstreams": {
+            "api": {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**"], "internal": True}}})
         broker.management = f"http://127.0.0.{number}:{management}"
         broker.configure(
             server={
@@ -284,10 +285,11 @@ def brokers(case):
     addresses = [broker.url.removeprefix("http://") for broker in replicas]
 
     def sites(**edits):
-        return {server: recipes.proxy(case, server, addresses, edits.get(server, ()), MANAGEMENT_PORT=management).url for server in recipes.SERVERS}
+        return {server: recipes.proxy(case, server, addresses, edits.get(server, ()), MANAGEMENT_PORT=management) for server in recipes.SERVERS}
 
     # The time-outs of those that have no checks are short here.
-    plain = sites(nginx=[("nginx.conf", "_timeout 75s", "_timeout 2s")], apache=[("apache.conf", "timeout=75", "timeout=2")], **CHECKS)
+    started = sites(nginx=[("nginx.conf", "_timeout 75s", "_timeout 2s")], apache=[("apache.conf", "timeout=75", "timeout=2")], **CHECKS)
+    plain = {server: recipe.url for server, recipe in started.items()}
 
     def verdicts(answers, sentence, least=10, may_refuse=()):
         """Every request is answered; the proxies named may pass on the 503 of a broker that ends."""
@@ -317,6 +319,35 @@ def brokers(case):
     load.until(20)
     verdicts(load.stop(), "one is stopped")
     replicas[1].start()
+
+    # A request that is in progress keeps a replica draining, which refuses what comes meanwhile.
+    session = replicas[0].sign_in()
+    slow = case.beside(replicas[0].call, "GET", "/v1/relay/api/private/events/300", session)
+    wait_for(10, lambda: replicas[0].metric("coatcheck_relay_calls_under_way", upstream="api") == 1)
+    nginx = started["nginx"]
+    file, line = nginx.folder / "nginx.conf", f"server {addresses[0]} max_fails=0"
+    file.write_text(file.read_text().replace(line, line + " down"))
+    nginx.process.send_signal(signal.SIGHUP)
+    without = {
+        "nginx": recipes.proxy(case, "nginx", addresses).url, "apache": recipes.proxy(case, "apache", addresses, [("apache.conf", "ProxySet failonstatus=503", "")]).url}
+    replicas[0].process.send_signal(signal.SIGTERM)
+    wait_for(10, lambda: b"is shutting down" in replicas[0].call("GET", "/v1/providers").body)
+    load, lost = Load(plain), Load(without)
+    load.until(60)
+    answers, lost = load.stop(), lost.stop()
+    verdicts({server: found for server, found in answers.items() if server != "apache"}, "one drains", 20)
+
+    def share(found):
+        return sum(answer.status == 503 for _, answer in found) / len(found)
+
+    case.verdict(share(answers["apache"]) < 0.2, "apache: one drains: few requests meet it", f"{share(answers['apache']):.2f}")
+    for server in without:
+        case.verdict(share(lost[server]) > 0.3, f"{server}: noticed: a replica that drains is in the list as before", f"{share(lost[server]):.2f}")
+    file.write_text(file.read_text().replace(line + " down", line))
+    nginx.process.send_signal(signal.SIGHUP)
+    replicas[0].process.kill()
+    slow.result(20)
+    replicas[0].start()
 
     # A process that hangs takes connections, so a proxy notices it by its checks alone; nginx and Apache have none.
     replicas[1].process.send_signal(signal.SIGSTOP)

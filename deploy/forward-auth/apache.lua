@@ -20,7 +20,7 @@ local identity = {
     "X-Auth-Subject", "X-Auth-Provider", "X-Auth-Client", "X-Auth-Session",
     "X-Auth-Name", "X-Auth-Email", "X-Auth-Scope", "X-Auth-Kind", "X-Auth-Parent", "X-Auth-Acr", "X-Auth-Time", "X-Auth-Token",
 }
--- What of the broker's refusal the client gets.
+-- The fields of the broker's refusal that the client gets.
 local passed_on = { "Cache-Control", "Retry-After", "WWW-Authenticate", "X-Request-Id", "Coatcheck-Code", "DPoP-Nonce" }
 local refusals = { [400] = true, [401] = true, [403] = true, [429] = true, [503] = true }
 
@@ -29,7 +29,7 @@ local function answer(r, status, headers, body)
     r.content_type = "application/problem+json"
     for name, value in pairs(headers) do r.err_headers_out[name] = value end
     r:puts(body)
-    -- Without this Apache would write its own status over ours.
+    -- Without this Apache would replace the status by its own.
     r:flush()
     return apache2.DONE
 end
@@ -40,14 +40,14 @@ local function unavailable(r)
         .. '"code":"store_unavailable","detail":"Sessions cannot be checked now. Try again later."}')
 end
 
--- The client's own copies of the headers that only we may set, in every spelling that a server may take for them.
+-- Removes the client's own copies of the headers that only this proxy may set, in every spelling that a server may accept.
 local function strip(r)
     for name in pairs(r:headers_in_table()) do
         local plain = name:lower():gsub("[^a-z0-9]", "-")
         if plain:find("^x%-auth%-") or plain:find("^x%-coatcheck%-") then r.headers_in[name] = nil end
         if (plain == "coatcheck-pass" or plain == "coatcheck-presence") and name:lower() ~= plain then r.headers_in[name] = nil end
     end
-    -- Apache takes out what Connection names, ours too. All that a service behind it needs of it is "upgrade".
+    -- Apache removes the fields that Connection names, the broker's too. A service behind it needs "upgrade" at most.
     local connection = r.headers_in["Connection"]
     if connection then
         local wanted = {}
@@ -70,7 +70,7 @@ local function ask(r)
             ["Host"] = broker_name,
             ["Cookie"] = r.headers_in["Cookie"],
             ["Authorization"] = r.headers_in["Authorization"],
-            -- The evidence of a session that belongs to a key, and what a proof has to be about.
+            -- The evidence of a bound session, and the request that a proof has to name.
             ["Coatcheck-Pass"] = r.headers_in["Coatcheck-Pass"],
             ["Coatcheck-Presence"] = r.headers_in["Coatcheck-Presence"],
             ["DPoP"] = r.headers_in["DPoP"],
@@ -107,7 +107,7 @@ local function decide(r)
         r.err_headers_out["DPoP-Nonce"] = headers["dpop-nonce"]
         return apache2.OK
     end
-    -- A credential of ours that the broker does not know is not the user's fault.
+    -- If the broker does not know the proxy's credential, the user cannot help it.
     local is_stranger = (headers["www-authenticate"] or ""):find("coatcheck-backend", 1, true)
     local is_json = (headers["content-type"] or ""):find("json", 1, true)
     if not refusals[status] or is_stranger or not is_json then return unavailable(r) end

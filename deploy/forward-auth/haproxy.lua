@@ -20,7 +20,7 @@ local demands = {
     { path = "/payments/confirm", query = "?presence=1" },
     { path = "/payments/", query = "?acr=mfa&max_age=300" },
 }
--- What of the broker's refusal the client gets.
+-- The fields of the broker's refusal that the client gets.
 local passed_on = {
     "content-type", "cache-control", "retry-after", "set-cookie", "www-authenticate", "x-request-id",
     "coatcheck-code", "dpop-nonce",
@@ -79,7 +79,7 @@ local function ask(txn)
             ["host"] = { broker_name },
             ["cookie"] = list(fields["cookie"]),
             ["authorization"] = list(fields["authorization"]),
-            -- The evidence of a session that belongs to a key, and what a proof has to be about.
+            -- The evidence of a bound session, and the request that a proof has to name.
             ["coatcheck-pass"] = list(fields["coatcheck-pass"]),
             ["coatcheck-presence"] = list(fields["coatcheck-presence"]),
             ["dpop"] = list(fields["dpop"]),
@@ -104,7 +104,7 @@ core.register_action("coatcheck", { "http-req" }, function(txn)
         txn:set_var("txn.coatcheck_allowed", true)
         return
     end
-    -- A credential of ours that the broker does not know is not the user's fault.
+    -- If the broker does not know the proxy's credential, the user cannot help it.
     local is_stranger = first(headers["www-authenticate"]):find("coatcheck-backend", 1, true)
     -- HAProxy's client says 503 itself when it could not reach the broker; that one has no JSON.
     local is_json = first(headers["content-type"]):find("json", 1, true)

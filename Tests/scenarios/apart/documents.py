@@ -151,6 +151,19 @@ for page in pages:
         else:
             say(False, f"{where}: is run, compiled or checked")
 
+# Commands within sentences, and lines for nginx that do not do what they seem to.
+for page in pages:
+    name = page.relative_to(root)
+    spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S))
+    commands = [span for span in spans if span.startswith("coatcheck ") and "…" not in span]
+    faults = [f"{span}: {fault}" for span in commands for fault in faults_of_shell(span)]
+    say(not faults, f"{name}: {len(commands)} commands within sentences", "; ".join(faults))
+    if name.name != "CHANGELOG.md":
+        say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}: no auth_request has a query")
+paths = list(yaml.safe_load((root / "openapi.yaml").read_text())["paths"])
+lost = [path for path in paths if path.replace("{path}", "{path…}") not in (root / "README.md").read_text()]
+say(len(paths) > 30 and not lost, "README.md: every path of the contract is in the tables", " ".join(lost))
+
 # The login of the README is run by readme.sh; the page of problems and the apps' table have every code.
 contract = strict.overlaid(strict.plain())
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])

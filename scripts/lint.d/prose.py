@@ -98,7 +98,8 @@ def strings(text):
         if line.lstrip().startswith("//"):
             continue
         for body in re.findall(r'"((?:[^"\\]|\\.)*)"', line):
-            plain = re.sub(r"\\\((?:[^()]|\([^()]*\))*\)", "X", body)
+            # What is put in: \(…) in Swift, {…} in Python.
+            plain = re.sub(r"\\\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}", "X", body)
             if len(re.findall(r"[A-Za-z]{2,}", plain)) >= 4 and " " in plain and not re.search(r"\b(?:SELECT|INSERT|UPDATE|DELETE|WHERE|FROM|SET)\b|[{}<>=]", plain):
                 yield plain
 
@@ -123,6 +124,7 @@ SLASHES, HASH, DASHES = (re.compile(rf"\s*{sign}(?: (.*)|$)") for sign in (r"(?:
 SIGNS = {
     **dict.fromkeys((".swift", ".kt", ".ts", ".js", ".c", ".h", ".css"), SLASHES), ".lua": DASHES,
     **dict.fromkeys((".py", ".sh", ".bash", ".yaml", ".yml", ".conf", ".cfg", ".service", ".socket", ".toml", ".sed", ""), HASH)}
+SHELL_NAME = re.compile(r'^ *(?:step|same|matches|expect_\w+|denied|saw)\b.*"([^"$]* [^"$]* [^"$]*)"$', re.M)
 DOCSTRING = re.compile(r'^( *)"""(.*?)"""', re.M | re.S)
 TEST_NAME = re.compile(r'@(?:Test|Suite)\(\s*"((?:[^"\\]|\\.)*)"|func `([^`]+)`')
 
@@ -141,11 +143,14 @@ def texts(name, content):
         for margin, doc in DOCSTRING.findall(content):
             found += [("comments", text) for text in paragraphs("" if line.startswith(margin + "  ") else line for line in doc.splitlines())]
         content = DOCSTRING.sub("", content)
+        # The sentences of a scenario's verdicts.
+        if re.search(r"\.(?:same|verdict)\(", content):
+            found += [("test names", text) for text in strings(content)]
     found += [("comments", text) for text in comments(content, SIGNS.get(suffix, HASH))]
     if suffix in (".swift", ".kt"):
         found += [("test names", first or second) for first, second in TEST_NAME.findall(content)]
     if suffix in (".sh", ".bash"):
-        found += [("test names", text) for text in re.findall(r'^ *step "([^"]*)"', content, re.M)]
+        found += [("test names", text) for text in SHELL_NAME.findall(content)]
     # A program's own texts; those of tests are mostly data.
     if suffix == ".swift" and "import Testing" not in content:
         found += [("texts", text) for text in strings(content)]

@@ -598,17 +598,22 @@ paths:
         proof by the key that is to be registered: over the same method, address and session token (`ath`), with a nonce of
         ours, which may be the same one. Within ten minutes of `authenticated_at`: else 401 `step_up_required` with
         `step_up: {max_age: 600}`, or 403 `step_up_failed` where the provider cannot step up so. A session has one presence key
-        in its life. The same key again is 204 at any time, so that a lost answer costs nothing; another one is
-        401 `presence_invalid` with the reason `key`, and so is the session's own: a lost key is a new sign-in. There is no
-        body. Event streams hear `session.presence_key_changed`.
+        in its life. The same key again is 200 at any time, so that a lost answer costs nothing; another one is
+        401 `presence_invalid` with the reason `key`, and so is the session's own: a lost key is a new sign-in. The request
+        has no body. The answer is the session with its new `version`: keep it, because another replica may answer with the
+        state before it for a second. Event streams hear `session.presence_key_changed`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
-        '204':
-          description: The key stands, now or from before.
+        '200':
+          description: The session with its presence key, which is registered now or was before.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
             DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
+          content:
+            application/json:
+              schema: {$ref: '#/components/schemas/Session'}
+              examples: {session: {$ref: '#/components/examples/Session'}}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/PresenceKeyUnauthorized'}
         '403':
@@ -2707,9 +2712,10 @@ components:
     Session:
       type: object
       description: Never holds a token. Every member is always there.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
+      required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2781,9 +2787,10 @@ components:
     NewSession:
       type: object
       description: A session just made; the token for bearer clients alone.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
+      required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2806,9 +2813,10 @@ components:
     ListedSession:
       type: object
       description: One of the user's sessions.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, current, device]
+      required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2831,9 +2839,10 @@ components:
     AdminSession:
       type: object
       description: A session as operators see it.
-      required: [handle, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, device, sender_constrained, ended_at, reason]
+      required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, device, sender_constrained, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -3101,6 +3110,7 @@ components:
     Session:
       value:
         handle: ses_3f9cT0m7bq3yqk0W8bJ1kQ
+        version: 1
         provider: clover
         client: ios
         subject: MFAKE00000001

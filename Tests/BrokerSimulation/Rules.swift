@@ -37,6 +37,8 @@ final class Rules: @unchecked Sendable {
     private var steps: [Place: Int] = [:]
     private var wanted: [Digest: Set<Int64>] = [:]
     private var known: [Place: [Version]] = [:]
+    /// The versions of sessions that processes were notified of.
+    private var notified: [Place: [Version]] = [:]
     private var waiting: [Place: Set<Int>] = [:]
     private var nextWaiter = 0
 
@@ -134,6 +136,20 @@ final class Rules: @unchecked Sendable {
     func handedOut(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let stored = known[Place(process, session), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
         if token.version < stored { fault("version \(token.version) was handed out, \(stored) is stored") }
+    }
+
+    // MARK: Changes of sessions
+
+    /// Hears that a process has acted on the notice that a session has this version now.
+    func heard(of version: Int64, of session: Digest, in process: SimulatedProcess) {
+        notified[Place(process, session), default: []].append(Version(number: version, at: scheduler.now))
+    }
+
+    /// Hears that a process served a session to a call that it got at a moment: never an older one than it was notified of.
+    func served(_ row: SessionRow, by process: SimulatedProcess, askedAt: Int) {
+        let told =
+            notified[Place(process, row.tokenDigest), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
+        if row.version < told { fault("process \(process.number) served state \(row.version), \(told) was told") }
     }
 
     // MARK: Answers

@@ -1,6 +1,6 @@
 import Broker
 
-/// The way in which one process hears of sessions that ended on others: a connection that may break without a word.
+/// The way in which one process hears of sessions that ended or changed on others: a connection that may break without a word.
 final class SimulatedNotices: @unchecked Sendable {
     /// The pause after which the connection is asked again whether it still stands.
     static let pulse = 2_000
@@ -9,7 +9,7 @@ final class SimulatedNotices: @unchecked Sendable {
     private let scheduler: Scheduler
     private var handler: (@Sendable (EndingNotice) -> Void)?
     /// The notices that wait for the process to take them, in order.
-    private var waiting: [EndingNotice] = []
+    private var waiting: [(notice: EndingNotice, taken: () -> Void)] = []
     private var isConnected = false
     /// Counts connections, so that what belongs to an older one does nothing.
     private var connection = 0
@@ -51,16 +51,18 @@ final class SimulatedNotices: @unchecked Sendable {
         }
     }
 
-    /// Hears of endings on another process.
-    func hear(_ ended: [EndedSession]) {
-        if isConnected { deliver(.ended(ended)) }
+    /// Hears of endings or changes on another process; `taken` is called once this process has acted on them.
+    func hear(_ notice: EndingNotice, taken: @escaping () -> Void = {}) {
+        if isConnected { deliver(notice, taken: taken) }
     }
 
-    private func deliver(_ notice: EndingNotice) {
-        waiting.append(notice)
+    private func deliver(_ notice: EndingNotice, taken: @escaping () -> Void = {}) {
+        waiting.append((notice, taken))
         process?.lane.start { [self] in
             guard process?.isDead == false, !waiting.isEmpty else { return }
-            handler?(waiting.removeFirst())
+            let next = waiting.removeFirst()
+            handler?(next.notice)
+            next.taken()
         }
     }
 }

@@ -109,10 +109,10 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     }
 
     func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
-        let world = world
+        let (world, process) = (world, process)
         return try await around(.completeStepUp) { store throws(StoreFailure) in
             let result = try await store.completeStepUp(commit)
-            if result == .committed { world.steppedUp(commit) }
+            if result == .committed { world.steppedUp(commit, by: process) }
             return result
         }
     }

@@ -268,7 +268,16 @@ package final class Simulation: @unchecked Sendable {
     }
 
     /// Hears that a step-up was committed: the session stands on the new grant, or keeps its own.
-    func steppedUp(_ commit: StepUpCommit) {
+    func steppedUp(_ commit: StepUpCommit, by process: SimulatedProcess) {
+        let notice: EndingNotice =
+            commit.isNewGrant ? .changed([commit.tokenDigest]) : .steppedUp([commit.tokenDigest])
+        scheduler.after(scheduler.random.number(100...150)) { [self] in
+            for other in processes where other !== process {
+                other.notices?.hear(notice) { [self] in
+                    rules.heard(of: commit.version + 1, of: commit.tokenDigest, in: other)
+                }
+            }
+        }
         let token = refreshToken(commit.tokens, of: commit.tokenDigest)
         say("stepped up with \(token ?? "nothing")")
         // Where the refresh token stays, so does its version: a refresh that was about to claim it goes on.
@@ -318,7 +327,7 @@ package final class Simulation: @unchecked Sendable {
         }
         let ended = tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) }
         scheduler.after(scheduler.random.number(100...150)) { [self] in
-            for other in processes where other !== process { other.notices?.hear(ended) }
+            for other in processes where other !== process { other.notices?.hear(.ended(ended)) }
         }
     }
 

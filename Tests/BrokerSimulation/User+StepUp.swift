@@ -16,8 +16,10 @@ extension User {
         guard let person = world.person(of: ticket) else { return .unknown }
         let keeps = world.scheduler.random.chance(world.weather.keepsGrant)
         let code = world.authority.stepUp(person, withRefreshToken: !keeps)
-        let started = await world.process().serve(hangUpAfter: Self.patience) { useCases in
+        let (process, asked, world) = (world.process(), world.scheduler.now, world)
+        let started = await process.serve(hangUpAfter: Self.patience) { useCases in
             let live = try await useCases.resumeSession.resume(ticket.token)
+            world.rules.served(live.row, by: process, askedAt: asked)
             var input = StartLoginInput(provider: nil)
             input.demand = StepUpDemand(contextClasses: ["mfa"], maximumAge: 300)
             input.steppingUp = live

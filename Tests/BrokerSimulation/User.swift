@@ -190,6 +190,7 @@ struct User: Sendable {
             let live = try await useCases.resumeSession.use(ticket.token)
             world.used(ticket, askedAt: began)
             let holder = live.tokenHolder
+            world.rules.served(holder.row, by: process, askedAt: began)
             let leave = world.rules.waits(process, holder.tokenDigest)
             defer { leave() }
             guard forced else { return try await useCases.refreshTokens.accessToken(for: live) }

@@ -15,11 +15,15 @@ struct EndingPayloadTests {
             #expect(texts.allSatisfy { $0.utf8.count < 8000 })
             #expect(texts.flatMap { EndingPayload.decode($0, origin: "you")?.ended ?? [] } == ended)
             #expect(texts.allSatisfy { EndingPayload.decode($0, origin: "me") == nil })
-            let steppedUp = ended.map(\.tokenDigest)
-            let others = EndingPayload.encode(steppedUp: steppedUp, origin: "me")
-            #expect(others.allSatisfy { $0.utf8.count < 8000 && $0.hasPrefix("2 ") })
-            #expect(others.flatMap { EndingPayload.decode($0, origin: "you")?.steppedUp ?? [] } == steppedUp)
-            #expect(others.allSatisfy { EndingPayload.decode($0, origin: "me") == nil })
+            let sessions = ended.map(\.tokenDigest)
+            for (change, kind) in [(EndingPayload.Change.steppedUp, "2 "), (.changed, "3 ")] {
+                let others = EndingPayload.encode(change, sessions, origin: "me")
+                #expect(others.allSatisfy { $0.utf8.count < 8000 && $0.hasPrefix(kind) })
+                let news = others.compactMap { EndingPayload.decode($0, origin: "you") }
+                #expect(news.flatMap(\.steppedUp) == (change == .steppedUp ? sessions : []))
+                #expect(news.flatMap(\.changed) == (change == .changed ? sessions : []))
+                #expect(others.allSatisfy { EndingPayload.decode($0, origin: "me") == nil })
+            }
         }
     }
 
@@ -27,13 +31,13 @@ struct EndingPayloadTests {
     func hostile() {
         let token = Rows.digest()
         let good = "admin:\(Base64URL.encode(token.bytes))"
-        for text in ["", " ", "1", "3 x \(good)", "x", "1x \(good)"] {
+        for text in ["", " ", "1", "4 x \(good)", "x", "1x \(good)"] {
             #expect(EndingPayload.decode(text, origin: "o") == nil, "\(text)")
         }
         for text in [
             "1 x", "1 x :", "1 x admin:", "1 x admin:AAAA", "1 x \u{0}", "1 x admin:é", "1 x admin", "2 x",
             "2 x \(good)",
-            "2 x AAAA",
+            "2 x AAAA", "3 x", "3 x \(good)", "3 x AAAA",
         ] {
             #expect(EndingPayload.decode(text, origin: "o") == EndingPayload.News(), "\(text)")
         }

@@ -650,15 +650,23 @@ struct PostgreSQLTests {
             // A step-up whose tokens have the version that they had; of the others the version tells.
             let steady = Rows.session()
             try await stores[0].signIn(steady)
-            for isNewGrant in [false, true] {
+            for (isNewGrant, state) in [(false, 1), (true, 2)] as [(Bool, Int64)] {
                 let exchange = try await stores[0].mustClaim(Rows.exchange())
-                let result = try await stores[0].stepUp(steady.tokenDigest, exchange, isNewGrant: isNewGrant)
+                let result = try await stores[0].stepUp(
+                    steady.tokenDigest, exchange, state: state, isNewGrant: isNewGrant)
                 #expect(result == .committed)
             }
-            try await eventually("the step-up") { heard[1].all.contains(.steppedUp([steady.tokenDigest])) }
-            try await stores[0].signIn(Rows.session())
+            try await eventually("the step-ups") {
+                heard[1].all.contains(.steppedUp([steady.tokenDigest]))
+                    && heard[1].all.contains(.changed([steady.tokenDigest]))
+            }
+            let keyed = Rows.session()
+            try await stores[0].signIn(keyed)
+            _ = try await stores[0].registerPresence(Rows.presence(of: keyed.tokenDigest))
+            try await eventually("the presence key") { heard[1].all.contains(.changed([keyed.tokenDigest])) }
             #expect(heard[1].all.count { if case .steppedUp = $0 { true } else { false } } == 1)
             #expect(!heard[0].all.contains(.steppedUp([steady.tokenDigest])), "one's own are not told to oneself")
+            #expect(!heard[0].all.contains(.changed([steady.tokenDigest])))
             // A listener that is cut off says so, and comes back.
             try endConnections(url)
             try await eventually("hearing again") {

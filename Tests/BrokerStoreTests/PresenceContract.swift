@@ -28,6 +28,7 @@ struct PresenceContract {
             #expect(try await store.registerPresence(first) == .standing(standing))
             var expected = session
             expected.presence = standing
+            expected.version = 2
             #expect(try await store.session(tokenDigest: session.tokenDigest) == expected)
             #expect(try await store.session(handle: session.handle)?.presence == standing)
         }
@@ -76,7 +77,8 @@ struct PresenceContract {
             let steppedUp = try await store.completeStepUp(
                 StepUpCommit(
                     exchange: exchange.key, exchangeFence: exchange.fence, tokenDigest: session.tokenDigest,
-                    tokenVersion: 2, isNewGrant: true, tokens: Rows.sealed("another"), facts: Rows.sealed("facts"),
+                    tokenVersion: 2, version: 2, isNewGrant: true, tokens: Rows.sealed("another"),
+                    facts: Rows.sealed("facts"),
                     sid: nil, tokenExpiresAt: nil, refreshable: true, idleExpiresAt: Rows.seconds(5000), now: Rows.now,
                     outbox: []))
             #expect(steppedUp == .committed)

@@ -23,6 +23,7 @@ struct StepUpContract {
             #expect(try await store.stepUp(ended.tokenDigest, exchange) == .ended)
             #expect(try await store.stepUp(Rows.digest(), exchange) == .ended)
             #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .moved)
+            #expect(try await store.stepUp(session.tokenDigest, exchange, state: 2) == .moved)
             #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             #expect(try await store.session(tokenDigest: ended.tokenDigest) == before)
             #expect(try await store.exchange(exchange.key)?.outcome == .calling)
@@ -59,6 +60,7 @@ struct StepUpContract {
                     outbox: [old]) == .committed)
             var expected = session
             expected.tokenVersion = 2
+            expected.version = 2
             expected.fence = claim.fence + 1
             expected.sid = sid
             expected.tokens = Rows.sealed("stepped up")
@@ -106,8 +108,8 @@ struct StepUpContract {
             #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .outgrown)
             // The refresh comes first: the step-up reads again.
             let second = try await store.mustClaim(Rows.exchange())
-            #expect(try await store.stepUp(session.tokenDigest, second, version: 2) == .moved)
-            #expect(try await store.stepUp(session.tokenDigest, second, version: 3) == .committed)
+            #expect(try await store.stepUp(session.tokenDigest, second, version: 2, state: 2) == .moved)
+            #expect(try await store.stepUp(session.tokenDigest, second, version: 3, state: 2) == .committed)
             #expect(try await store.commit(session.tokenDigest, version: 3, "late pair") == .outgrown)
         }
     }
@@ -156,6 +158,48 @@ struct StepUpContract {
         }
     }
 
+    @Test(
+        "Step-ups and a presence key raise a session's version, and refreshes and slides leave it",
+        arguments: StoreEngine.allCases)
+    func versions(_ engine: StoreEngine) async throws {
+        let session = Rows.session()
+        var rows: [StoredRow] = []
+        try await engine.withStore { store in
+            try await store.signIn(session)
+            func version() async throws -> Int64? {
+                try await store.session(tokenDigest: session.tokenDigest)?.version
+            }
+            #expect(try await version() == 1)
+            #expect(try await store.commit(session.tokenDigest, version: 1, "pair") == .committed)
+            try await store.slideSession(
+                tokenDigest: session.tokenDigest, lastUsedAt: Rows.seconds(9), idleExpiresAt: Rows.seconds(3700))
+            #expect(try await version() == 1)
+            let presence = Rows.presence(of: session.tokenDigest)
+            #expect(try await store.registerPresence(presence) == .committed)
+            #expect(try await version() == 2)
+            _ = try await store.registerPresence(presence)
+            #expect(try await version() == 2)
+            // Made of the row before the key: it would answer with a session that has none.
+            let first = try await store.mustClaim(Rows.exchange())
+            #expect(try await store.stepUp(session.tokenDigest, first, version: 2) == .moved)
+            #expect(try await store.stepUp(session.tokenDigest, first, version: 2, state: 2) == .committed)
+            #expect(try await version() == 3)
+            let second = try await store.mustClaim(Rows.exchange())
+            #expect(
+                try await store.stepUp(session.tokenDigest, second, version: 3, state: 3, isNewGrant: false)
+                    == .committed)
+            #expect(try await version() == 4)
+            let administered = try #require(store as? any StoreAdministration)
+            rows = try await administered.rows(of: .sessions, after: nil, limit: 9).rows
+        }
+        // A session that is moved to another store keeps it.
+        try await engine.withStore { store in
+            let administered = try #require(store as? any StoreAdministration)
+            try await administered.insert(rows)
+            #expect(try await store.session(tokenDigest: session.tokenDigest)?.version == 4)
+        }
+    }
+
     @Test("Step-up and refresh at once: the pair is stored before, or is outgrown", arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -181,14 +225,14 @@ struct StepUpContract {
 extension ExchangeStore {
     /// Stores a step-up of a session by a claimed exchange.
     func stepUp(
-        _ tokenDigest: Digest, _ exchange: ExchangeRow, fence: Int64? = nil, version: Int64 = 1,
+        _ tokenDigest: Digest, _ exchange: ExchangeRow, fence: Int64? = nil, version: Int64 = 1, state: Int64 = 1,
         isNewGrant: Bool = true, sid: Digest? = nil, idleEnd: WallTime = Rows.seconds(3600),
         at now: WallTime = Rows.now, outbox: [OutboxRow] = []
     ) async throws -> StepUpCommitResult {
         try await completeStepUp(
             StepUpCommit(
                 exchange: exchange.key, exchangeFence: fence ?? exchange.fence, tokenDigest: tokenDigest,
-                tokenVersion: version, isNewGrant: isNewGrant, tokens: Rows.sealed("stepped up"),
+                tokenVersion: version, version: state, isNewGrant: isNewGrant, tokens: Rows.sealed("stepped up"),
                 facts: Rows.sealed("new facts"), sid: sid, tokenExpiresAt: Rows.seconds(900), refreshable: true,
                 idleExpiresAt: idleEnd, now: now, outbox: outbox))
     }

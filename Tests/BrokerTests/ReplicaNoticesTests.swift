@@ -1,3 +1,4 @@
+import BrokerTestSupport
 import BrokerVault
 import Synchronization
 import Testing
@@ -171,6 +172,34 @@ import Testing
         replicas.say(.steppedUp([live.tokenDigest]))
         #expect(broker.context.cache.count == 0)
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
+        withExtendedLifetime(subscription) {}
+    }
+
+    @Test("A session that changed elsewhere is read again at once, and listeners hear of it by polling alone")
+    func changes() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let replicas = TestSharedStore()
+        ReplicaNotices(broker.context).listen(to: replicas)
+        replicas.say(.hearing)
+        func resumed() async throws -> LiveSession {
+            try await broker.useCases.resumeSession.resume(session.token)
+        }
+        let live = try await resumed()
+        let heard = Mutex<[SessionNotice]>([])
+        let subscription = broker.useCases.listenToSession.listen(live) { notice in
+            heard.withLock { $0.append(notice) }
+        }
+        let presence = SessionPresence(thumbprint: broker.vault.digest([1]), registeredAt: broker.clock.now)
+        let sealed = try broker.vault.seal(presence.record, as: .presence, row: live.tokenDigest)
+        let audit = AuditRow(at: broker.clock.now, actor: "a", action: "b", target: "c", outcome: "d")
+        _ = try await broker.store.registerPresence(
+            PresenceCommit(tokenDigest: live.tokenDigest, sealed: sealed, audit: audit))
+        #expect(try await resumed().view.version == 1)
+        replicas.say(.changed([live.tokenDigest]))
+        let now = try await resumed()
+        #expect(now.view.version == 2 && now.row.presence != nil)
+        #expect(heard.withLock { $0.isEmpty })
         withExtendedLifetime(subscription) {}
     }
 

@@ -18,8 +18,11 @@ package struct RegisterPresenceKey: Sendable {
         }
     }
 
-    /// Registers the key of a proof for a session whose own key has just been proved; nothing is done where the same stands.
-    package func register(_ evidence: PresentedEvidence, for given: LiveSession) async throws(BrokerProblem) {
+    /// Registers the key of a proof for a session whose own key has just been proved, and returns the session with it; nothing
+    /// is done where the same key is registered already.
+    package func register(
+        _ evidence: PresentedEvidence, for given: LiveSession
+    ) async throws(BrokerProblem) -> SessionView {
         try Self.admits(given)
         let resume = ResumeSession(context)
         let session = try await resume.reread(given)
@@ -27,7 +30,8 @@ package struct RegisterPresenceKey: Sendable {
             if let standing = try resume.presence(of: session) {
                 let candidate = try candidate(evidence, session)
                 try checkIsSame(candidate, standing)
-                return try await ProofCheck(context: context).takePresence(candidate, of: session.tokenDigest)
+                try await ProofCheck(context: context).takePresence(candidate, of: session.tokenDigest)
+                return try resume.view(of: session)
             }
             // Before the proof, which the user was asked for: a sign-in comes first.
             let fresh = try await SignInCheck(context).require(
@@ -35,6 +39,8 @@ package struct RegisterPresenceKey: Sendable {
             let candidate = try candidate(evidence, fresh)
             try await ProofCheck(context: context).takePresence(candidate, of: fresh.tokenDigest)
             try await store(candidate, fresh)
+            // Read again: a step-up may have changed the session beside this, and the answer's version says what it has.
+            return try resume.view(of: try await resume.resume(fresh.tokenDigest))
         } catch {
             if let refusal = error.presence {
                 context.events.emit(
@@ -84,6 +90,8 @@ package struct RegisterPresenceKey: Sendable {
                 outcome: "done"))
         let result: PresenceCommitResult
         do throws(StoreFailure) { result = try await context.store.registerPresence(commit) } catch {
+            // It may stand all the same.
+            context.cache.remove([session.tokenDigest])
             throw BrokerProblem(error)
         }
         let resume = ResumeSession(context)

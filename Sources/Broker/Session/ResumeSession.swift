@@ -61,8 +61,9 @@ package struct ResumeSession: Sendable {
         do throws(BrokerProblem) {
             let row = try await stored(known.tokenDigest)
             let latest = try live(row)
-            if row.tokenVersion == known.row.tokenVersion, row.tokens == known.row.tokens,
-                row.presence == known.row.presence, latest.facts.record == known.facts.record
+            if row.version == known.row.version, row.tokenVersion == known.row.tokenVersion,
+                row.tokens == known.row.tokens, row.presence == known.row.presence,
+                latest.facts.record == known.facts.record
             {
                 return known
             }

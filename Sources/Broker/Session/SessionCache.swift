@@ -95,7 +95,7 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Forgets rows, for an ending, a refresh or a notice of one.
+    /// Forgets rows, for an ending, a refresh, a change of their facts or a notice of one.
     package func remove(_ tokenDigests: [Digest]) {
         state.withLock { state in
             state.generation &+= 1
@@ -222,7 +222,7 @@ extension SessionView {
             identity: facts.identity, unverified: facts.unverified, scope: facts.scope, createdAt: row.createdAt,
             lastUsedAt: row.lastUsedAt, idleExpiresAt: min(row.idleExpiresAt, row.expiresAt), expiresAt: row.expiresAt,
             tokensExpireAt: row.tokenExpiresAt, refreshable: row.refreshable, device: facts.device,
-            binding: binding, child: facts.child, signIn: facts.signIn)
+            binding: binding, child: facts.child, signIn: facts.signIn, version: row.version)
     }
 
     /// Returns a child's view within its parent's limits, with how its parent's tokens stand.

@@ -208,6 +208,7 @@ package struct ReplicaNotices: Sendable {
         case .steppedUp(let sessions):
             cache.remove(sessions)
             for session in sessions { notices.post(.tokensRefreshed, to: session) }
+        case .changed(let sessions): cache.remove(sessions)
         }
     }
 }

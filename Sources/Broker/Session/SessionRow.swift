@@ -40,13 +40,15 @@ package struct SessionRow: Sendable, Equatable {
     package var lineage: Lineage?
     /// The key that its device uses only with its user; nil where none is registered, and once ended.
     package var presence: StoredPresence?
+    /// Counts the user's acts for the session: the sign-in, each step-up, the presence key (decision 74).
+    package var version: Int64
 
     package init(
         tokenDigest: Digest, handle: SessionHandle, subject: Digest, subjectAndClient: Digest, sid: Digest?,
         provider: Digest, client: Digest, createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime,
         expiresAt: WallTime, tokenExpiresAt: WallTime?, refreshable: Bool, tokenVersion: Int64 = 1, fence: Int64 = 0,
         subjectUnchecked: Bool = false, endedAt: WallTime? = nil, endReason: EndReason? = nil, facts: Sealed,
-        tokens: Sealed?, lineage: Lineage? = nil, presence: StoredPresence? = nil
+        tokens: Sealed?, lineage: Lineage? = nil, presence: StoredPresence? = nil, version: Int64 = 1
     ) {
         self.tokenDigest = tokenDigest
         self.handle = handle
@@ -70,6 +72,7 @@ package struct SessionRow: Sendable, Equatable {
         self.tokens = tokens
         self.lineage = lineage
         self.presence = presence
+        self.version = version
     }
 
     /// The row without its sealed facts: for a cache that holds them opened, which would hold them twice.

@@ -23,13 +23,15 @@ package struct SessionView: Sendable {
     package var child: ChildFacts?
     /// The key that its device uses only with its user; nil where there is none, and where nobody opened it.
     package var presence: SessionPresence?
+    /// The number of the state that is shown: of two the higher one is the newer.
+    package var version: Int64
 
     package init(
         handle: SessionHandle, provider: ProviderName, client: ClientName, subject: String,
         identity: [(name: String, value: JSONValue)], unverified: [(name: String, value: JSONValue)], scope: [String],
         createdAt: WallTime, lastUsedAt: WallTime, idleExpiresAt: WallTime, expiresAt: WallTime,
         tokensExpireAt: WallTime?, refreshable: Bool, device: String?, binding: SessionBinding?,
-        child: ChildFacts? = nil, signIn: SignInFacts = SignInFacts()
+        child: ChildFacts? = nil, signIn: SignInFacts = SignInFacts(), version: Int64 = 1
     ) {
         self.handle = handle
         self.provider = provider
@@ -48,6 +50,7 @@ package struct SessionView: Sendable {
         self.binding = binding
         self.child = child
         self.signIn = signIn
+        self.version = version
     }
 }
 

@@ -131,6 +131,7 @@ extension ExchangeSettlement {
             .steppedUp(provider: profile.name, client: plan.client.name, session: before.handle))
         var row = before
         if commit.isNewGrant { row.tokenVersion += 1 }
+        row.version += 1
         row.lastUsedAt = max(row.lastUsedAt, commit.now)
         row.idleExpiresAt = max(row.idleExpiresAt, commit.idleExpiresAt)
         row.tokenExpiresAt = commit.tokenExpiresAt
@@ -174,7 +175,7 @@ extension ExchangeSettlement {
         let used = context.watch.believes(context.clock) ? now : row.lastUsedAt
         let commit = StepUpCommit(
             exchange: self.row.key, exchangeFence: self.row.fence, tokenDigest: row.tokenDigest,
-            tokenVersion: row.tokenVersion, isNewGrant: isNewGrant,
+            tokenVersion: row.tokenVersion, version: row.version, isNewGrant: isNewGrant,
             tokens: try next.map { try vault.seal($0.record, as: .tokens, row: row.tokenDigest) },
             facts: try vault.seal(facts.record, as: .session, row: row.tokenDigest),
             // Whom a revocation must spare goes by the sign-in that the refresh token is of.

@@ -68,8 +68,8 @@ package protocol SessionStore: Sendable {
     /// Gives a claim back that came to nothing, only with its own fence and version.
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure)
 
-    /// Stores a presence key, with its audit record, where the session is not ended, is no child and has none: of several at
-    /// once one stands. Refreshes and step-ups leave it; an ending takes it.
+    /// Stores a presence key, with its audit record, and raises the session's version, where the session is not ended, is no
+    /// child and has none: of several at once one stands. Refreshes and step-ups leave it; an ending takes it.
     func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult
 
     /// Clears the mark that a version's subject is unchecked.

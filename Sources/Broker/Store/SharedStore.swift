@@ -3,8 +3,8 @@
 /// A store that serves one process does not conform: it has no clock but the process's, and nothing to tell that the
 /// process does not know.
 package protocol SharedStore: Sendable {
-    /// Calls `handler` with what is heard of sessions that ended on other replicas, from now on and from any thread: first
-    /// whether anything is.
+    /// Calls `handler` with what is heard of sessions that ended or changed on other replicas, from now on and from any thread:
+    /// first whether anything is.
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void)
 
     /// Returns the store's time, as it is now.
@@ -37,13 +37,15 @@ package struct StandingSession: Sendable, Equatable {
     }
 }
 
-/// News of other replicas: the sessions that end there, and those that were stepped up there.
+/// News of other replicas: the sessions that end there, and those that change there.
 package enum EndingNotice: Sendable, Equatable {
     /// From now on their endings are heard.
     case hearing
     /// Their endings are not heard: nothing may be cached.
     case deaf
     case ended([EndedSession])
-    /// The sessions that keep their tokens' version, by which `tokenVersions` would tell.
+    /// The sessions that were stepped up and keep their tokens' version, by which `tokenVersions` would tell.
     case steppedUp([Digest])
+    /// The sessions that were stepped up with another grant, or have a presence key now: `tokenVersions` tells listeners.
+    case changed([Digest])
 }

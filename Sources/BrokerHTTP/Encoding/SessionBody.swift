@@ -22,6 +22,7 @@ enum SessionBody {
     /// Writes the members into an object that is open.
     static func members(of session: SessionView, into writer: inout JSONWriter) {
         writer.member("handle", session.handle.text)
+        writer.member("version", session.version)
         writer.member("provider", session.provider.text)
         writer.member("client", session.client.text)
         writer.member("subject", session.subject)

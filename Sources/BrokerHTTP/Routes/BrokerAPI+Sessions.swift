@@ -110,8 +110,8 @@ extension BrokerAPI {
     /// `PUT /v1/session/presence-key`: the key that the device uses only with its user.
     @Sendable func registerPresenceKey(_ call: Call) async throws(BrokerProblem) -> Answer {
         let session = try await presented(call, demanding: .proof, admits: RegisterPresenceKey.admits).session
-        try await useCases.registerPresenceKey.register(presence(in: call), for: session)
-        return Answers.empty(.noContent, call)
+        let view = try await useCases.registerPresenceKey.register(presence(in: call), for: session)
+        return Answers.json(.ok, SessionBody.bytes(view), call)
     }
 
     /// `POST /v1/session/children`: a session for a widget, a watch, an extension, behind this one.

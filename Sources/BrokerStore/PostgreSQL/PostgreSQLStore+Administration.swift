@@ -211,7 +211,7 @@ enum PostgreSQLAdministrationSQL {
         ON CONFLICT DO NOTHING
         """)
     static let insertSession = Statement(
-        "admin_insert_session", "btbbbbbiittbtb" + "iiiioiioo" + "biiooiii" + "i" + "bb" + "tb",
+        "admin_insert_session", "btbbbbbiittbtb" + "iiiioiioo" + "biiooiii" + "i" + "bb" + "tb" + "i",
         """
         WITH inserted AS (
             INSERT INTO sessions (\(PostgreSQLSessionSQL.insertedColumns), parent, place, presence_key,
@@ -220,10 +220,10 @@ enum PostgreSQLAdministrationSQL {
             ON CONFLICT DO NOTHING RETURNING token)
         INSERT INTO session_states (token, last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable,
             token_version, fence, subject_unchecked, ended, claim, claim_until, taken_over_at, taken_over_before,
-            answer_lost, hold_until, empty_refusals, first_empty_at)
+            answer_lost, hold_until, empty_refusals, first_empty_at, version)
         SELECT token, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, \(EngineClock.moment(32)) + $25,
             \(EngineClock.moment(32)) + $26, $27, $28, \(EngineClock.moment(32)) + $29, $30,
-            \(EngineClock.moment(32)) + $31
+            \(EngineClock.moment(32)) + $31, $37
         FROM inserted
         """)
     static let insertLogoutToken = Statement(
@@ -310,7 +310,10 @@ extension StoredRow {
                     .truth(marks.takenOverBefore), .truth(marks.answerLost), .duration(marks.holdUntil),
                     .integer(marks.emptyRefusals), .duration(marks.firstEmptyAt), moment,
                 ] + Lineage.parameters(row.lineage)
-                    + [.text(row.presence?.sealed.keyID), .bytes(row.presence?.sealed.envelope)])
+                    + [
+                        .text(row.presence?.sealed.keyID), .bytes(row.presence?.sealed.envelope),
+                        .integer(row.version),
+                    ])
         case .outbox(let row): BoundStatement(PostgreSQLMaintenanceSQL.addOutbox, [row].parameters)
         case .audience(let row): BoundStatement(PostgreSQLAudienceSQL.insert, row.parameters)
         case .logoutToken(let id, let until): BoundStatement(SQL.insertLogoutToken, [.digest(id), .time(until)])

@@ -164,7 +164,7 @@ extension PostgreSQLStore {
                 .bytes(commit.tokens?.envelope), .text(commit.facts.keyID), .bytes(commit.facts.envelope),
                 .digest(commit.sid), .time(commit.tokenExpiresAt), .truth(commit.refreshable),
                 .time(commit.idleExpiresAt),
-            ] + commit.outbox.parameters
+            ] + commit.outbox.parameters + [.integer(commit.version)]
         var statements = [BoundStatement(PostgreSQLSessionSQL.stepUp, values)]
         // A target's first row that was stored while a statement waits for the session is not in what it sees.
         if !commit.isNewGrant {
@@ -180,7 +180,9 @@ extension PostgreSQLStore {
         }
         // What another has written is told of, and has to last.
         if result != .committed { try await confirm() }
-        if result == .committed, !commit.isNewGrant { endings?.tell(steppedUp: commit.tokenDigest) }
+        if result == .committed {
+            endings?.tell(commit.isNewGrant ? .changed : .steppedUp, commit.tokenDigest)
+        }
         return result
     }
 
@@ -196,6 +198,7 @@ extension PostgreSQLStore {
         }
         // What another has written is told of, and has to last.
         if result != .committed { try await confirm() }
+        if result == .committed { endings?.tell(.changed, commit.tokenDigest) }
         return result
     }
 

@@ -31,6 +31,7 @@ extension SessionRow {
         let tokens = try columns.optionalSealed()
         let lineage = try Lineage(&columns)
         let presence = try columns.optionalSealed()
+        let version = try columns.integer()
         self.init(
             tokenDigest: tokenDigest, handle: handle, subject: subject, subjectAndClient: subjectAndClient, sid: sid,
             provider: provider, client: client, createdAt: createdAt, lastUsedAt: lastUsedAt,
@@ -40,7 +41,7 @@ extension SessionRow {
             endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
             tokens: tokens, lineage: lineage,
             // The release before leaves it in tombstones.
-            presence: endedAt == nil ? presence.map { StoredPresence($0) } : nil)
+            presence: endedAt == nil ? presence.map { StoredPresence($0) } : nil, version: version)
     }
 }
 

@@ -133,7 +133,9 @@ extension Database {
                 return
             }
             if let sealed = row.presence?.sealed {
-                let values = [row.tokenDigest.sql, sealed.keyID.databaseValue, sealed.envelope.sql]
+                let values = [
+                    row.tokenDigest.sql, sealed.keyID.databaseValue, sealed.envelope.sql, 0.databaseValue,
+                ]
                 try change(SessionSQL.registerPresence, values)
             }
             let moved = marks.moved(by: clock.moment)

@@ -138,11 +138,11 @@ extension SQLiteStore {
             let key = [commit.exchange.sql, commit.exchangeFence.databaseValue]
             guard try database.first(ExchangeSQL.owned, key, { _ in true }) == true else { return .takenAway }
             guard !isEnding,
-                let version = try database.first(
-                    SessionSQL.steppingUp, [commit.tokenDigest.sql], { try $0.versionOfUnended() }),
-                let version
+                let versions = try database.first(
+                    SessionSQL.steppingUp, [commit.tokenDigest.sql], { try $0.versionsOfUnended() }),
+                let versions
             else { return .ended }
-            guard version == commit.tokenVersion else { return .moved }
+            guard versions == (commit.tokenVersion, commit.version) else { return .moved }
             try database.change(ExchangeSQL.settle, ExchangeRow.Outcome.session(commit.tokenDigest).values + key)
             try database.change(SessionSQL.stepUp, commit.values)
             try database.change(AudienceSQL.drop, [commit.tokenDigest.sql])
@@ -153,12 +153,12 @@ extension SQLiteStore {
 }
 
 extension Columns {
-    /// Reads `SessionSQL.steppingUp`: the token version of a session that has not ended, or nil.
-    fileprivate mutating func versionOfUnended() throws -> Int64? {
+    /// Reads `SessionSQL.steppingUp`: the token version and the version of a session that has not ended, or nil.
+    fileprivate mutating func versionsOfUnended() throws -> (tokens: Int64, session: Int64)? {
         try requireFormat()
         let endedAt = optionalTime()
-        let version = try integer()
-        return endedAt == nil ? version : nil
+        let versions = (try integer(), try integer())
+        return endedAt == nil ? versions : nil
     }
 }
 

@@ -66,7 +66,7 @@ extension SQLiteStore {
         guard endings.ending(commit.tokenDigest) == nil else { return .ended }
         return try await writer.write { database in
             let (token, sealed) = (commit.tokenDigest.sql, commit.sealed)
-            let values = [token, sealed.keyID.databaseValue, sealed.envelope.sql]
+            let values = [token, sealed.keyID.databaseValue, sealed.envelope.sql, 1.databaseValue]
             guard try database.change(SessionSQL.registerPresence, values) == 0 else {
                 try database.change(MaintenanceSQL.appendAudit, commit.audit.values)
                 return .committed

@@ -32,6 +32,7 @@ enum Schema {
         Migration(version: 8, readableFrom: 1, sql: grants),
         Migration(version: 9, readableFrom: 1, sql: presences),
         Migration(version: 10, readableFrom: 1, sql: AudienceSQL.migration),
+        Migration(version: 11, readableFrom: 1, sql: versions),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -247,6 +248,10 @@ enum Schema {
         ALTER TABLE sessions ADD COLUMN presence_key TEXT;
         ALTER TABLE sessions ADD COLUMN presence BLOB;
         """
+
+    // The number by which an app tells a newer state of a session from an older one. The release before neither shows nor raises
+    // it.
+    private static let versions = "ALTER TABLE sessions ADD COLUMN version INTEGER NOT NULL DEFAULT 1"
 
     // Tombstones of a provider and of a client by their end; how long a provider asked to be left alone, because until when
     // is a moment of a process that may be gone.

@@ -8,13 +8,15 @@ enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
         idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence, subject_unchecked, ended_at, \
-        end_reason, facts_key, facts, tokens_key, tokens, parent, place, presence_key, presence
+        end_reason, facts_key, facts, tokens_key, tokens, parent, place, presence_key, presence, \
+        version
         """
     static let insert = """
         INSERT INTO sessions (token, handle, subject, subject_and_client, sid, provider, client, created_at,
             last_used_at, idle_expires_at, expires_at, token_expires_at, refreshable, token_version, fence,
-            subject_unchecked, ended_at, end_reason, facts_key, facts, tokens_key, tokens, parent, place)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            subject_unchecked, ended_at, end_reason, facts_key, facts, tokens_key, tokens, parent, place,
+            version)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
     static let byToken = "SELECT \(columns) FROM sessions WHERE token = ?"
     static let byHandle = "SELECT \(columns) FROM sessions WHERE handle = ?"
@@ -74,9 +76,10 @@ enum SessionSQL {
             token_expires_at = ?7, refreshable = ?8, expires_at = coalesce(?9, expires_at)
         WHERE token = ?10 AND token_version = ?11 AND ended_at IS NULL AND format = 1 AND (?13 IS NULL OR tokens = ?13)
         """
-    /// A presence key where there is none: values are the row's key, the ring's key, the envelope.
+    /// A presence key where there is none: values are the row's key, the ring's key, the envelope, and by how much the version
+    /// rises.
     static let registerPresence = """
-        UPDATE sessions SET presence_key = ?2, presence = ?3
+        UPDATE sessions SET presence_key = ?2, presence = ?3, version = version + ?4
         WHERE token = ?1 AND ended_at IS NULL AND parent IS NULL AND presence IS NULL AND format = 1
         """
     static let standingPresence = """
@@ -84,11 +87,11 @@ enum SessionSQL {
         """
     /// The columns that a step-up's commit is judged by.
     static let steppingUp = """
-        SELECT format, ended_at, token_version FROM sessions WHERE token = ?
+        SELECT format, ended_at, token_version, version FROM sessions WHERE token = ?
         """
-    /// A step-up: with a new grant version and fence rise, and what is remembered of the grant before goes.
+    /// A step-up: with a new grant token version and fence rise, and what is remembered of the grant before goes.
     static let stepUp = """
-        UPDATE sessions SET token_version = token_version + ?3, fence = fence + ?3,
+        UPDATE sessions SET version = version + 1, token_version = token_version + ?3, fence = fence + ?3,
             grant_version = CASE ?3 WHEN 1 THEN token_version + 1 ELSE grant_version END,
             claim = CASE ?3 WHEN 1 THEN NULL ELSE claim END,
             claim_until = CASE ?3 WHEN 1 THEN NULL ELSE claim_until END,
@@ -244,7 +247,7 @@ extension SessionRow {
             subjectUnchecked.databaseValue, endedAt.sql,
             endReason?.rawValue.databaseValue ?? .null, facts.keyID.databaseValue, facts.envelope.sql,
             tokens?.keyID.databaseValue ?? .null, tokens?.envelope.sql ?? .null, (lineage?.parent).sql,
-            (lineage?.place).sql,
+            (lineage?.place).sql, version.databaseValue,
         ]
     }
 }

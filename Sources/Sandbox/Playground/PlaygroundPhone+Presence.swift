@@ -32,12 +32,11 @@ extension PlaygroundPhone {
         }
         request.headers.append((Self.presence, proof))
         let answer = await patiently(request).answer
-        guard answer?.status == 204 else {
+        guard let answer, answer.status == 200 else {
             notice(Self.unpaid, "The key that asks for the user was answered \(said(answer)).")
             return false
         }
-        let session = await patiently(PlaygroundRequest(to: .broker, target: "/v1/session", jar: jar)).answer
-        if let session, session.status == 200 { screen.session = session.json }
+        screen.session = answer.json
         return true
     }
 

@@ -74,6 +74,7 @@ extension MemoryState {
         guard let row = sessions[commit.tokenDigest], row.endedAt == nil, row.lineage == nil else { return .ended }
         if let standing = row.presence { return .standing(standing) }
         sessions[commit.tokenDigest]?.presence = StoredPresence(commit.sealed)
+        sessions[commit.tokenDigest]?.version += 1
         audit.append(commit.audit)
         return .committed
     }
@@ -143,7 +144,7 @@ extension MemoryState {
     mutating func completeStepUp(_ commit: StepUpCommit) -> StepUpCommitResult {
         guard var exchange = owned(commit.exchange, commit.exchangeFence) else { return .takenAway }
         guard var row = sessions[commit.tokenDigest], row.endedAt == nil else { return .ended }
-        guard row.tokenVersion == commit.tokenVersion else { return .moved }
+        guard row.tokenVersion == commit.tokenVersion, row.version == commit.version else { return .moved }
         exchange.outcome = .session(commit.tokenDigest)
         exchanges[commit.exchange] = exchange
         if commit.isNewGrant {
@@ -154,6 +155,7 @@ extension MemoryState {
             grantVersions[commit.tokenDigest] = row.tokenVersion
         }
         dropAudiences(of: commit.tokenDigest)
+        row.version += 1
         row.tokens = commit.tokens
         row.facts = commit.facts
         row.sid = commit.sid

@@ -2,8 +2,8 @@ import Broker
 import CLibPQ
 import Synchronization
 
-/// The notices by which replicas tell one another which sessions ended (guarantee 6), and which were stepped up with their
-/// tokens' version as it was.
+/// The notices by which replicas tell one another which sessions ended (guarantee 6), and which changed: by a step-up or a
+/// presence key.
 ///
 /// Told after they committed, gathered for 100 ms, because a notice takes a lock on the whole database; never for
 /// correctness: what is lost is found within the cache's five seconds.
@@ -16,7 +16,7 @@ final class EndingExchange: Sendable {
 
     private struct State {
         var waiting: [EndedSession] = []
-        var steppedUp: [Digest] = []
+        var changes: [EndingPayload.Change: [Digest]] = [:]
         var listener: EndingListener?
     }
 
@@ -50,23 +50,24 @@ final class EndingExchange: Sendable {
         ticker.signal()
     }
 
-    /// Tells the others, soon.
-    func tell(steppedUp tokenDigest: Digest) {
+    /// Tells the others, soon, of a session that has changed.
+    func tell(_ change: EndingPayload.Change, _ tokenDigest: Digest) {
         state.withLock { state in
-            guard state.steppedUp.count < Self.maximumWaiting else { return }
-            state.steppedUp.append(tokenDigest)
+            guard state.changes[change, default: []].count < Self.maximumWaiting else { return }
+            state.changes[change, default: []].append(tokenDigest)
         }
         ticker.signal()
     }
 
     /// Hands what waits to be told to a connection.
     func flush() {
-        let (ended, steppedUp) = state.withLock { state in
-            defer { (state.waiting, state.steppedUp) = ([], []) }
-            return (state.waiting, state.steppedUp)
+        let (ended, changes) = state.withLock { state in
+            defer { (state.waiting, state.changes) = ([], [:]) }
+            return (state.waiting, state.changes)
         }
         let payloads =
-            EndingPayload.encode(ended, origin: origin) + EndingPayload.encode(steppedUp: steppedUp, origin: origin)
+            EndingPayload.encode(ended, origin: origin)
+            + changes.flatMap { EndingPayload.encode($0.key, $0.value, origin: origin) }
         guard !payloads.isEmpty else { return }
         lane.submit(
             UnwaitedPipelineJob(
@@ -91,13 +92,24 @@ final class EndingExchange: Sendable {
     }
 }
 
-/// The text of a notice: its version, its origin, and `reason:digest` for each session that has ended (1), or the digest of
-/// each that was stepped up (2, which a release that knows 1 alone leaves out).
+/// The text of a notice: its kind, its origin, and what has happened.
+///
+/// That is `reason:digest` for each session that has ended (1), or the digest of each that has changed (2 and 3). A release
+/// leaves out kinds that it does not know.
 enum EndingPayload {
+    /// The ways in which a session changes, by the kind of their notice.
+    enum Change: String, Hashable {
+        /// By a step-up that keeps the tokens' version: who listens to the session hears of it by the notice alone.
+        case steppedUp = "2"
+        /// By a step-up with another grant, or by a presence key.
+        case changed = "3"
+    }
+
     /// The news that a text tells.
     struct News: Equatable {
         var ended: [EndedSession] = []
         var steppedUp: [Digest] = []
+        var changed: [Digest] = []
     }
 
     /// PostgreSQL takes less than 8000 bytes.
@@ -111,9 +123,9 @@ enum EndingPayload {
         texts("1 \(origin)", ended.map { "\($0.reason.rawValue):\(Base64URL.encode($0.tokenDigest.bytes))" })
     }
 
-    /// Writes the sessions that were stepped up into as many texts as they need.
-    static func encode(steppedUp: [Digest], origin: String) -> [String] {
-        texts("2 \(origin)", steppedUp.map { Base64URL.encode($0.bytes) })
+    /// Writes the sessions that have changed into as many texts as they need.
+    static func encode(_ change: Change, _ sessions: [Digest], origin: String) -> [String] {
+        texts("\(change.rawValue) \(origin)", sessions.map { Base64URL.encode($0.bytes) })
     }
 
     private static func texts(_ beginning: String, _ items: [String]) -> [String] {
@@ -136,12 +148,11 @@ enum EndingPayload {
     static func decode(_ text: String, origin: String) -> News? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count >= 2, parts[1] != origin else { return nil }
-        switch parts[0] {
-        case "1": return News(ended: ended(parts.dropFirst(2)))
-        case "2":
-            return News(steppedUp: parts.dropFirst(2).compactMap { Base64URL.decode(String($0)).flatMap(Digest.init) })
-        default: return nil
-        }
+        let items = parts.dropFirst(2)
+        if parts[0] == "1" { return News(ended: ended(items)) }
+        guard let change = Change(rawValue: String(parts[0])) else { return nil }
+        let sessions = items.compactMap { Base64URL.decode(String($0)).flatMap(Digest.init) }
+        return change == .steppedUp ? News(steppedUp: sessions) : News(changed: sessions)
     }
 
     private static func ended(_ parts: ArraySlice<Substring>) -> [EndedSession] {
@@ -227,10 +238,12 @@ final class EndingListener: Sendable {
                 let found = EndingPayload.decode(text, origin: origin) ?? EndingPayload.News()
                 news.ended += found.ended
                 news.steppedUp += found.steppedUp
+                news.changed += found.changed
             }
             PQfreemem(notice)
         }
         if !news.ended.isEmpty { handler(.ended(news.ended)) }
         if !news.steppedUp.isEmpty { handler(.steppedUp(news.steppedUp)) }
+        if !news.changed.isEmpty { handler(.changed(news.changed)) }
     }
 }

@@ -27,6 +27,7 @@ enum PostgreSQLSchema {
         Migration(version: 5, readableFrom: 1, sql: grants),
         Migration(version: 6, readableFrom: 1, sql: presences),
         Migration(version: 7, readableFrom: 1, sql: PostgreSQLAudienceSQL.migration),
+        Migration(version: 8, readableFrom: 1, sql: versions),
     ]
 
     static var newest: Int { migrations.last?.version ?? 0 }
@@ -252,6 +253,11 @@ enum PostgreSQLSchema {
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS presence_key text, ADD COLUMN IF NOT EXISTS presence bytea;
         ALTER TABLE sessions ALTER COLUMN presence SET STORAGE EXTERNAL;
         """
+
+    // The number by which an app tells a newer state of a session from an older one. The release before neither shows nor raises
+    // it. It stands where all that changes a session locks it first.
+    private static let versions =
+        "ALTER TABLE session_states ADD COLUMN IF NOT EXISTS version bigint NOT NULL DEFAULT 1"
 
     // Tombstones of a provider and of a client by their end.
     private static let listings = """

@@ -8,7 +8,7 @@ enum PostgreSQLSessionSQL {
         greatest(s.format, st.format), s.token, s.handle, s.subject, s.subject_and_client, s.sid, s.provider, s.client, \
         s.created_at, st.last_used_at, st.idle_expires_at, st.expires_at, st.token_expires_at, st.refreshable, \
         st.token_version, st.fence, st.subject_unchecked, s.ended_at, s.end_reason, s.facts_key, s.facts, \
-        s.tokens_key, s.tokens, s.parent, s.place, s.presence_key, s.presence
+        s.tokens_key, s.tokens, s.parent, s.place, s.presence_key, s.presence, st.version
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
     /// The same for pages, row by row in the order of the first: plans are made for no limit in particular, and would join
@@ -193,21 +193,23 @@ enum PostgreSQLSessionSQL {
     /// Waits for whoever changes a session, so that the statement after it sees what they did.
     static let hold = Statement("hold_session", "b", "SELECT FROM session_states WHERE token = $1 FOR UPDATE")
     /// Settles an exchange with a step-up: its key, its fence, the session's token, the time, the version; whether it is a
-    /// new grant (1), what is written, and the outbox rows' columns as lists.
+    /// new grant (1), what is written, the outbox rows' columns as lists, and the session's own version.
     static let stepUp = Statement(
-        "step_up", "bibiii" + "tbtbbioi" + "BBTBIII",
+        "step_up", "bibiii" + "tbtbbioi" + "BBTBIII" + "i",
         """
         WITH owned AS MATERIALIZED (
             SELECT key FROM exchanges WHERE key = $1 AND fence = $2 AND outcome = 0 AND format = 1 FOR UPDATE),
         held AS MATERIALIZED (
-            SELECT token, token_version, format, ended AS is_over
+            SELECT token, token_version, version, format, ended AS is_over
             FROM session_states WHERE token = $3 FOR UPDATE),
         won AS MATERIALIZED (
-            SELECT h.token FROM held h, owned WHERE NOT h.is_over AND h.token_version = $5 AND h.format = 1),
+            SELECT h.token FROM held h, owned
+            WHERE NOT h.is_over AND h.token_version = $5 AND h.version = $22 AND h.format = 1),
         settled AS (
             UPDATE exchanges e SET outcome = 2, outcome_digest = w.token FROM won w WHERE e.key = $1),
         moved AS (
-            UPDATE session_states st SET token_version = st.token_version + $6, fence = st.fence + $6,
+            UPDATE session_states st SET version = st.version + 1, token_version = st.token_version + $6,
+                fence = st.fence + $6,
                 grant_version = CASE $6 WHEN 1 THEN st.token_version + 1 ELSE st.grant_version END,
                 claim = CASE $6 WHEN 1 THEN NULL ELSE st.claim END,
                 claim_until = CASE $6 WHEN 1 THEN NULL ELSE st.claim_until END,
@@ -243,6 +245,7 @@ enum PostgreSQLSessionSQL {
             UPDATE sessions s SET presence_key = $2, presence = $3
             FROM held h WHERE s.token = h.token AND NOT h.is_over AND h.presence IS NULL AND h.format = 1
             RETURNING s.token),
+        changed AS (UPDATE session_states st SET version = st.version + 1 FROM kept k WHERE st.token = k.token),
         noted AS (INSERT INTO audit (at, actor, action, target, outcome) SELECT $4, $5, $6, $7, $8 FROM kept)
         SELECT k.token IS NOT NULL, h.format, h.is_over, h.presence_key, h.presence
         FROM held h LEFT JOIN kept k ON true

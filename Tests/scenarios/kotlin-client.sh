@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clients/kotlin/Coatcheck.kt: compiled by Debian's Kotlin with its OkHttp, and driven through the flows.
+# clients/kotlin/Coatcheck.kt: compiled by Debian's Kotlin with its OkHttp, and driven through the flows, against two replicas that are
+# asked in turn.
 source "$(dirname "$0")/support/lib.bash"
 java=/usr/share/java
 classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar:$java/kotlinx-coroutines-core.jar:$java/atomicfu.jar"
@@ -10,10 +11,9 @@ same 0 $? "without an error"
 same "" "$(grep -E 'warning: [^O]|error:' "$work/compile.log" | grep -v 'Options -Xverify')" "without a warning"
 
 step "2. The flows"
-start_bound_stack
+start_bound_replicas
 start_unsteady_network
-start_evidence_proxy
-timeout 400 java -XX:TieredStopAtLevel=1 -cp "$work/client.jar:$classpath:$java/kotlin-stdlib.jar" coatcheck.FlowsKt "$BROKER" "$SANDBOX" "$NETWORK_PORT" "http://127.0.0.1:$EVIDENCE_PORT" >"$work/flows.log" 2>&1
+timeout 400 java -XX:TieredStopAtLevel=1 -cp "$work/client.jar:$classpath:$java/kotlin-stdlib.jar" coatcheck.FlowsKt "$BROKER" "$SANDBOX" "$NETWORK_PORT" "$BROKER" >"$work/flows.log" 2>&1
 status=$?
 take_over <"$work/flows.log"
 same 0 $status "they ran to the end"

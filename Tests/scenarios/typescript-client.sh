@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# clients/typescript/coatcheck.ts: compiled strictly, and driven through the flows by Node's own test runner.
+# clients/typescript/coatcheck.ts: compiled strictly, and driven through the flows by Node's own test runner, against two replicas that
+# are asked in turn.
 source "$(dirname "$0")/support/lib.bash"
 
 step "1. It compiles"
@@ -9,7 +10,7 @@ same "" "$(cat "$work/tsc.log")" "and without a word"
 echo '{"type": "module"}' >"$work/client/package.json"
 
 step "2. The flows"
-start_bound_stack
+start_bound_replicas
 start_unsteady_network
 CLIENT="$work/client/coatcheck.js" BROKER=$BROKER SANDBOX=$SANDBOX NETWORK_PORT=$NETWORK_PORT \
     timeout 500 node --test-reporter=tap "$root/clients/typescript/coatcheck.test.mjs" >"$work/flows.log" 2>&1
@@ -20,8 +21,7 @@ take_over <"$work/verdicts"
 same 0 $status "they ran to the end"
 
 step "3. Sessions that belong to a key"
-start_evidence_proxy
-CLIENT="$work/client/coatcheck.js" NETWORK="http://127.0.0.1:$EVIDENCE_PORT" BROKER=$BROKER \
+CLIENT="$work/client/coatcheck.js" NETWORK=$BROKER BROKER="http://127.0.0.1:$BROKER_PORT" \
     timeout 300 node --test-reporter=tap "$root/clients/typescript/bound.test.mjs" >"$work/bound.log" 2>&1
 status=$?
 [ "$status" -eq 0 ] || cat "$work/bound.log"
@@ -31,7 +31,7 @@ same 0 $status "they ran to the end"
 
 step "4. Step-ups, and the user's presence"
 for part in step-up presence; do
-    CLIENT="$work/client/coatcheck.js" NETWORK="http://127.0.0.1:$EVIDENCE_PORT" BROKER=$BROKER \
+    CLIENT="$work/client/coatcheck.js" NETWORK=$BROKER BROKER="http://127.0.0.1:$BROKER_PORT" \
         timeout 300 node --test-reporter=tap "$root/clients/typescript/$part.test.mjs" >"$work/$part.log" 2>&1
     status=$?
     [ "$status" -eq 0 ] || cat "$work/$part.log"

@@ -40,6 +40,8 @@ import org.json.JSONObject
 /** Who is signed in, as the broker tells it; never a token. [json] has every member. */
 class Session(val json: JSONObject) {
     val handle: String = json.getString("handle")
+    /** Counts step-ups and presence keys: the client never goes back to a lower one. Null from an older broker. */
+    val version: Long? = if (json.has("version")) json.getLong("version") else null
     val provider: String = json.getString("provider")
     val client: String = json.getString("client")
     val subject: String = json.getString("subject")
@@ -225,21 +227,31 @@ class Pass(val value: String, val received: Long, val lifetime: Double) {
     }
 }
 
-/** A login that the app started itself, or a native SDK's code: keep it until the session is there, over a restart of the app, too. */
+/** A login that the app started itself, or a native SDK's: keep it until the session is there, over a restart of the app, too. */
 class AppLogin(
-    val provider: String, val client: String, val state: String? = null, val verifier: String? = null, val nonce: String? = null,
+    val provider: String, val client: String, val state: String? = null, val verifier: String? = null,
+    /** The nonce that the app made, raw: an SDK may have been given its [hashedNonce]. */
+    val nonce: String? = null,
     /** The secret of this attempt: who brings it again gets the same session. */
-    val loginToken: String = randomToken()
+    val loginToken: String = randomToken(),
+    /** The scopes that the app asked for, separated by spaces, where they are fewer than the client may ask for. */
+    val scope: String? = null,
+    /** The address to which the provider returned, where the client has several; for [Coatcheck.forwardCode]. */
+    val redirectUri: String? = null
 ) {
+    /** The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Google and Apple take it. */
+    val hashedNonce: String? get() = nonce?.let { text -> sha256(text).joinToString("") { "%02x".format(it) } }
+
     fun toJson(): String = JSONObject().put("provider", provider).put("client", client).put("state", state)
-        .put("verifier", verifier).put("nonce", nonce).put("login_token", loginToken).toString()
+        .put("verifier", verifier).put("nonce", nonce).put("login_token", loginToken)
+        .put("scope", scope).put("redirect_uri", redirectUri).toString()
 
     companion object {
         fun fromJson(text: String): AppLogin {
             val json = JSONObject(text)
             return AppLogin(
                 json.getString("provider"), json.getString("client"), json.text("state"), json.text("verifier"),
-                json.text("nonce"), json.getString("login_token"))
+                json.text("nonce"), json.getString("login_token"), json.text("scope"), json.text("redirect_uri"))
         }
 
         private fun randomToken(): String {
@@ -269,7 +281,17 @@ class Credentials(
 
     internal val isEmpty: Boolean get() = session == null && login == null && endings.isEmpty()
 
-    internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
+    internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession?.let { newest(it) }, endings, pass)
+    /**
+     * The newer of two states of a session, of which one is kept. Replicas may answer with what they read some seconds ago, so a lower
+     * version never takes the place of a higher one. The same version is taken as it comes, and so is the answer of an older broker,
+     * which has none.
+     */
+    internal fun newest(answer: JSONObject): JSONObject {
+        val isOlder = lastSession != null && lastSession.optString("handle") == answer.optString("handle") &&
+            answer.optLong("version", Long.MAX_VALUE) < lastSession.optLong("version", 0)
+        return if (isOlder) lastSession!! else answer
+    }
     internal fun with(endings: List<Ending>) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
     internal fun with(pass: Pass?) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
     /** The key that the session belongs to; unknown where it is not known whose session it is. */
@@ -459,12 +481,27 @@ class Coatcheck(
         }
     }
 
-    /** Forwards the callback of a login that the app started with a library of its own (flow B). */
+    /**
+     * Forwards the callback of a login that the app started with a library of its own (flow B): the whole URL, unchanged. A library
+     * that keeps the URL to itself gives its code: see [forwardCode].
+     */
     fun forward(callback: String, login: AppLogin, device: String? = null): SignIn =
-        forwarded(forward(login, device).put("callback_url", callback).put("state", login.state).put("code_verifier", login.verifier))
+        forwarded(
+            forward(login, device).put("callback_url", callback).put("state", login.state).put("code_verifier", login.verifier)
+                .put("scope", login.scope))
 
-    /** Forwards the code that a provider's own SDK gave the app (clients with `native_code`). */
-    fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn = forwarded(forward(login, device).put("code", code))
+    /**
+     * Forwards a code without its callback: that of a library which has checked the callback and keeps it to itself (AppAuth), with the
+     * login's verifier; or that of a provider's own SDK (clients with `native_code`), without one.
+     */
+    fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn =
+        forwarded(
+            forward(login, device).put("code", code).put("code_verifier", login.verifier).put("redirect_uri", login.redirectUri)
+                .put("scope", login.scope))
+
+    /** Forwards the ID token that a provider's own SDK gave the app (clients with `native_code`), with the login's nonce. */
+    fun forwardIdToken(idToken: String, login: AppLogin, device: String? = null): SignIn =
+        forwarded(forward(login, device).put("id_token", idToken))
 
     private fun forward(login: AppLogin, device: String?): JSONObject =
         JSONObject().put("provider", login.provider).put("client", login.client).put("nonce", login.nonce)
@@ -494,16 +531,20 @@ class Coatcheck(
         val secret = token ?: answer.cookie(cookieName) ?: throw Unreachable("a session without its secret")
         json.remove("session_token")
         val pass = pass(json.remove("pass") as? JSONObject, answer)
-        change { Credentials(session = secret, bearer = token != null, lastSession = json, endings = it.endings, pass = pass) }
-        return Session(json)
+        val kept = change { Credentials(session = secret, bearer = token != null, lastSession = it.newest(json), endings = it.endings, pass = pass) }
+        return Session(kept.newest(json))
     }
 
     /** Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays. */
     private fun keepSteppedUp(answer: Answer): Session {
         val json = answer.json()
         val pass = pass(json.remove("pass") as? JSONObject, answer)
-        change { Credentials(it.session, bearer = it.bearer, lastSession = if (it.session == null) null else json, endings = it.endings, pass = pass ?: it.pass) }
-        return Session(json)
+        val kept = change {
+            Credentials(
+                it.session, bearer = it.bearer, lastSession = if (it.session == null) null else it.newest(json), endings = it.endings,
+                pass = pass ?: it.pass)
+        }
+        return Session(kept.newest(json))
     }
 
     private fun keep(login: JSONObject, answer: Answer): HttpUrl {
@@ -653,18 +694,18 @@ class Coatcheck(
     /** Ends the user's sessions on all other devices. */
     fun endOthers() { call("DELETE", "/v1/sessions?except=current") }
 
-    private fun remembered(method: String, path: String, deadline: Long = deadlineMillis): Session {
+    private fun remembered(
+        method: String, path: String, deadline: Long = deadlineMillis, evidence: Evidence = Evidence.SESSION, mending: Mending = Mending()
+    ): Session {
         val sent = kept()
-        val answer = repeat(path, method, if (method == "POST") Bytes(ByteArray(0)) else null, null, true, deadline, Evidence.SESSION) { it.status in 200..299 }
+        val answer = repeat(path, method, if (method == "POST") Bytes(ByteArray(0)) else null, null, true, deadline, evidence, mending) { it.status in 200..299 }
         endSessions()
         return remember(answer.json(), sent.session)
     }
 
-    /** Keeps who is signed in, where the session is still the one that was asked about. */
-    private fun remember(json: JSONObject, sent: String?): Session {
-        change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }
-        return Session(json)
-    }
+    /** Keeps an answer of the session that a request was sent for, and returns the newest state of it that is known. */
+    private fun remember(json: JSONObject, sent: String?): Session =
+        Session(change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }.newest(json))
 
     // ---- Step-ups ---------------------------------------------------------------------------------------------------
 
@@ -747,10 +788,7 @@ class Coatcheck(
         if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
         if (known == null) key.make()
         // Without the user at first: a sign-in that is too old is refused before.
-        repeat(
-            "/v1/session/presence-key", "PUT", null, null, true, deadlineMillis, Evidence.PROOF, Mending(registers = true)
-        ) { it.status in 200..299 }
-        return remembered("GET", "/v1/session")
+        return remembered("PUT", "/v1/session/presence-key", evidence = Evidence.PROOF, mending = Mending(registers = true))
     }
 
     private fun askingKey(): ProofKey =

@@ -36,6 +36,16 @@ internal fun problem(work: () -> Any?): String? = try {
     problem.code
 }
 
+/** Waits until both replicas, which are asked in turn, say that a session has ended; returns why. */
+internal fun ending(broker: HttpUrl, name: String, value: String): String {
+    fun look(): String? = OkHttpClient().newCall(Request.Builder().url(broker.resolve("/v1/session")!!).header(name, value).build())
+        .execute().use { if (it.code() == 401) org.json.JSONObject(it.body!!.string()).optString("reason") else null }
+    while (true) {
+        val (one, other) = Pair(look(), look())
+        if (one != null && one == other) return one
+    }
+}
+
 internal fun Coatcheck.signIn(provider: String, user: String, social: String? = null): SignIn =
     finish(browser(start(provider, social), user), "A phone")
 
@@ -58,7 +68,51 @@ private fun children(broker: String, phone: Coatcheck) {
     val (status, web) = spend("${cookie!!.name}=${cookie!!.value}")
     say(status == 303 && look("Cookie", web!!).second.contains("\"kind\":\"web\""), "with the cookie a web view is signed in")
     phone.signOut()
-    say(look("Authorization", "Bearer ${widget.token}").second.contains("parent_ended") && look("Cookie", web!!).second.contains("parent_ended"), "both end with the app's")
+    val endings = listOf("Authorization" to "Bearer ${widget.token}", "Cookie" to web!!).map { ending(HttpUrl.get(broker), it.first, it.second) }
+    say(endings == List(2) { "parent_ended" }, "both end with the app's")
+}
+
+/** Asks the sandbox to do something. */
+private fun control(sandbox: HttpUrl, method: String, path: String, body: String): String =
+    OkHttpClient().newCall(
+        Request.Builder().url(sandbox.resolve("/_sandbox$path")!!).method(method, RequestBody.create(null, body))
+            .header("Content-Type", "application/json").build()
+    ).execute().use { it.body!!.string() }
+
+/** Flow B by a library that keeps its callback to itself, as AppAuth does. */
+private fun codeAlone(sandbox: HttpUrl, device: () -> Coatcheck) {
+    val page = sandbox.resolve(
+        "/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email&state=kept" +
+            "&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256")!!
+    fun login(verifier: String? = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", redirect: String = "com.example.app:/cb") =
+        AppLogin("oidc", "ios", "kept", verifier, scope = "openid email", redirectUri = redirect)
+    fun unscoped() = control(sandbox, "PUT", "/faults/oidc", """{"fault":"no-scope","endpoint":"token","times":1}""")
+    fun scope(signIn: SignIn) = (signIn as SignIn.SignedIn).session.json.getJSONArray("scope").toString()
+    val code = browser(page, "ana").substringAfter("code=").substringBefore("&")
+    say(problem { device().forward("com.example.app:/cb?code=$code&state=kept", login()) } == "issuer_mismatch", "flow B: a URL that is put together lacks the issuer")
+    say(problem { device().forwardCode(code, login(null)) } == "invalid_request", "a code without its verifier")
+    say(problem { device().forwardCode(code, login(redirect = "com.example:/no")) } == "invalid_callback", "another address")
+    unscoped()
+    val kept = login()
+    val signedIn = device().forwardCode(code, kept) as SignIn.SignedIn
+    say(signedIn.session.subject == "user-ana" && scope(signedIn) == """["openid","email"]""", "a library's code and verifier are enough, and its scope counts")
+    val again = device().forwardCode(code, AppLogin.fromJson(kept.toJson())) as SignIn.SignedIn
+    say(again.session.handle == signedIn.session.handle, "again, after a restart, it is the same session")
+    say(problem { device().forwardCode(code, login()) } == "code_already_used", "for its own starter alone")
+    unscoped()
+    say(scope(device().forward(browser(page, "ana"), login())) == """["openid","email"]""", "and so is the scope with a whole callback")
+}
+
+/** The ID token that an SDK gives. */
+private fun idToken(sandbox: HttpUrl, device: () -> Coatcheck) {
+    val login = AppLogin("google", "web", nonce = "a-nonce-of-this-attempt-" + System.nanoTime())
+    val given = control(sandbox, "POST", "/native-id-token/google", """{"client_id":"google-app","user":"ana","nonce":"${login.hashedNonce}"}""")
+    val token = org.json.JSONObject(given).getString("id_token")
+    say(problem { device().forwardIdToken(token, AppLogin("google", "web", nonce = "another")) } == "code_rejected", "an SDK's ID token with another nonce")
+    val session = (device().forwardIdToken(token, login) as SignIn.SignedIn).session
+    say(session.subject == "user-ana" && !session.json.getJSONObject("tokens").getBoolean("refreshable"), "with its own it is a session without tokens")
+    say((device().forwardIdToken(token, login) as SignIn.SignedIn).session.handle == session.handle, "again it is the same")
+    say(problem { device().forwardIdToken(token, AppLogin("google", "web", nonce = login.nonce)) } == "code_already_used", "for its own starter alone")
 }
 
 fun main(arguments: Array<String>) {
@@ -101,6 +155,9 @@ fun main(arguments: Array<String>) {
     say(bearer.session().client == "android" && bearer.relay("api", "private/echo").status == 200, "a bearer client")
     bearer.signOut()
     say(problem { bearer.session() } == "session_required", "is out after its sign-out")
+
+    codeAlone(HttpUrl.get(arguments[1])) { device() }
+    idToken(HttpUrl.get(arguments[1])) { device("web") }
 
     val arriving = device("strict")
     val arrival = arriving.finish("com.example.strict:/cb?code=from-the-portal") as SignIn.OpenOnceMore

@@ -47,7 +47,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
             .execute().use { it.body!!.string() }
 
     private fun forget() = control("DELETE", "/_calls")
-    private fun meddle(kind: String, times: Int = 1) = control("POST", "/_meddle/$kind/$times$path")
+    private fun meddle(kind: String, times: Int = 1, at: String = path) = control("POST", "/_meddle/$kind/$times$at")
     private fun calls(): List<JSONObject> = JSONArray(control("GET", "/_calls")).let { all -> (0 until all.length()).map { all.getJSONObject(it) } }
     private fun paid() = calls().filter { it.getString("path") == path }
     private fun shown() = paid().map { if (it.isNull("presence")) null else it.getString("presence") }
@@ -56,8 +56,9 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
     private inner class Device(client: String = "bound", age: Int = 0, registers: Boolean = true, steps: Boolean = false) {
         val asking = AskingKey()
         val browser = StepUpBrowser("pia")
+        val storage = MemoryStorage()
         val phone = Coatcheck(
-            network, client, MemoryStorage(), key = SoftwareKey(), presenceKey = asking, browser = browser,
+            network, client, storage, key = SoftwareKey(), presenceKey = asking, browser = browser,
             onStepUp = steps.takeIf { it }?.let { yes -> { _: StepUp -> yes } })
         val prompts: Int get() = asking.prompts.get()
 
@@ -79,6 +80,7 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
     fun walk() {
         for (client in listOf("bound", "bound-bearer")) registration(client)
         joined()
+        older()
         once()
         refused()
         ten()
@@ -100,6 +102,33 @@ class Presences(private val network: HttpUrl, private val say: (Boolean, String)
         say(old.phone.registerPresenceKey().presence == session.presence && old.pay() == 200, "$client: again, too, and it pays")
         val steps = Device(client, 4_000, false, true)
         say(steps.phone.registerPresenceKey().presence != null && steps.prompts == 1 && steps.browser.pages.size == 2, "$client: where the app lets calls step up, it is one call")
+    }
+
+    private fun older() {
+        val one = Device()
+        val newest = one.phone.session()
+        say(newest.version == 2L && newest.presence != null, "a presence key is the session's second version")
+        meddle("older", 2, "/v1/session")
+        say(one.phone.session().presence == newest.presence, "an answer that is older than a known one takes its place nowhere")
+        say((one.phone.standing() as? Standing.SignedIn)?.session?.presence == newest.presence, "at the start of the app, too")
+        meddle("older", 1, "/v1/session/refresh")
+        say(one.phone.refresh().let { it.version == 2L && it.presence == newest.presence }, "after a refresh, too")
+        meddle("older", 1, "/v1/session/events")
+        val listening = Listening()
+        var heard: String? = null
+        one.phone.listen(object : SessionListener {
+            override fun session(session: Session) { heard = session.presence; listening.stop() }
+            override fun tokensRefreshed() {}
+            override fun ended(reason: String?) {}
+        }, listening)
+        say(heard == newest.presence, "in events, too")
+        meddle("older", 1, "/v1/session/presence-key")
+        say(one.phone.registerPresenceKey().presence == newest.presence, "and when the key is registered again")
+        say(one.storage.read()!!.lastSession!!.getJSONObject("presence").getString("jkt") == newest.presence, "nor is it kept")
+        val before = one.prompts
+        say(one.pay() == 200 && one.prompts == before + 1, "so the user is asked as ever")
+        meddle("unversioned", 1, "/v1/session")
+        say(one.phone.session().acr == "older" && one.phone.session().presence == newest.presence, "the answer of an older broker is taken")
     }
 
     private fun joined() {

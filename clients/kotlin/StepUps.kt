@@ -189,7 +189,9 @@ class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private
         one.browser.user = "denied"
         say(refusal(StepUp(maxAge = 300))?.code == "access_denied", "a no at the provider")
         say(one.phone.session().authenticatedAt == one.session.authenticatedAt, "the session is as it was")
+        val cookie = "coatcheck=${one.storage.read()!!.session}"
         Coatcheck(broker, "ios", MemoryStorage().apply { write(one.storage.read()) }).signOut()
+        ending(broker, "Cookie", cookie)
         say(refusal(StepUp(maxAge = 300))?.code == "session_ended", "one of a session that has ended")
     }
 

@@ -66,6 +66,7 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         val again = Coatcheck(broker, "ios", restarted)
         say(again.standing() is Standing.SignedOut, "after a restart of the app nobody is signed in")
         while (restarted.read() != null) Thread.sleep(20)
+        ending(broker, "Cookie", "coatcheck=$token")
         say((witness.standing() as? Standing.SignedOut)?.reason == "logged_out", "and the broker has been told")
 
         val waiting = thread(start = false) { try { Coatcheck(dark, "ios", signedIn()).also { caller = it }.session() } catch (left: IOException) { ended = true } }

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { createServer } from 'node:net'
 import { after, before, test } from 'node:test'
 
-const { Coatcheck, LoginFailed, MemoryStorage, Problem, Unreachable } = await import(process.env.CLIENT)
+const { Coatcheck, hashedNonce, LoginFailed, MemoryStorage, Problem, Unreachable } = await import(process.env.CLIENT)
 const { BROKER, SANDBOX, NETWORK_PORT } = process.env
 const patient = { timeout: 120_000 }
 
@@ -42,6 +42,16 @@ function device(user, more = {}) {
 
 function page(user, more = {}) { return device(user, { client: 'ios', transport: 'cookie', fetch: cookieFetch(), ...more }) }
 
+const look = async headers => await (await fetch(`${BROKER}/v1/session`, { headers })).json()
+
+/** Why a session ended, once both replicas say so, which are asked in turn. */
+async function ending(headers) {
+    for (;;) {
+        const [one, other] = [await look(headers), await look(headers)]
+        if (one.reason && one.reason === other.reason) return one.reason
+    }
+}
+
 async function seconds(work) {
     const begin = performance.now()
     await work()
@@ -71,8 +81,7 @@ for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
         await assert.rejects(phone.handOver({ origin: 'https://evil.example' }, async () => {}), code('invalid_request'))
         const widget = await phone.child('widget', 'home', { device: 'home screen' })
         assert.deepEqual([widget.kind, widget.parent, widget.subject], ['widget', session.handle, session.subject])
-        const look = headers => fetch(`${BROKER}/v1/session`, { headers })
-        assert.equal((await look({ Authorization: `Bearer ${widget.session_token}` })).status, 200)
+        assert.equal((await look({ Authorization: `Bearer ${widget.session_token}` })).handle, widget.handle)
         assert.ok((await phone.sessions()).some(one => one.kind === 'widget' && one.device === 'home screen' && !one.current))
         const jar = {}
         const url = await phone.handOver({ origin: BROKER, path: '/v1/session' }, async cookie => {
@@ -85,10 +94,10 @@ for (const [kind, make] of [['bearer', device], ['cookie', page]]) {
         const spent = await post(Object.entries(jar).map(([name, value]) => `${name}=${value}`).join('; '))
         assert.equal(spent.status, 303)
         const web = spent.headers.getSetCookie().find(one => one.startsWith('coatcheck-web=')).split(';')[0]
-        assert.equal((await (await look({ Cookie: web })).json()).kind, 'web')
+        assert.equal((await look({ Cookie: web })).kind, 'web')
         await phone.signOut()
         for (const headers of [{ Authorization: `Bearer ${widget.session_token}` }, { Cookie: web }]) {
-            assert.equal((await (await look(headers)).json()).reason, 'parent_ended')
+            assert.equal(await ending(headers), 'parent_ended')
         }
     })
 
@@ -147,6 +156,42 @@ test('flows B to E: a login of the app\'s own, hosted, from the portal, a regist
     assert.ok((await newcomer.providers()).some(one => one.name === 'oidc'))
 })
 
+test('flow B by a library that keeps its callback to itself: its code and verifier are enough, and its scope counts', patient, async () => {
+    const authorize = `${SANDBOX}/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email&state=kept`
+        + '&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256'
+    const login = (more = {}) => ({
+        provider: 'oidc', client: 'ios', state: 'kept', codeVerifier: 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk', scope: 'openid email',
+        redirectURI: 'com.example.app:/cb', loginToken: randomBytes(32).toString('base64url'), ...more })
+    const unscoped = () => fetch(`${SANDBOX}/_sandbox/faults/oidc`, { method: 'PUT', body: '{"fault":"no-scope","endpoint":"token","times":1}', headers: { 'Content-Type': 'application/json' } })
+    const code_ = new URLSearchParams((await browser('ana').open(authorize)).split('?')[1]).get('code')
+    // A URL that is put together from what such a library tells lacks the issuer.
+    await assert.rejects(page('ana').forward(`com.example.app:/cb?code=${code_}&state=kept`, login()), code('issuer_mismatch'))
+    await assert.rejects(page('ana').forwardCode(code_, login({ codeVerifier: undefined })), code('invalid_request'))
+    await assert.rejects(page('ana').forwardCode(code_, login({ redirectURI: 'com.example:/no' })), code('invalid_callback'))
+    await unscoped()
+    const kept = login()
+    const { session } = await page('ana').forwardCode(code_, kept)
+    assert.deepEqual([session.subject, session.scope], ['user-ana', ['openid', 'email']])
+    assert.equal((await page('ana').forwardCode(code_, JSON.parse(JSON.stringify(kept)))).session.handle, session.handle)
+    await assert.rejects(page('ana').forwardCode(code_, login()), code('code_already_used'))
+    await unscoped()
+    assert.deepEqual((await page('ana').forward(await browser('ana').open(authorize), login())).session.scope, ['openid', 'email'])
+})
+
+test('an ID token of an SDK, with the nonce that it was asked for with; used once', patient, async () => {
+    const secret = () => randomBytes(32).toString('base64url')
+    const login = { provider: 'google', client: 'web', nonce: secret(), loginToken: secret() }
+    const asked = { client_id: 'google-app', user: 'ana', nonce: hashedNonce(login.nonce) }
+    const given = await fetch(`${SANDBOX}/_sandbox/native-id-token/google`, {
+        method: 'POST', body: JSON.stringify(asked), headers: { 'Content-Type': 'application/json' } })
+    const { id_token } = await given.json()
+    await assert.rejects(page('ana').forwardIDToken(id_token, { ...login, nonce: secret() }), code('code_rejected'))
+    const { session } = await page('ana').forwardIDToken(id_token, login)
+    assert.deepEqual([session.subject, session.tokens.refreshable], ['user-ana', false])
+    assert.equal((await page('ana').forwardIDToken(id_token, login)).session.handle, session.handle)
+    await assert.rejects(page('ana').forwardIDToken(id_token, { ...login, loginToken: secret() }), code('code_already_used'))
+})
+
 test('events: the session, a refresh, the end', patient, async () => {
     const [phone, tablet] = [device('evita'), device('evita')]
     const { session } = await phone.signIn('oidc')
@@ -190,6 +235,7 @@ test('without a network: two seconds at the start, a deadline that holds, a sign
     assert.equal((await same.session()).subject, 'user-otto')
     assert.equal((await device('otto', { storage }).standing()).kind, 'signedOut')
     while (await storage.read()) await new Promise(resolve => setTimeout(resolve, 20))
+    await ending({ Authorization: `Bearer ${session}` })
     assert.deepEqual(await same.standing(), { kind: 'signedOut', reason: 'logged_out' })
 })
 

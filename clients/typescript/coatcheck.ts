@@ -10,6 +10,8 @@
 /** Who is signed in, as the broker tells it; never a token. A later broker may have more members. */
 export interface Session {
     handle: string
+    /** Counts step-ups and presence keys: the client never goes back to a lower one. An older broker has none. */
+    version?: number
     provider: string
     client: string
     subject: string
@@ -116,16 +118,24 @@ export interface SignInBrowser {
     open(page: string, signal?: AbortSignal): Promise<string>
 }
 
-/** A login that the app started itself, or a native SDK's code. Keep it (it is plain JSON) until the session is there. */
+/** A login that the app started itself, or a native SDK's. Keep it (it is plain JSON) until the session is there. */
 export interface AppLogin {
     provider: string
     client: string
     state?: string
     codeVerifier?: string
+    /** The nonce that the app made, raw: an SDK may have been given its `hashedNonce`. */
     nonce?: string
+    /** The scopes that the app asked for, separated by spaces, where they are fewer than the client may ask for. */
+    scope?: string
+    /** The address to which the provider returned, where the client has several; for `forwardCode`. */
+    redirectURI?: string
     /** 32 random bytes as base64url, made for this attempt: who brings it again gets the same session. */
     loginToken: string
 }
+
+/** The SHA-256 of a nonce in hexadecimal digits, as the SDKs of Apple and Google take it. */
+export function hashedNonce(nonce: string): string { return Array.from(sha256(bytes(nonce)), byte => byte.toString(16).padStart(2, '0')).join('') }
 
 export interface Options {
     broker: string
@@ -359,6 +369,14 @@ class SteppingUp {
     constructor(public demand: StepUp, public wanted: boolean) {}
 }
 
+/**
+ * The newer of two states of a session. Replicas may answer with what they read some seconds ago, so a lower version never takes the
+ * place of a higher one. The same version is taken as it comes, and so is the answer of an older broker, which has none.
+ */
+function newest(known: Session | undefined, answer: Session): Session {
+    return known && known.handle === answer.handle && (known.version ?? 0) > (answer.version ?? Infinity) ? known : answer
+}
+
 function demandOf(json: { acr_values?: string; max_age?: number }): StepUp {
     const demand: StepUp = {}
     if (json.acr_values !== undefined) demand.acrValues = json.acr_values.split(' ').filter(word => word !== '')
@@ -486,15 +504,27 @@ export class Coatcheck {
         return await this.finishOrFollow(callback, more.device, 1, more.signal)
     }
 
-    /** Forwards the callback of a login that the app started with a library of its own (flow B). */
+    /**
+     * Forwards the callback of a login that the app started with a library of its own (flow B): the whole URL, unchanged. A library
+     * that keeps the URL to itself gives its code: see `forwardCode`.
+     */
     async forward(callback: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
-        return await this.forwarded(
-            { ...this.body(login, more.device), callback_url: callback, state: login.state, code_verifier: login.codeVerifier }, more.signal)
+        const body = { callback_url: callback, state: login.state, code_verifier: login.codeVerifier, scope: login.scope }
+        return await this.forwarded({ ...this.body(login, more.device), ...body }, more.signal)
     }
 
-    /** Forwards the code that a provider's own SDK gave the app (clients with `native_code`). */
+    /**
+     * Forwards a code without its callback: that of a library which has checked the callback and keeps it to itself (AppAuth), with
+     * the login's `codeVerifier`; or that of a provider's own SDK (clients with `native_code`), without one.
+     */
     async forwardCode(code: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
-        return await this.forwarded({ ...this.body(login, more.device), code }, more.signal)
+        const body = { code, code_verifier: login.codeVerifier, redirect_uri: login.redirectURI, scope: login.scope }
+        return await this.forwarded({ ...this.body(login, more.device), ...body }, more.signal)
+    }
+
+    /** Forwards the ID token that a provider's own SDK gave the app (clients with `native_code`), with the login's `nonce`. */
+    async forwardIDToken(idToken: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
+        return await this.forwarded({ ...this.body(login, more.device), id_token: idToken }, more.signal)
     }
 
     /** Finishes a Zephr registration; `registration_rejected` can be corrected once, with the same registration. */
@@ -560,15 +590,17 @@ export class Coatcheck {
         const { session_token: token, pass, ...session } = answer.json
         if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
         // A new cookie took the old one's place, and the broker ended that session with it.
-        await this.change(kept => ({ session: token, pass: passOf(pass), lastSession: session, endings: kept.endings?.filter(one => one !== null) }))
-        return session
+        const kept = await this.change(kept => ({
+            session: token, pass: passOf(pass), lastSession: newest(kept.lastSession, session), endings: kept.endings?.filter(one => one !== null) }))
+        return newest(kept.lastSession, session)
     }
 
     /** Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays. */
     private async keepSteppedUp(answer: Answer): Promise<Session> {
         const { pass, ...session } = answer.json
-        await this.change(({ login, loginId, ...kept }) => ({ ...kept, pass: passOf(pass) ?? kept.pass, lastSession: session }))
-        return session
+        const kept = await this.change(({ login, loginId, ...kept }) => ({
+            ...kept, pass: passOf(pass) ?? kept.pass, lastSession: newest(kept.lastSession, session) }))
+        return newest(kept.lastSession, session)
     }
 
     private async keepLogin(login: { login_id: string; authorization_url: string; login_token?: string }): Promise<string> {
@@ -712,9 +744,14 @@ export class Coatcheck {
     /** Asks for the session and keeps the answer, unless another took its place meanwhile. */
     private async remembered(method: string, path: string, call: Call): Promise<Session> {
         const sent = (await this.kept()).session
-        const session: Session = (await this.call(method, path, call)).json
-        await this.change(kept => (kept.session === sent && !kept.endings?.includes(null) ? { ...kept, lastSession: session } : kept))
-        return session
+        return await this.remember((await this.call(method, path, call)).json, sent)
+    }
+
+    /** Keeps an answer of the session that a request was sent for, and returns the newest state of it that is known. */
+    private async remember(session: Session, sent: string | undefined): Promise<Session> {
+        const kept = await this.change(kept =>
+            kept.session === sent && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)
+        return newest(kept.lastSession, session)
     }
 
     // ---- Step-ups ----------------------------------------------------------------------------------------------------
@@ -792,8 +829,7 @@ export class Coatcheck {
         if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
         if (!known) await key.make()
         // Without the user at first: a sign-in that is too old is refused before.
-        await this.call('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
-        return await this.remembered('GET', '/v1/session', { signal })
+        return await this.remembered('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
     }
 
     private presenceKey(): ProofKey {
@@ -942,9 +978,7 @@ export class Coatcheck {
                     if (!answer.body) throw new TypeError('this fetch cannot stream')
                     for await (const event of streamed(answer.body)) {
                         number = 0
-                        if (event.kind === 'session') {
-                            await this.change(now => (now.session === kept.session ? { ...now, lastSession: event.session } : now))
-                        }
+                        if (event.kind === 'session') event.session = await this.remember(event.session, kept.session)
                         if (event.kind === 'ended') await this.forget(kept.session)
                         yield event
                         if (event.kind === 'ended') return

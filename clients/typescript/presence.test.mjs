@@ -56,7 +56,7 @@ async function device(more = {}) {
         },
     }
     const phone = new Coatcheck({
-        broker: NETWORK, client: 'bound-bearer', transport: 'bearer', storage: new MemoryStorage(), browser, key: new WebCryptoKey(keys()),
+        broker: NETWORK, client: 'bound-bearer', transport: 'bearer', storage: more.storage ?? new MemoryStorage(), browser, key: new WebCryptoKey(keys()),
         presenceKey: more.keyless ? undefined : asking, onStepUp: more.steps ? () => true : undefined })
     await phone.signIn('oidc')
     browser.age = 0
@@ -95,6 +95,34 @@ test('a key is registered with one question, and after a sign-in of now', patien
     const steps = await device({ age: 4_000, registers: false, steps: true })
     assert.ok((await steps.phone.registerPresenceKey()).presence)
     assert.deepEqual([steps.asking.prompts, steps.browser.pages], [1, 2])
+})
+
+test('an answer that is older than a known one takes its place nowhere; one of the same version or of none does', patient, async () => {
+    const storage = new MemoryStorage()
+    const { phone, asking, pay } = await device({ storage })
+    const { presence, version } = await phone.session()
+    assert.deepEqual([version, !!presence], [2, true])
+    await meddle('older', 2, '/v1/session')
+    assert.deepEqual((await phone.session()).presence, presence)
+    assert.deepEqual(await phone.standing(), { kind: 'signedIn', session: (await storage.read()).lastSession })
+    await meddle('older', 1, '/v1/session/refresh')
+    const refreshed = await phone.refresh()
+    assert.deepEqual([refreshed.version, refreshed.presence], [2, presence])
+    await meddle('older', 1, '/v1/session/events')
+    const abort = new AbortController()
+    for await (const event of phone.events(abort.signal)) {
+        assert.deepEqual(event.session.presence, presence)
+        break
+    }
+    abort.abort()
+    await meddle('older', 1, '/v1/session/presence-key')
+    assert.deepEqual((await phone.registerPresenceKey()).presence, presence)
+    assert.deepEqual((await storage.read()).lastSession.presence, presence)
+    const before = asking.prompts
+    assert.deepEqual([await pay(), asking.prompts], [200, before + 1])
+    await meddle('unversioned', 1, '/v1/session')
+    assert.equal((await phone.session()).acr, 'older')
+    assert.deepEqual((await phone.session()).presence, presence)
 })
 
 test('a call asks the user once, with a nonce that is young', patient, async () => {

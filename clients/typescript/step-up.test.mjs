@@ -174,6 +174,10 @@ test('a sign-in that is not enough, or somebody else\'s, has its name; the sessi
     const copy = new MemoryStorage()
     await copy.write(await storage.read())
     await new Coatcheck({ broker: BROKER, client: 'android', transport: 'bearer', storage: copy }).signOut()
+    // Both replicas, which are asked in turn.
+    const headers = { Authorization: `Bearer ${(await storage.read()).session}` }
+    const look = async () => (await fetch(`${NETWORK}/v1/session`, { headers })).status
+    while ((await look()) !== 401 || (await look()) !== 401);
     await assert.rejects(phone.stepUp({ maxAge: 300 }), refused('session_ended'))
 })
 

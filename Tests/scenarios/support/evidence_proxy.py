@@ -1,7 +1,7 @@
-"""An HTTP proxy before the broker that tells which requests came by with which evidence, and meddles with them where a test says
-so. Prints its port, and ends with its input.
+"""An HTTP proxy before the broker's replicas that asks them in turn, tells which requests came by with which evidence, and meddles
+with them where a test says so. Prints its port, and ends with its input.
 
-    python3 evidence_proxy.py TARGET_PORT
+    python3 evidence_proxy.py TARGET_PORT… [--port PORT]
 
     GET /_calls                     the requests since the last DELETE: {method, path, proof, pass, presence, status, code, iat}
     DELETE /_calls                  forgets them, and what was still to be meddled with
@@ -12,6 +12,9 @@ so. Prints its port, and ends with its input.
         CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it;
                     `step_up_required` wants a sign-in of the last five minutes; `presence-REASON` is `presence_invalid` for it
         held        as `step_up_required`, but not before POST /_release
+        older       answered with the session as a replica shows it that has not read it again: the version before, no presence
+                    key, the class `older`; event streams, too
+        unversioned the same as a release shows it that knows no versions
     POST /_end/PASS                 from now on that pass is taken out of requests, which is what it is worth when it has ended
 """
 
@@ -20,11 +23,13 @@ import http.client
 import http.server
 import json
 import os
+import itertools
 import re
 import sys
 import threading
 
-target = int(sys.argv[1])
+port = int(sys.argv.pop(sys.argv.index("--port") + 1)) if "--port" in sys.argv else 0
+targets = itertools.cycle([int(one) for one in sys.argv[1:] if one != "--port"])
 lock = threading.Lock()
 calls = []
 meddling = []
@@ -38,6 +43,13 @@ def claims_of(proof):
         return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (AttributeError, IndexError, ValueError):
         return {}
+
+
+def former(session, kind):
+    """A session object as it was before its last change."""
+    session |= {"presence": None, "acr": "older"}
+    session |= {"version": session["version"] - 1} if kind == "older" else {}
+    return {name: value for name, value in session.items() if name != "version" or kind == "older"}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -93,6 +105,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if name.lower() == "cookie":
                 fields[name] = "; ".join(part for part in fields[name].split("; ") if part.split("=")[-1] not in ended)
         for _ in range(2 if kind == "twice" else 1):
+            with lock:
+                target = next(targets)
             connection = http.client.HTTPConnection("127.0.0.1", target, timeout=90)
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in fields.items():
@@ -127,7 +141,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "held":
             released.wait(60)
             kind = "step_up_required"
-        if kind not in (None, "twice", "lost"):
+        if kind not in (None, "twice", "lost", "older", "unversioned"):
             status, fields, content = self.refusal(kind)
             call |= {"status": status, "code": json.loads(content)["code"]}
             return self.answer(status, fields, content)
@@ -140,13 +154,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         fields = [pair for pair in response.getheaders() if pair[0].lower() not in ("connection", "keep-alive", "transfer-encoding", "content-length")]
         call["code"] = response.getheader("Coatcheck-Code")
         if "event-stream" not in (response.getheader("Content-Type") or ""):
-            return self.answer(response.status, fields, response.read())
+            body = response.read()
+            if kind in ("older", "unversioned") and response.status == 200:
+                body = json.dumps(former(json.loads(body), kind)).encode()
+            return self.answer(response.status, fields, body)
         self.send_response_only(response.status)
         for name, value in fields + [("Connection", "close")]:
             self.send_header(name, value)
         self.end_headers()
         self.close_connection = True
-        while part := response.read1(65536):
+        while part := response.readline() if kind else response.read1(65536):
+            if kind in ("older", "unversioned") and part.startswith(b'data: {"handle"'):
+                part = b"data: " + json.dumps(former(json.loads(part[6:]), kind)).encode() + b"\n"
             self.wfile.write(part)
             self.wfile.flush()
 
@@ -161,7 +180,7 @@ class Server(http.server.ThreadingHTTPServer):
         pass
 
 
-server = Server(("127.0.0.1", 0), Handler)
+server = Server(("127.0.0.1", port), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 print(server.server_port, flush=True)
 sys.stdin.read()

@@ -280,19 +280,33 @@ start_unsteady_network() {
     NETWORK_PORT=$(cat "$work/network.port")
 }
 
-# start_bound_stack: as start_stack, with clients whose sessions belong to a key of the device
-start_bound_stack() {
-    sed -f "$here/bound-clients.sed" "$here/coatcheck.yaml" >"$work/template.yaml"
-    start_stack "$work/template.yaml"
-}
-
-# start_evidence_proxy: a network that tells what came by with which evidence (evidence_proxy.py); EVIDENCE_PORT
-start_evidence_proxy() {
+# start_bound_replicas: two replicas on one PostgreSQL with clients whose sessions belong to a key of the device. Apps reach them in
+# turn at BROKER, the network that tells what came by with which evidence (evidence_proxy.py); BROKER_PORT is the first replica's.
+start_bound_replicas() {
+    local ports=("$(free_port)" "$(free_port)") proxy
+    proxy=$(free_port)
+    start_sandbox
+    start_postgresql
+    CLOSED_PORT=$(free_port)
+    BROKER="http://127.0.0.1:$proxy"
+    sed -f "$here/bound-clients.sed" "$here/coatcheck.yaml" | sed "s|url: sqlite:.*|url: $POSTGRESQL|" >"$work/template.yaml"
+    "$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
+    local port
+    for port in "${ports[@]}"; do
+        BROKER_PORT=$port MANAGEMENT_PORT=$(free_port)
+        MANAGEMENT="http://127.0.0.1:$MANAGEMENT_PORT"
+        configure "$work/template.yaml"
+        mv "$work/coatcheck.yaml" "$work/replica-$port.yaml"
+        "$COATCHECK" serve --config "$work/replica-$port.yaml" >>"$work/broker-$port.log" 2>&1 &
+        pids+=($!)
+        wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "a replica"
+    done
+    BROKER_PORT=${ports[0]}
     mkfifo "$work/evidence.input"
-    python3 "$here/evidence_proxy.py" "$BROKER_PORT" <>"$work/evidence.input" >"$work/evidence.port" 2>"$work/evidence.log" &
+    python3 "$here/evidence_proxy.py" "${ports[@]}" --port "$proxy" <>"$work/evidence.input" >"$work/evidence.port" 2>"$work/evidence.log" &
     pids+=($!)
-    wait_for 20 test -s "$work/evidence.port" || give_up "the proxy that tells of evidence"
-    EVIDENCE_PORT=$(cat "$work/evidence.port")
+    wait_for 20 test -s "$work/evidence.port" || give_up "the network before the replicas"
+    device a-phone
 }
 
 # sandbox METHOD PATH [JSON]: the emulator's control interface (docs/sandbox.md)

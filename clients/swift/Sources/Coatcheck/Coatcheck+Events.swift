@@ -70,12 +70,14 @@ extension Coatcheck {
                     continue
                 }
                 for event in lines.take(data) {
-                    tell(event)
-                    if case .ended = event {
-                        try forget(asSentIn: request)
-                        return .ended
+                    if case .session(let session) = event {
+                        tell(.session(try remember(session, of: sent)))
+                        continue
                     }
-                    if case .session(let session) = event { try remember(session, of: sent) }
+                    tell(event)
+                    guard case .ended = event else { continue }
+                    try forget(asSentIn: request)
+                    return .ended
                 }
             case .end: break
             }

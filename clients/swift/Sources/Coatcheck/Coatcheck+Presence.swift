@@ -20,9 +20,8 @@ extension Coatcheck {
         }
         if known == nil { _ = try await presenceKey.make() }
         // Without the user at first: a sign-in that is too old is refused before.
-        _ = try await call(
+        return try await remembered(
             Call(method: "PUT", path: "/v1/session/presence-key", evidence: .proof, presence: .registers))
-        return try await remembered("GET", "/v1/session")
     }
 
     /// Whether there is a key that the user could be asked by for a call.

@@ -130,12 +130,25 @@ public actor Coatcheck {
         try await finish(callback, device: device, restarts: 1)
     }
 
-    /// Forwards the callback of a login that the app started with a library of its own (flow B).
+    /// Forwards the callback of a login that the app started with a library of its own (flow B): the whole URL, unchanged.
+    ///
+    /// A library that keeps the URL to itself gives its code: see `forward(code:of:)`.
     public func forward(_ callback: URL, of login: AppLogin, device: String? = nil) async throws -> SignIn {
         try await forwarded(
             ForwardBody(
                 provider: login.provider, client: login.client, callback_url: callback.absoluteString,
-                code_verifier: login.codeVerifier, state: login.state, nonce: login.nonce,
+                code_verifier: login.codeVerifier, state: login.state, nonce: login.nonce, scope: login.scope,
+                login_token: login.loginToken, device: device))
+    }
+
+    /// Forwards the code of a login that the app started with a library of its own.
+    ///
+    /// This is for libraries that check the callback and keep it to themselves, such as AppAuth.
+    public func forward(code: String, of login: AppLogin, device: String? = nil) async throws -> SignIn {
+        try await forwarded(
+            ForwardBody(
+                provider: login.provider, client: login.client, code: code, redirect_uri: login.redirectURI,
+                code_verifier: login.codeVerifier, nonce: login.nonce, scope: login.scope,
                 login_token: login.loginToken, device: device))
     }
 
@@ -144,6 +157,14 @@ public actor Coatcheck {
         try await forwarded(
             ForwardBody(
                 provider: login.provider, client: login.client, code: code, nonce: login.nonce,
+                login_token: login.loginToken, device: device))
+    }
+
+    /// Forwards the ID token that a provider's own SDK gave the app, with the login's nonce.
+    public func forward(idToken: String, of login: NativeLogin, device: String? = nil) async throws -> SignIn {
+        try await forwarded(
+            ForwardBody(
+                provider: login.provider, client: login.client, id_token: idToken, nonce: login.nonce,
                 login_token: login.loginToken, device: device))
     }
 
@@ -223,10 +244,10 @@ public actor Coatcheck {
 
     /// Keeps what a 201 gives, and forgets the login.
     private func made(_ answer: Answer) throws -> Session {
-        let session = try answer.decoded(Session.self)
+        var credentials = try kept()
+        let session = try answer.decoded(Session.self).newest(credentials.lastSession)
         let given = try? answer.decoded(GivenBody.self)
         let token = given?.session_token
-        var credentials = try kept()
         credentials.transport = token == nil ? .cookie : .bearer
         guard let secret = token ?? answer.cookie(CookieNames(broker).session) else {
             throw CoatcheckError.notTheBroker(status: answer.status)
@@ -242,8 +263,8 @@ public actor Coatcheck {
 
     /// Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays.
     private func steppedUp(_ answer: Answer) throws -> Session {
-        let session = try answer.decoded(Session.self)
         var credentials = try kept()
+        let session = try answer.decoded(Session.self).newest(credentials.lastSession)
         if let pass = pass(try? answer.decoded(GivenBody.self).pass, in: answer) { credentials.pass = pass }
         (credentials.login, credentials.loginID) = (nil, nil)
         if credentials.session != nil { credentials.lastSession = session }
@@ -359,18 +380,24 @@ public actor Coatcheck {
 
     /// Asks for the session and keeps the answer, unless another took its place meanwhile.
     func remembered(_ method: String, _ path: String, patience: Patience? = nil) async throws -> Session {
-        let sent = try kept().session
-        let session = try await call(Call(method: method, path: path), patience: patience).decoded(Session.self)
-        try remember(session, of: sent)
-        return session
+        try await remembered(Call(method: method, path: path), patience: patience)
     }
 
-    /// Keeps who is signed in, where the session is still the one that was asked about.
-    func remember(_ session: Session, of sent: String?) throws {
+    /// Makes a call whose answer is the session, and keeps that, unless another took its place meanwhile.
+    func remembered(_ call: Call, patience: Patience? = nil) async throws -> Session {
+        let sent = try kept().session
+        let session = try await self.call(call, patience: patience).decoded(Session.self)
+        return try remember(session, of: sent)
+    }
+
+    /// Keeps an answer of the session that a request was sent for, and returns the newest state of it that is known.
+    func remember(_ session: Session, of sent: String?) throws -> Session {
         var credentials = try kept()
-        guard let sent, credentials.session == sent else { return }
-        credentials.lastSession = session
+        let newest = session.newest(credentials.lastSession)
+        guard let sent, credentials.session == sent else { return newest }
+        credentials.lastSession = newest
         try storage.write(credentials)
+        return newest
     }
 
     // MARK: - Bodies, as they are on the wire
@@ -389,9 +416,12 @@ public actor Coatcheck {
         var callback_url: String?
         var handoff: String?
         var code: String?
+        var id_token: String?
+        var redirect_uri: String?
         var code_verifier: String?
         var state: String?
         var nonce: String?
+        var scope: String?
         var login_token: String?
         var device: String?
     }

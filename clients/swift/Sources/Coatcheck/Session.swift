@@ -28,6 +28,10 @@ public struct Session: Codable, Sendable, Hashable {
 
     /// The session's public name: not a secret, opens nothing.
     public let handle: String
+    /// The number of this state: the client never goes back to a lower one.
+    ///
+    /// Nil from an older broker.
+    public let version: Int?
     /// The provider's name at the broker.
     public let provider: String
     /// The client's name at the broker.
@@ -68,7 +72,8 @@ public struct Session: Codable, Sendable, Hashable {
     public let device: String?
 
     enum CodingKeys: String, CodingKey {
-        case handle, provider, client, subject, identity, scope, tokens, binding, acr, amr, presence, kind, parent,
+        case handle, version, provider, client, subject, identity, scope, tokens, binding, acr, amr, presence, kind,
+            parent,
             current, device
         case createdAt = "created_at", lastUsedAt = "last_used_at", authenticatedAt = "authenticated_at"
         case idleExpiresAt = "idle_expires_at", expiresAt = "expires_at"
@@ -76,4 +81,13 @@ public struct Session: Codable, Sendable, Hashable {
 
     /// The user's name, where the provider confirmed one.
     public var name: String? { identity["name"]?.text }
+
+    /// Returns the newer of this answer and a state of the session that is known.
+    ///
+    /// Replicas may answer with what they read some seconds ago, so a lower version never takes the place of a higher one. The
+    /// same version is taken as it comes, and so is the answer of an older broker, which has none.
+    func newest(_ known: Session?) -> Session {
+        guard let known, known.handle == handle, let version, version < known.version ?? 0 else { return self }
+        return known
+    }
 }

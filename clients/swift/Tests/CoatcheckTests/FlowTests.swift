@@ -146,7 +146,9 @@ extension BrokerTests {
             let tablet = stack.device(user: "una")
             let session = try #require(try await phone.signIn(with: "oidc").session)
             _ = try await tablet.signIn(with: "oidc")
+            let cookie = "coatcheck=\(try #require(try phone.storage.read()?.session))"
             try await tablet.end(session.handle)
+            #expect(try await stack.ending("Cookie", cookie) == "logged_out_elsewhere")
             #expect(await phone.standing() == .signedOut(reason: "logged_out_elsewhere"))
             #expect(try phone.storage.read()?.session == nil)
         }
@@ -219,6 +221,72 @@ extension BrokerTests {
                 provider: "oidc", client: "ios", state: "my-own-state",
                 codeVerifier: "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
             #expect(await problem { try await stack.device().forward(callback, of: other) }?.code == .codeAlreadyUsed)
+        }
+
+        @Test(
+            "Flow B by a library that keeps its callback to itself: its code and verifier are enough, and its scope counts"
+        )
+        func codeAlone() async throws {
+            let stack = try await Stack.shared.value
+            let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+            let page = try Stack.url(
+                "\(stack.sandbox)/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email"
+                    + "&state=kept&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256"
+            )
+            func login(_ verifier: String?, _ redirect: String = "com.example.app:/cb") -> AppLogin {
+                AppLogin(
+                    provider: "oidc", client: "ios", state: "kept", codeVerifier: verifier, scope: "openid email",
+                    redirectURI: redirect)
+            }
+            let callback = try await ScriptedBrowser(user: "ana").open(page)
+            let query = URLComponents(url: callback, resolvingAgainstBaseURL: false)?.queryItems ?? []
+            let code = try #require(query.first { $0.name == "code" }?.value)
+            // A URL that is put together from what such a library tells lacks the issuer.
+            let rebuilt = try Stack.url("com.example.app:/cb?code=\(code)&state=kept")
+            #expect(
+                await problem { try await stack.device().forward(rebuilt, of: login(verifier)) }?.code.rawValue
+                    == "issuer_mismatch")
+            #expect(
+                await problem { try await stack.device().forward(code: code, of: login(nil)) }?.code.rawValue
+                    == "invalid_request")
+            #expect(
+                await problem { try await stack.device().forward(code: code, of: login(verifier, "com.example:/no")) }?
+                    .code.rawValue
+                    == "invalid_callback")
+            try await stack.control("PUT", "/faults/oidc", #"{"fault":"no-scope","endpoint":"token","times":1}"#)
+            let kept = login(verifier)
+            let session = try await stack.device().forward(code: code, of: kept).session
+            #expect(session?.subject == "user-ana" && session?.scope == ["openid", "email"])
+            let again = try JSONDecoder().decode(AppLogin.self, from: try JSONEncoder().encode(kept))
+            #expect(try await stack.device().forward(code: code, of: again).session?.handle == session?.handle)
+            #expect(
+                await problem { try await stack.device().forward(code: code, of: login(verifier)) }?.code
+                    == .codeAlreadyUsed)
+            try await stack.control("PUT", "/faults/oidc", #"{"fault":"no-scope","endpoint":"token","times":1}"#)
+            let whole = try await ScriptedBrowser(user: "ana").open(page)
+            #expect(try await stack.device().forward(whole, of: login(verifier)).session?.scope == ["openid", "email"])
+        }
+
+        @Test("An SDK's ID token, with the nonce that it was asked for with; used once")
+        func idToken() async throws {
+            let stack = try await Stack.shared.value
+            struct Given: Decodable { var id_token: String }
+            let login = NativeLogin(provider: "google", client: "web")
+            let nonce = try #require(login.hashedNonce)
+            let given = try await stack.control(
+                "POST", "/native-id-token/google", #"{"client_id":"google-app","user":"ana","nonce":"\#(nonce)"}"#)
+            let token = try JSONDecoder().decode(Given.self, from: given).id_token
+            let stranger = NativeLogin(provider: "google", client: "web")
+            #expect(
+                await problem { try await stack.device("web").forward(idToken: token, of: stranger) }?.code
+                    == .codeRejected)
+            let session = try await stack.device("web").forward(idToken: token, of: login).session
+            #expect(session?.subject == "user-ana" && session?.tokens.refreshable == false)
+            #expect(try await stack.device("web").forward(idToken: token, of: login).session?.handle == session?.handle)
+            let thief = NativeLogin(provider: "google", client: "web", nonce: login.nonce)
+            #expect(
+                await problem { try await stack.device("web").forward(idToken: token, of: thief) }?.code
+                    == .codeAlreadyUsed)
         }
 
         @Test("Flow C: the hosted callback's handoff; a refusal comes as its error")

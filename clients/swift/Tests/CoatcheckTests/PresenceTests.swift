@@ -88,6 +88,36 @@ extension BrokerTests {
             #expect(steps.asking.prompts == 1 && steps.browser.pages.count == 2)
         }
 
+        @Test(
+            "An answer that is older than a known one takes its place nowhere; one of the same version or of none does")
+        func older() async throws {
+            let one = try await device()
+            let (phone, network) = (one.phone, one.network)
+            let newest = try await phone.session()
+            #expect(newest.version == 2 && newest.presence != nil)
+            try await network.meddle("older", "/v1/session", times: 2)
+            #expect(try await phone.session().presence == newest.presence)
+            #expect(await phone.standing() == .signedIn(try #require(try phone.storage.read()?.lastSession)))
+            try await network.meddle("older", "/v1/session/refresh")
+            let refreshed = try await phone.refresh()
+            #expect(refreshed.version == 2 && refreshed.presence == newest.presence)
+            try await network.meddle("older", "/v1/session/events")
+            for try await event in phone.events() {
+                guard case .session(let session) = event else { continue }
+                #expect(session.presence == newest.presence)
+                break
+            }
+            try await network.meddle("older", "/v1/session/presence-key")
+            #expect(try await phone.registerPresenceKey().presence == newest.presence)
+            #expect(try phone.storage.read()?.lastSession?.presence == newest.presence)
+            let prompts = one.asking.prompts
+            #expect(try await one.pay() == 200)
+            #expect(one.asking.prompts == prompts + 1)
+            try await network.meddle("unversioned", "/v1/session")
+            #expect(try await phone.session().acr == "older")
+            #expect(try await phone.session().presence == newest.presence)
+        }
+
         @Test("A call asks the user once, with a nonce that is young")
         func once() async throws {
             let one = try await device()

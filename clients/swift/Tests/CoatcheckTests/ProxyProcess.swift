@@ -9,7 +9,7 @@ final class ProxyProcess: @unchecked Sendable {
     private let input = Pipe()
 
     /// Starts a proxy, which prints its port first.
-    init(_ script: String, to broker: URL, _ more: String...) throws {
+    init(_ script: String, to broker: URL, _ more: [String] = []) throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
         let output = Pipe()

@@ -40,6 +40,37 @@ private struct Shown {
         show((signIn, orders))
     }
 
+    /// The members of AppAuth's request that a forward needs.
+    struct AppAuthRequest {
+        var state: String?
+        var codeVerifier: String?
+        var nonce: String?
+        var scope: String?
+        var redirectURL: URL?
+    }
+
+    /// The member of AppAuth's response that a forward needs.
+    struct AppAuthResponse { var authorizationCode: String? }
+
+    func appAuth(_ coatcheck: Coatcheck, _ request: AppAuthRequest, _ response: AppAuthResponse) async throws {
+        let login = AppLogin(
+            provider: "cloudentity", client: "ios", state: request.state ?? "", codeVerifier: request.codeVerifier,
+            nonce: request.nonce, scope: request.scope, redirectURI: request.redirectURL?.absoluteString)
+        let signIn = try await coatcheck.forward(code: response.authorizationCode ?? "", of: login)
+        show(signIn)
+    }
+
+    /// The member of Sign in with Apple's request that takes the nonce.
+    final class AppleRequest { var nonce: String? }
+
+    func idToken(_ coatcheck: Coatcheck, _ request: AppleRequest, _ token: String) async throws {
+        let login = NativeLogin(provider: "apple", client: "ios")
+        request.nonce = login.hashedNonce
+        // … the SDK answers with a credential
+        let signIn = try await coatcheck.forward(idToken: token, of: login)
+        show(signIn)
+    }
+
     private func show(_ what: Any) {}
     private func form(_ registration: Registration) {}
 }

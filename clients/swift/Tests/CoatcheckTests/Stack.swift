@@ -6,17 +6,30 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A broker and a sandbox of this run's own, on free ports: the programs that COATCHECK and COATCHECK_SANDBOX name, with the
-/// configuration of the scenarios.
+/// Two replicas of a broker, which apps reach in turn, and a sandbox, of this run's own on free ports.
+///
+/// They are the programs that COATCHECK and COATCHECK_SANDBOX name, with the configuration of the scenarios. Without a PostgreSQL
+/// here it is one broker.
 final class Stack: @unchecked Sendable {
-    let broker: URL
+    /// The address that apps know: behind it the replicas are asked in turn.
+    var broker: URL { balancer.url }
     let sandbox: URL
+    /// The replicas' own addresses.
+    let replicas: [URL]
+    private let balancer: ProxyProcess
+    private let database: Database?
     private let folder: URL
-    private let management: URL
+    private let managements: [URL]
     private let program: String
     private let emulator: Process
     private let lock = NSLock()
-    private var serving: Process?
+    private var serving: [Process] = []
+
+    /// A PostgreSQL that ends with its input, which ends with the tests.
+    private struct Database {
+        let url: String
+        let input: Pipe
+    }
 
     /// The reason for which the tests cannot run here; nil where they can.
     static var missing: String? {
@@ -40,12 +53,16 @@ final class Stack: @unchecked Sendable {
         try FileManager.default.createDirectory(
             at: folder.appendingPathComponent("data"), withIntermediateDirectories: true,
             attributes: [.posixPermissions: 0o700])
-        let ports = try (0..<4).map { _ in try Self.freePort() }
-        broker = try Self.url(ports[0])
-        management = try Self.url(ports[1])
-        sandbox = try Self.url(ports[2])
+        let support = root.appendingPathComponent("Tests/scenarios/support")
+        database = try Self.startDatabase(support, log: folder.appendingPathComponent("postgresql.log"))
+        let (sandboxPort, closedPort) = (try Self.freePort(), try Self.freePort())
+        let ports = try (0..<(database == nil ? 1 : 2)).map { _ in (try Self.freePort(), try Self.freePort()) }
+        replicas = try ports.map { try Self.url($0.0) }
+        managements = try ports.map { try Self.url($0.1) }
+        sandbox = try Self.url(sandboxPort)
+        balancer = try ProxyProcess("evidence_proxy.py", to: replicas[0], ports.dropFirst().map { "\($0.0)" })
         self.emulator = try Self.start(
-            emulator, ["--listen", "127.0.0.1:\(ports[2])"], log: folder.appendingPathComponent("sandbox.log"))
+            emulator, ["--listen", "127.0.0.1:\(sandboxPort)"], log: folder.appendingPathComponent("sandbox.log"))
         try await Self.ready(sandbox.appendingPathComponent("_sandbox/health"))
         try await control(
             "PUT", "/clients/oidc/web-client", #"{"secret":"wq8ZrT5nLk2YvB7x:c/d+e&f","auth":"client_secret_basic"}"#)
@@ -53,7 +70,6 @@ final class Stack: @unchecked Sendable {
             "PUT", "/clients/clever/web-0001", #"{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_basic"}"#)
         let key = try await Self.fetch(sandbox.appendingPathComponent("_sandbox/client-key.pem"))
         try Self.write(key, to: folder.appendingPathComponent("client-key.pem"))
-        let support = root.appendingPathComponent("Tests/scenarios/support")
         let template = folder.appendingPathComponent("template.yaml")
         try Self.start(
             "/usr/bin/env",
@@ -62,13 +78,18 @@ final class Stack: @unchecked Sendable {
                 support.appendingPathComponent("coatcheck.yaml").path,
             ], log: template
         ).waitUntilExit()
-        var text = try String(contentsOf: template, encoding: .utf8)
-        for (name, value) in [
-            ("SANDBOX", sandbox.absoluteString), ("BROKER", broker.absoluteString), ("BROKER_PORT", "\(ports[0])"),
-            ("MANAGEMENT_PORT", "\(ports[1])"), ("CLOSED_PORT", "\(ports[3])"), ("WORK", folder.path),
-            ("OPENID_PROVIDER", "http://127.0.0.1:\(ports[3])"),
-        ] { text = text.replacingOccurrences(of: "@\(name)@", with: value) }
-        try Self.write(Data(text.utf8), to: folder.appendingPathComponent("coatcheck.yaml"))
+        for (number, port) in ports.enumerated() {
+            var text = try String(contentsOf: template, encoding: .utf8)
+            if let database {
+                text = text.replacingOccurrences(of: "sqlite:@WORK@/data/coatcheck.db", with: database.url)
+            }
+            for (name, value) in [
+                ("SANDBOX", sandbox.absoluteString), ("BROKER", balancer.url.absoluteString),
+                ("BROKER_PORT", "\(port.0)"), ("MANAGEMENT_PORT", "\(port.1)"), ("CLOSED_PORT", "\(closedPort)"),
+                ("WORK", folder.path), ("OPENID_PROVIDER", "http://127.0.0.1:\(closedPort)"),
+            ] { text = text.replacingOccurrences(of: "@\(name)@", with: value) }
+            try Self.write(Data(text.utf8), to: folder.appendingPathComponent("replica-\(number).yaml"))
+        }
         let keys = try Self.start(
             program, ["keys", "generate", "--file", folder.appendingPathComponent("keys.json").path],
             log: folder.appendingPathComponent("keys.log"))
@@ -86,20 +107,38 @@ final class Stack: @unchecked Sendable {
     }
 
     func startBroker() async throws {
-        let process = try Self.start(
-            program, ["serve", "--config", folder.appendingPathComponent("coatcheck.yaml").path],
-            log: folder.appendingPathComponent("broker.log"))
-        lock.withLock { serving = process }
-        try Self.write(Data("\(process.processIdentifier)".utf8), to: folder.appendingPathComponent("pid"))
-        try await Self.ready(management.appendingPathComponent("readyz"))
+        var processes: [Process] = []
+        for number in managements.indices {
+            processes.append(
+                try Self.start(
+                    program, ["serve", "--config", folder.appendingPathComponent("replica-\(number).yaml").path],
+                    log: folder.appendingPathComponent("broker-\(number).log")))
+        }
+        lock.withLock { serving = processes }
+        let pids = processes.map { "\($0.processIdentifier)" }.joined(separator: " ")
+        try Self.write(Data(pids.utf8), to: folder.appendingPathComponent("pid"))
+        for management in managements { try await Self.ready(management.appendingPathComponent("readyz")) }
     }
 
     func killBroker() {
-        let process = lock.withLock { serving }
-        if let process {
+        for process in lock.withLock({ serving }) {
             kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
         }
+    }
+
+    /// Starts a PostgreSQL; nil where there is none here.
+    private static func startDatabase(_ support: URL, log: URL) throws -> Database? {
+        let (process, input, output) = (Process(), Pipe(), Pipe())
+        process.executableURL = support.appendingPathComponent("postgresql")
+        process.standardInput = input
+        process.standardOutput = output
+        try write(Data(), to: log)
+        process.standardError = try FileHandle(forWritingTo: log)
+        try process.run()
+        let words = String(decoding: output.fileHandleForReading.availableData, as: UTF8.self).split(separator: " ")
+        guard words.count > 1, words[0] == "ready" else { return nil }
+        return Database(url: "postgresql://coatcheck@127.0.0.1:\(words[1])/postgres", input: input)
     }
 
     /// Asks the sandbox to do something.
@@ -115,6 +154,22 @@ final class Stack: @unchecked Sendable {
     /// Returns the number of times that the sandbox was called at one endpoint, `oidc/token`.
     func calls(_ endpoint: String) async throws -> Int {
         try JSONDecoder().decode([String: Int].self, from: try await control("GET", "/counts"))[endpoint] ?? 0
+    }
+
+    /// Waits until both replicas, which are asked in turn, say that a session has ended; returns why.
+    func ending(_ field: String, _ value: String) async throws -> String {
+        struct Refusal: Decodable { var reason: String? }
+        let connections = URLSession(configuration: .ephemeral)
+        defer { connections.invalidateAndCancel() }
+        var request = URLRequest(url: broker.appendingPathComponent("v1/session"))
+        request.httpShouldHandleCookies = false
+        request.setValue(value, forHTTPHeaderField: field)
+        var before: String?
+        while true {
+            let now = try JSONDecoder().decode(Refusal.self, from: try await connections.data(for: request).0).reason
+            if let now, now == before { return now }
+            before = now
+        }
     }
 
     /// A device with a key of its own, behind a network that may be another, by a clock that may be wrong.

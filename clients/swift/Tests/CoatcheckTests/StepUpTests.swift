@@ -243,7 +243,9 @@ extension BrokerTests {
             #expect(try await phone.session().authenticatedAt == session.authenticatedAt)
             let copy = MemoryStorage()
             try copy.write(try phone.storage.read())
+            let cookie = "coatcheck=\(try #require(try copy.read()?.session))"
             try await stack.device(storage: copy).signOut()
+            _ = try await stack.ending("Cookie", cookie)
             #expect((await failure { try await phone.stepUp(maxAge: 300) } as? Problem)?.code == .sessionEnded)
         }
 

@@ -115,6 +115,7 @@ extension BrokerTests {
                 #expect(try await same.session().subject == "user-otto", "the broker knows nothing of it yet")
                 #expect(await stack.device(storage: storage).standing() == .signedOut(reason: nil))
                 while try storage.read()?.endings.isEmpty == false { try await Task.sleep(for: .milliseconds(20)) }
+                #expect(try await stack.ending("Cookie", "coatcheck=\(token)") == "logged_out")
                 #expect(await same.standing() == .signedOut(reason: "logged_out"))
             }
         }
@@ -147,7 +148,7 @@ extension BrokerTests {
         )
         func unsteady() async throws {
             let stack = try await Stack.shared.value
-            let network = try UnsteadyNetwork(to: stack.broker)
+            let network = try UnsteadyNetwork(to: stack.replicas[0])
             let patience = Patience(deadline: .seconds(10), longestPause: .seconds(2))
             let seen = try await withThrowingTaskGroup(of: UnsteadyNetwork.Seen.self) { group in
                 for number in 0..<20 {

@@ -24,7 +24,7 @@ final class UnsteadyNetwork: @unchecked Sendable {
     var url: URL { proxy.url }
     private let proxy: ProxyProcess
 
-    init(to broker: URL) throws { proxy = try ProxyProcess("unsteady_proxy.py", to: broker, "1", "whole-heads") }
+    init(to broker: URL) throws { proxy = try ProxyProcess("unsteady_proxy.py", to: broker, ["1", "whole-heads"]) }
 
     /// Signs a device in, calls, and signs out: `calls` in all.
     func walk(user: String, calls: Int, patience: Patience, stack: Stack) async throws -> Seen {

@@ -32,7 +32,7 @@ struct SessionRouteTests {
         let session = try #require(made.json)
         #expect(
             session.names == [
-                "handle", "provider", "client", "subject", "identity", "scope", "created_at", "last_used_at",
+                "handle", "version", "provider", "client", "subject", "identity", "scope", "created_at", "last_used_at",
                 "idle_expires_at", "expires_at", "tokens", "acr", "amr", "authenticated_at", "kind", "parent",
                 "binding", "presence",
             ])

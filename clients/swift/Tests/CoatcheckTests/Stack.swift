@@ -159,17 +159,19 @@ final class Stack: @unchecked Sendable {
     /// Waits until both replicas, which are asked in turn, say that a session has ended; returns why.
     func ending(_ field: String, _ value: String) async throws -> String {
         struct Refusal: Decodable { var reason: String? }
-        let connections = URLSession(configuration: .ephemeral)
-        defer { connections.invalidateAndCancel() }
+        let wire = Wire()
+        defer { wire.close() }
         var request = URLRequest(url: broker.appendingPathComponent("v1/session"))
         request.httpShouldHandleCookies = false
         request.setValue(value, forHTTPHeaderField: field)
         var before: String?
-        while true {
-            let now = try JSONDecoder().decode(Refusal.self, from: try await connections.data(for: request).0).reason
+        let begin = ContinuousClock.now
+        while ContinuousClock.now - begin < .seconds(20) {
+            let now = try await wire.send(request).decoded(Refusal.self).reason
             if let now, now == before { return now }
             before = now
         }
+        throw Failure(text: "a session has not ended")
     }
 
     /// A device with a key of its own, behind a network that may be another, by a clock that may be wrong.

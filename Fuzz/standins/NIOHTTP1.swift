@@ -22,6 +22,10 @@ package struct HTTPHeaders: Sequence, Sendable {
             .flatMap { $0.value.split(separator: ",") }
     }
 
+    package subscript(name: String) -> [String] {
+        fields.filter { $0.name.lowercased() == name.lowercased() }.map(\.value)
+    }
+
     package func first(name: String) -> String? {
         fields.first { $0.name.lowercased() == name.lowercased() }?.value
     }

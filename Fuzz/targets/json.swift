@@ -7,7 +7,10 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
     let bytes = input.bytes()
     _ = try? read(bytes)
+    let mended = try? JSONParser.parse(bytes, maximumBytes: 65_536, mendingTexts: true)
     guard let result = try? JSONParser.parse(bytes, maximumBytes: 65_536) else { return 0 }
+    // What is in order is mended in nothing.
+    precondition(mended == result)
     var writer = JSONWriter()
     writer.value(result.value)
     guard let again = try? JSONParser.parse(writer.bytes, maximumBytes: .max) else {

@@ -1,14 +1,21 @@
-// uses: BrokerProviders/Tokens/*.swift BrokerProviders/Transport/ProviderAnswer.swift
+// uses: BrokerProviders/Tokens/*.swift BrokerProviders/Transport/ProviderAnswer.swift BrokerProviders/JOSE/CompactToken.swift
 import Broker
 import NIOHTTP1
 
 private let statuses = [200, 200, 200, 400, 401, 403, 404, 429, 500, 302, 201, 0]
-private let types = ["application/json", "application/x-www-form-urlencoded", "text/plain; charset=utf-8", "text/html", ""]
+private let types = [
+    "application/json", "application/x-www-form-urlencoded", "text/plain; charset=utf-8", "text/html", "",
+]
 private let dialects = [
     TokenResponseSettings(),
     TokenResponseSettings(
         path: "/authed_user", fields: ["access_token": "token"], expiresField: "expires_in",
         refreshExpiresField: "refresh_token_expires_in", tokenTypes: ["user"], invalidGrantCodes: ["bad_refresh_token"]),
+    TokenResponseSettings(
+        deadGrants: [
+            DeadGrantPlace(pointer: "/errors/*/errorType", values: ["invalid_grant"]),
+            DeadGrantPlace(pointer: "/errors/*", values: ["dead"], statuses: [200, 400]),
+        ]),
     TokenResponseSettings(
         expiresField: "access_token_expiration", refreshExpiresField: "refresh_token_expiration",
         expiresUnit: .epochSeconds, defaultLifetime: .seconds(3600)),
@@ -24,10 +31,12 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let settings = dialects[Int(input.byte()) % dialects.count]
     let headers = HTTPHeaders([(name: "content-type", value: type), (name: "retry-after", value: input.line())])
     let answer = ProviderAnswer(status: status, headers: headers, body: input.bytes(), fault: nil)
+    _ = try? TokenAnswer(settings: settings, scopeSeparator: " ", keepsRefreshToken: true)
+        .refreshed(answer, nil, now: WallTime(seconds: 1_760_000_000))
     let parser = TokenAnswer(settings: settings, scopeSeparator: " ", keepsRefreshToken: true)
     let now = WallTime(seconds: 1_760_000_000)
     guard let tokens = try? parser.parse(answer, now: now) else { return 0 }
-    precondition(answer.isSuccess && TokenAnswer.isBearerText(tokens.accessToken.reveal()))
+    precondition(answer.isSuccess && TokenAnswer.isTokenText(tokens.accessToken.reveal()))
     for end in [tokens.expiresAt, tokens.refreshExpiresAt] {
         if let end { precondition(end > now && end <= now.advanced(by: .seconds(Lifetime.longest))) }
     }

@@ -228,7 +228,7 @@ extension AccessToken {
         guard !text.isEmpty else { return nil }
         switch credential {
         case .bearer, .mtls:
-            guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x2C }) else { return nil }
+            guard Self.isVisible(text) else { return nil }
             return ("Authorization", "Bearer " + text)
         case .zephrCookie:
             // RFC 6265's cookie-octet: anything else could begin another cookie.
@@ -237,10 +237,13 @@ extension AccessToken {
             }
             return ("Cookie", "blaize_session=" + text)
         case .dpop:
-            guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x2C }) else { return nil }
+            guard Self.isVisible(text) else { return nil }
             return ("Authorization", scheme.rawValue + " " + text)
         }
     }
+
+    /// Whether a text is visible ASCII, as an access token is (decision 80).
+    private static func isVisible(_ text: String) -> Bool { text.utf8.allSatisfy { (0x21...0x7E).contains($0) } }
 }
 
 extension HTTPField.Name {

@@ -1616,7 +1616,7 @@ paths:
       operationId: readyz
       summary: Can it serve? Store reachable, migrations done, key ring the store's, not shutting down.
       description: |
-        The providers' state is shown and does not count, nor does how far the clock is ahead of the database's, nor a full disk: sessions are served all the same. A shutdown turns it red at once; the listeners close
+        The providers' state is shown and does not count, nor does a revocation endpoint that cannot be called (`problems` names it), nor does how far the clock is ahead of the database's, nor a full disk: sessions are served all the same. A shutdown turns it red at once; the listeners close
         `server.drain_delay` later.
       security: []
       responses:
@@ -2086,7 +2086,7 @@ components:
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     X-Auth-Email:
-      description: As the others, and empty too when the provider calls the address unverified (`email_verified` is false).
+      description: As the others, and empty too when the provider does not call the address verified (`email_verified` is present, and is neither `true` nor the text `true`).
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     Strict-Transport-Security:

@@ -137,6 +137,31 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", long).status == 403)
     }
 
+    @Test(
+        "An address that the provider calls anything but verified reaches no service (SEC-33)",
+        arguments: [
+            JSONValue.bool(false), .string("false"), .string("no"), .string(""), .number("0"), .number("1"), .null,
+            .array([]), .string("yes"),
+        ])
+    func unverified(_ verdict: JSONValue) async throws {
+        let harness = try harness()
+        harness.provider.change { $0.claims = [("email", .string("ana@example.org")), ("email_verified", verdict)] }
+        var headers = Backends.proof
+        headers[Backends.session] = try await harness.signIn().token.reveal()
+        #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Email") == "")
+    }
+
+    @Test(
+        "An address that is verified reaches the service",
+        arguments: [JSONValue.bool(true), .string("true"), .string("True")])
+    func verified(_ verdict: JSONValue) async throws {
+        let harness = try harness()
+        harness.provider.change { $0.claims = [("email", .string("ana@example.org")), ("email_verified", verdict)] }
+        var headers = Backends.proof
+        headers[Backends.session] = try await harness.signIn().token.reveal()
+        #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Email") == "ana@example.org")
+    }
+
     @Test("A backend asks only what it may, and only about the sessions it may know of (SEC-42)")
     func permissions() async throws {
         let nothing = try harness(may: [])

@@ -71,6 +71,28 @@ struct ManagementTests {
                 == now.advanced(by: .seconds(86_400 * 30)).rfc3339)
     }
 
+    @Test("A provider's warning stands among the problems, and changes no status")
+    func warnings() async throws {
+        let harness = try HTTPHarness()
+        let health = ManagementHealth(
+            ping: { () async throws(StoreFailure) in },
+            providers: {
+                [
+                    ManagementHealth.Provider(
+                        name: ProviderName(unchecked: "as"), kind: .oidc, state: "ok",
+                        warnings: ["metadata: revocation_endpoint is not a URL to call"])
+                ]
+            })
+        let responder = ManagementRouter.responder(
+            health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
+            clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
+        let reply = try await HTTPHarness.send(to: responder, .get, "/readyz")
+        #expect(reply.status == 200)
+        #expect(
+            reply.json?["problems"]
+                == .array([.string("provider as: metadata: revocation_endpoint is not a URL to call")]))
+    }
+
     @Test("Readiness turns red when the key ring does not open what is stored")
     func foreignKeys() async throws {
         let harness = try harness()

@@ -92,7 +92,7 @@ struct RelayRefusalTests {
 
     @Test(
         "A token whose bytes could end the field is not sent (SEC-78)",
-        arguments: ["a\r\nX: y", "a b", "a\u{0}", "", "é", "a,b"])
+        arguments: ["a\r\nX: y", "a b", "a\u{0}", "", "é", "a\u{7F}"])
     func badToken(text: String) async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in

@@ -64,6 +64,20 @@ struct RelayWireTests {
         }
     }
 
+    @Test(
+        "A token of any visible ASCII travels byte for byte",
+        arguments: ["00D5!AQ8", "Atza|x", "v^1.1#i^1", "2/12:00", #"a,b;c"d\e{f}g%h$i"#])
+    func visible(_ text: String) async throws {
+        try await ScriptedUpstream.run(answeringOK) { upstream in
+            try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
+                _ = try await fixture.relay.call(
+                    try fixture.request(.get, "/x"), session: fixture.session, signIns: fixture.signIns,
+                    token: { (_, _, _) throws(BrokerProblem) in AccessToken(Secret(text)) })
+            }
+            #expect(upstream.received.first?.values("authorization") == ["Bearer " + text])
+        }
+    }
+
     @Test("A Zephr session travels as its cookie")
     func zephr() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in

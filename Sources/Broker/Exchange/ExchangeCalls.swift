@@ -104,9 +104,12 @@ struct ExchangeCalls: Sendable {
             throw await settlement.settle(.providerError, because: .unusable(detail: refusal), revoking: tokens)
         }
         let who: ProviderIdentity
+        var new = identity
+        new.secondRead = SecondRead()
+        let read = new
         do throws(ProviderFailure) {
             who = try await reading { () async throws(ProviderFailure) in
-                try await provider.identify(tokens, identity, by: exchange.deadline)
+                try await provider.identify(tokens, read, by: exchange.deadline)
             }
         } catch {
             throw await settlement.settle(identityFailure: error, tokens)

@@ -85,36 +85,47 @@ package struct BackchannelLogout: Sendable {
     }
 }
 
-/// The charge for one logout token's fetch of newer keys: a wrong token, which comes back when the token verifies.
+/// The charges for one logout token's fetch of newer keys, and for its tries with several keys of one name: a wrong token each,
+/// which come back when the token verifies.
 final class KeyFetchCharge: Sendable {
     private enum State {
-        case untouched, taken
-        case refused(BrokerProblem)
+        case taken(Int)
+        case refused(BrokerProblem, taken: Int)
     }
 
     private let charge: Charge
-    private let state = Mutex(State.untouched)
+    private let state = Mutex(State.taken(0))
 
     init(_ charge: Charge) { self.charge = charge }
 
-    /// Whether the fetch was charged.
-    var isTaken: Bool { state.withLock { if case .taken = $0 { true } else { false } } }
+    /// Whether something was charged.
+    var isTaken: Bool { state.withLock { if case .taken(let count) = $0 { count > 0 } else { false } } }
+
+    private var count: Int {
+        state.withLock {
+            switch $0 {
+            case .taken(let count), .refused(_, let count): count
+            }
+        }
+    }
 
     /// The reason for which the caller could not be charged.
-    var refusal: BrokerProblem? { state.withLock { if case .refused(let problem) = $0 { problem } else { nil } } }
+    var refusal: BrokerProblem? { state.withLock { if case .refused(let problem, _) = $0 { problem } else { nil } } }
 
-    /// Charges the fetch; false when the caller cannot be charged.
+    /// Charges a fetch or a try; false when the caller cannot be charged.
     func take() -> Bool {
         do throws(BrokerProblem) { try charge.takeWrongToken() } catch {
-            state.withLock { $0 = .refused(error) }
+            let before = count
+            state.withLock { $0 = .refused(error, taken: before) }
             return false
         }
-        state.withLock { $0 = .taken }
+        let before = count
+        state.withLock { $0 = .taken(before + 1) }
         return true
     }
 
     /// Gives back what was taken.
     func giveBack() {
-        if isTaken { charge.giveBackWrongToken() }
+        for _ in 0..<count { charge.giveBackWrongToken() }
     }
 }

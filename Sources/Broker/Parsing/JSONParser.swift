@@ -1,5 +1,6 @@
 /// Parses JSON strictly (RFC 8259): bounded size, depth and members, valid UTF-8, no lone surrogates, nothing after the value.
 ///
+/// For a provider's answers it can mend texts that hold half a surrogate pair: see `JSONObject.halvedTexts`.
 /// One parser for requests and for provider answers (library note 8). A duplicate member is reported by its
 /// pointer instead of being thrown, so that a request's faults can be named together; providers' answers refuse it.
 package struct JSONParser {
@@ -7,7 +8,14 @@ package struct JSONParser {
     package struct Result: Sendable, Equatable {
         package let value: JSONValue
         package let duplicates: [String]
+        /// The texts with half a surrogate pair, by pointer, with U+FFFD in its place.
+        ///
+        /// Empty unless they are mended.
+        var halvedTexts: [String: String] = [:]
     }
+
+    /// The most texts that are mended in one parse.
+    private static let maximumHalvedTexts = 64
 
     /// The most duplicates that are reported: members are cheap to repeat.
     package static let maximumDuplicates = 32
@@ -18,10 +26,15 @@ package struct JSONParser {
     private var position = 0
     private let maximumDepth: Int
     private let maximumMembers: Int
+    private let mendsTexts: Bool
     private var duplicates: [String] = []
+    private var halvedTexts: [String: String] = [:]
+    /// Whether the text that was read last holds half a surrogate pair.
+    private var isHalved = false
     private var path: [String] = []
 
-    private init(_ bytes: [UInt8], maximumDepth: Int, maximumMembers: Int) {
+    private init(_ bytes: [UInt8], maximumDepth: Int, maximumMembers: Int, mendsTexts: Bool) {
+        self.mendsTexts = mendsTexts
         self.bytes = bytes
         self.maximumDepth = maximumDepth
         self.maximumMembers = maximumMembers
@@ -29,24 +42,28 @@ package struct JSONParser {
 
     /// Parses a whole text; throws what is wrong and at which byte.
     package static func parse(
-        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, maximumMembers: Int = maximumMembers
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, maximumMembers: Int = maximumMembers,
+        mendingTexts: Bool = false
     ) throws(JSONFailure) -> Result {
         guard bytes.count <= maximumBytes else { throw JSONFailure(.tooLarge, at: maximumBytes) }
-        var parser = JSONParser(bytes, maximumDepth: maximumDepth, maximumMembers: maximumMembers)
+        var parser = JSONParser(
+            bytes, maximumDepth: maximumDepth, maximumMembers: maximumMembers, mendsTexts: mendingTexts)
         parser.skipSpace()
         let value = try parser.value(depth: 0)
         parser.skipSpace()
         guard parser.position == bytes.count else { throw parser.failure(.trailingBytes) }
-        return Result(value: value, duplicates: parser.duplicates)
+        return Result(value: value, duplicates: parser.duplicates, halvedTexts: parser.halvedTexts)
     }
 
     /// Parses an object in which no member stands twice.
     package static func parseObject(
-        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8
+        _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, mendingTexts: Bool = false
     ) throws(JSONFailure) -> JSONObject {
-        let result = try parse(bytes, maximumBytes: maximumBytes, maximumDepth: maximumDepth)
-        guard result.duplicates.isEmpty else { throw JSONFailure(.duplicateMember, at: 0) }
-        guard let object = result.value.object else { throw JSONFailure(.notAnObject, at: 0) }
+        let result = try parse(
+            bytes, maximumBytes: maximumBytes, maximumDepth: maximumDepth, mendingTexts: mendingTexts)
+        if let member = result.duplicates.first { throw JSONFailure(.duplicateMember, at: 0, member: member) }
+        guard var object = result.value.object else { throw JSONFailure(.notAnObject, at: 0) }
+        object.halvedTexts = result.halvedTexts
         return object
     }
 
@@ -76,7 +93,12 @@ package struct JSONParser {
         switch byte {
         case UInt8(ascii: "{"): return try object(depth: depth + 1)
         case UInt8(ascii: "["): return try array(depth: depth + 1)
-        case UInt8(ascii: "\""): return .string(try string())
+        case UInt8(ascii: "\""):
+            let text = try string()
+            guard isHalved else { return .string(text) }
+            guard halvedTexts.count < Self.maximumHalvedTexts else { throw failure(.loneSurrogate) }
+            halvedTexts[JSONPointer.make(path)] = text
+            return .null
         case UInt8(ascii: "t"): return try literal("true", .bool(true))
         case UInt8(ascii: "f"): return try literal("false", .bool(false))
         case UInt8(ascii: "n"): return try literal("null", .null)
@@ -99,14 +121,16 @@ package struct JSONParser {
             members += 1
             guard members <= maximumMembers else { throw failure(.tooManyMembers) }
             let name = try string()
+            // Two names that differ in their halves alone would become one.
+            let isNamed = !isHalved
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }
             skipSpace()
             path.append(name)
             let member = try value(depth: depth)
-            if Self.isNew(name, among: object, &names) {
+            if isNamed, Self.isNew(name, among: object, &names) {
                 object.append(name, member)
-            } else if duplicates.count < Self.maximumDuplicates {
+            } else if isNamed, duplicates.count < Self.maximumDuplicates {
                 // As long as somebody needs to find the place.
                 duplicates.append(JSONPointer.make(path.map { $0.firstScalars(128) }))
             }
@@ -169,6 +193,7 @@ package struct JSONParser {
 
     private mutating func string() throws(JSONFailure) -> String {
         position += 1
+        isHalved = false
         var text: [UInt8] = []
         var start = position
         var seen: UInt8 = 0
@@ -207,10 +232,19 @@ package struct JSONParser {
         case UInt8(ascii: "u"):
             var code = UInt32(try hexadecimal())
             if (0xD800..<0xDC00).contains(code) {
-                guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw failure(.loneSurrogate) }
-                let low = UInt32(try hexadecimal())
-                guard (0xDC00..<0xE000).contains(low) else { throw failure(.loneSurrogate) }
-                code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
+                let behind = position
+                if take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")),
+                    case let low = UInt32(try hexadecimal()), (0xDC00..<0xE000).contains(low)
+                {
+                    code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
+                } else if mendsTexts {
+                    // What follows the half is read by itself.
+                    position = behind
+                }
+            }
+            if mendsTexts, (0xD800..<0xE000).contains(code) {
+                isHalved = true
+                code = 0xFFFD
             }
             guard let scalar = Unicode.Scalar(code) else { throw failure(.loneSurrogate) }
             text.append(contentsOf: Array(String(Character(scalar)).utf8))
@@ -244,9 +278,33 @@ package struct JSONFailure: Error, Sendable, Equatable {
     package let reason: Reason
     /// The byte at which it was seen.
     package let offset: Int
+    /// The pointer of the member that stands twice; nil for any other reason.
+    package let member: String?
 
-    init(_ reason: Reason, at offset: Int) {
+    init(_ reason: Reason, at offset: Int, member: String? = nil) {
         self.reason = reason
         self.offset = offset
+        self.member = member
+    }
+
+    /// The fault in words, for logs: the bound, the member or the place, and nothing else of the text.
+    package var words: String {
+        switch reason {
+        case .syntax: "not JSON at byte \(offset)"
+        case .tooLarge: "over \(offset) bytes"
+        case .tooDeep: "nested too deep at byte \(offset)"
+        case .invalidUTF8: "not UTF-8 before byte \(offset)"
+        case .controlCharacter: "a control character at byte \(offset)"
+        case .loneSurrogate: "half a surrogate pair before byte \(offset)"
+        case .trailingBytes: "something behind the JSON at byte \(offset)"
+        case .duplicateMember: "the member \(Self.shown(member ?? "")) stands twice"
+        case .notAnObject: "JSON, but no object"
+        case .tooManyMembers: "an object with too many members at byte \(offset)"
+        }
+    }
+
+    /// Returns a pointer as far as it is visible ASCII, 64 characters at most.
+    private static func shown(_ pointer: String) -> String {
+        String(decoding: pointer.utf8.prefix(64).filter { (0x21...0x7E).contains($0) }, as: UTF8.self)
     }
 }

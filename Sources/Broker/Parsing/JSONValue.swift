@@ -38,12 +38,24 @@ package enum JSONValue: Sendable, Equatable {
 package struct JSONObject: Sendable, Equatable {
     /// The members, in order.
     package private(set) var members: [(name: String, value: JSONValue)]
+    /// The texts below this object that held half a surrogate pair, by pointer, with U+FFFD in its place; the values at these
+    /// pointers are null.
+    ///
+    /// Only the parser fills it, of the outermost object, where it mends texts. A reader that shows a text to people may take it
+    /// from here; for every other reader the text is absent, because two different ones must not become equal (decision 80).
+    package internal(set) var halvedTexts: [String: String] = [:]
 
     /// Creates an object from members whose names differ.
     package init(_ members: [(name: String, value: JSONValue)] = []) { self.members = members }
 
     /// Returns the member's value, or nil when there is none of that name.
     package subscript(_ name: String) -> JSONValue? { members.first { $0.name.hasBytes(of: name) }?.value }
+
+    /// Returns the member's value, or nil when there is none of that name, or it is null.
+    package func present(_ name: String) -> JSONValue? {
+        guard let value = self[name], !value.isNull else { return nil }
+        return value
+    }
 
     /// The member names, in order.
     package var names: [String] { members.map(\.name) }

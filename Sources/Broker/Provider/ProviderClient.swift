@@ -1,3 +1,5 @@
+import Synchronization
+
 /// A provider as the use cases call it.
 ///
 /// Every provider starts logins; what else it can do is a further protocol, and a capability it lacks is a missing
@@ -272,6 +274,8 @@ package struct IdentityContext: Sendable {
     package var isStepUp = false
     /// The proofs of the key that the access token is bound to; nil where it is bound to none.
     package var proof: ProofMaker?
+    /// The one further call for a token that a token call has just returned; nil for a token that an app brought.
+    package var secondRead: SecondRead?
 
     package init(
         client: ClientName, nonce: NonceExpectation, callback: [(name: String, value: String)],
@@ -283,6 +287,18 @@ package struct IdentityContext: Sendable {
         self.requestedScope = requestedScope
         self.demands = demands
     }
+}
+
+/// The one further identity call of a sign-in.
+///
+/// Some providers know a token only a moment after they gave it (decision 80). Reads that are repeated for other reasons share it.
+package final class SecondRead: Sendable {
+    private let isLeft = Atomic(true)
+
+    package init() {}
+
+    /// Takes the call; false once it was taken.
+    package func take() -> Bool { isLeft.exchange(false, ordering: .relaxed) }
 }
 
 /// The user who signed in, as the provider confirmed it.

@@ -49,6 +49,14 @@ package struct TokenSet: Sendable {
     }
 }
 
+extension Secret {
+    /// Whether an id_token is stored with its session.
+    ///
+    /// A larger one is verified and then forgotten, because every use of the session reads what is stored: such a log-out goes
+    /// without `id_token_hint`.
+    package var isKeptIDToken: Bool { reveal().utf8.count <= 16_384 }
+}
+
 /// A key that a provider bound tokens to.
 package struct TokenKey: Sendable {
     package var pair: ProofKeyPair

@@ -126,7 +126,7 @@ extension RefreshFlight {
             facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
             formerFacts: sealsFacts ? row.facts : nil,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
-            expiresAt: end, subjectUnchecked: fresh.idToken != nil, answerLost: work.answerLost)
+            expiresAt: end, subjectUnchecked: fresh.idToken?.isKeptIDToken == true, answerLost: work.answerLost)
         if let audience, let grant = work.grant {
             work.isTargetWithheld = !isBound(fresh, asIn: stored)
             commit.formerTokens = work.overwrites ? nil : row.tokens

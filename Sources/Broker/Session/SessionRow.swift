@@ -326,13 +326,14 @@ extension StoredTokens {
         writer.string(tokens.credential.rawValue)
         writer.string(tokens.accessToken.reveal())
         writer.optional(tokens.refreshToken)
-        writer.optional(tokens.idToken)
+        writer.optional(tokens.idToken.flatMap { $0.isKeptIDToken ? $0 : nil })
         writer.optional(tokens.scope) { $0.strings($1) }
         writer.optional(tokens.expiresAt)
         writer.optional(tokens.refreshExpiresAt)
         writer.integer(issuedAt.milliseconds)
         // Added later: readers of before stop at the time, or at the id_token.
-        if uncheckedIDToken != nil || origin != nil { writer.optional(uncheckedIDToken) }
+        let unchecked = uncheckedIDToken.flatMap { $0.isKeptIDToken ? $0 : nil }
+        if unchecked != nil || origin != nil { writer.optional(unchecked) }
         if let origin {
             writer.string(Base64URL.encode(origin.subject.bytes))
             writer.string(origin.sid.map { Base64URL.encode($0.bytes) } ?? "")

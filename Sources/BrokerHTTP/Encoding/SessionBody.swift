@@ -158,10 +158,9 @@ enum IdentityFields {
         identity.first { $0.name == name }?.value
     }
 
-    /// An address that the provider says is not verified is nobody's.
+    /// Returns the address, or nothing if the provider's verdict is anything but yes (SEC-33).
     private static func email(in identity: [(name: String, value: JSONValue)]) -> String {
-        let verified = claim("email_verified", in: identity)
-        guard verified?.bool != false, verified?.string != "false" else { return "" }
+        guard claim("email_verified", in: identity).map(EmailVerdict.isVerified) ?? true else { return "" }
         let text = encode(claim("email", in: identity)?.string ?? "")
         return text.utf8.count <= maximumBytes ? text : ""
     }

@@ -49,6 +49,7 @@ final class ManagementAPI: Sendable {
         let status =
             found.drain != nil
             ? "shutting_down" : store != "ok" ? "store_unavailable" : !found.keysFit ? "keys_do_not_fit" : "ready"
+        let providers = health.providers()
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("status", status)
@@ -60,10 +61,15 @@ final class ManagementAPI: Sendable {
             writer.name("problems")
             writer.array { writer in
                 for problem in Self.problems(found, storeAnswers: store == "ok") { writer.value(.string(problem)) }
+                for provider in providers {
+                    for warning in provider.warnings {
+                        writer.value(.string("provider \(provider.name.text): \(warning)"))
+                    }
+                }
             }
             writer.name("providers")
             writer.object { writer in
-                for provider in health.providers() { writer.member(provider.name.text, provider.state) }
+                for provider in providers { writer.member(provider.name.text, provider.state) }
             }
             certificates(&writer)
         }
@@ -143,10 +149,14 @@ package struct ManagementHealth: Sendable {
         package let state: String
         /// Discovery, breaker and keys, for `/admin/v1/providers`; names differ from `name` and `kind`.
         package let details: [(name: String, value: JSONValue)]
+        /// Sentences for `problems` in `/readyz`; they change no status.
+        package let warnings: [String]
 
         package init(
-            name: ProviderName, kind: ProviderKind, state: String, details: [(name: String, value: JSONValue)] = []
+            name: ProviderName, kind: ProviderKind, state: String, details: [(name: String, value: JSONValue)] = [],
+            warnings: [String] = []
         ) {
+            self.warnings = warnings
             self.name = name
             self.kind = kind
             self.state = state

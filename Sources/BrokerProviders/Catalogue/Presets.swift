@@ -8,7 +8,11 @@ package enum Presets {
     package static func named(_ name: String) -> Preset? { all.first { $0.name == name } }
 
     /// All presets.
-    package static let all: [Preset] = [google, apple, microsoft, github, slack, facebook, linkedin, cloudentity]
+    package static let all: [Preset] = [
+        google, apple, microsoft, github, slack, facebook, linkedin, cloudentity, salesforce, cognito, tiktok, amazon,
+        ebay,
+        asana, fitbit, hubspot,
+    ]
 
     // It ignores `acr_values` and `max_age`, and sends no `auth_time`. A refresh token comes only with offline access, and only
     // while consent is asked for. Revoking withdraws the user's

@@ -10,10 +10,12 @@ package enum ProviderCatalogue {
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
         random: @escaping @Sendable (Int) throws -> [UInt8], nonces: ProofNonces = ProofNonces(),
         certificateRefused: @escaping @Sendable (ProviderName, ClientName, String) -> Void = { _, _, _ in },
+        endpointUnusable: @escaping @Sendable (ProviderName, String) -> Void = { _, _ in },
         keeping: (ProviderName) -> (any ProviderClient)? = { _ in nil }
     ) throws -> [any ProviderClient] {
         let environment = ProviderEnvironment(
-            http: http, clock: clock, random: random, nonces: nonces, certificateRefused: certificateRefused)
+            http: http, clock: clock, random: random, nonces: nonces, certificateRefused: certificateRefused,
+            endpointUnusable: endpointUnusable)
         return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
@@ -48,4 +50,6 @@ struct ProviderEnvironment: Sendable {
     let nonces: ProofNonces
     /// Hears of a server that refuses a client's certificate.
     let certificateRefused: @Sendable (ProviderName, ClientName, String) -> Void
+    /// Hears of an endpoint of a provider's metadata that is not a URL to call.
+    let endpointUnusable: @Sendable (ProviderName, String) -> Void
 }

@@ -41,16 +41,16 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
             let (subject, claims) = try await openIDIdentity(tokens, context, client, by: deadline)
             return ProviderIdentity(subject: subject, claims: claims, unverified: unverified)
         }
-        let me = try await get("/v3.0/me", tokens, client, by: deadline)
-        return try await person(me, tokens, client, unverified, by: deadline)
+        let me = try await get("/v3.0/me", tokens, client, again: context.secondRead, by: deadline)
+        return try await person(me, tokens, client, unverified, again: context.secondRead, by: deadline)
     }
 
     private func person(
         _ me: JSONObject, _ tokens: TokenSet, _ client: EngineClient, _ unverified: [(name: String, value: JSONValue)],
-        by deadline: Duration
+        again: SecondRead? = nil, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
         let id = try CleverIdentity.id(me)
-        let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client, by: deadline)
+        let person = try await get(CleverIdentity.profilePath(me, id: id), tokens, client, again: again, by: deadline)
         guard try CleverIdentity.id(person) == id else {
             throw .identityRejected(detail: "Clever: the profile is another user's")
         }
@@ -113,7 +113,8 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
                 nonce: context.nonce, accessToken: tokens.accessToken, demands: engine.demands(context, client),
                 isFresh: true))
         let subject = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
-        let userinfo = try await get("/userinfo", tokens, client, by: deadline)
+        let userinfo = try await get(
+            "/userinfo", tokens, client, subject: "/sub", again: context.secondRead, by: deadline)
         guard userinfo["sub"]?.string?.hasBytes(of: subject) == true else {
             throw .identityRejected(detail: "userinfo: sub is not the id_token's")
         }
@@ -121,10 +122,12 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
     }
 
     private func get(
-        _ path: String, _ tokens: TokenSet, _ client: EngineClient, by deadline: Duration
+        _ path: String, _ tokens: TokenSet, _ client: EngineClient, subject: String = "/data/id",
+        again: SecondRead? = nil, by deadline: Duration
     ) async throws(ProviderFailure) -> JSONObject {
         guard let api else { throw .unusable(detail: "Clever: no API address") }
-        return try await engine.resource(try api.at(path), token: tokens.accessToken, client: client, by: deadline)
+        return try await engine.resource(
+            try api.at(path), token: tokens.accessToken, subject: subject, again: again, client: client, by: deadline)
     }
 }
 
@@ -161,14 +164,14 @@ enum CleverIdentity {
         let role = types.first ?? profile.value(at: "/data/roles")?.object?.names.first
         var claims: [(name: String, value: JSONValue)] = role.map { [("role", .string($0))] } ?? []
         claims += IdentityMapper.claims(me, [("district", "/data/district")])
-        claims += name(profile.value(at: "/data/name")?.object)
+        claims += name(profile, at: "/data/name")
         return claims + IdentityMapper.claims(profile, [("email", "/data/email")])
     }
 
     /// Returns the claims of `/userinfo` (or an id_token), whose `name` is an object.
     static func claims(userinfo: JSONObject) -> [(name: String, value: JSONValue)] {
         var claims = IdentityMapper.claims(userinfo, [("role", "/user_type"), ("district", "/district")])
-        let names = name(userinfo["name"]?.object)
+        let names = name(userinfo, at: "/name")
         claims +=
             names.isEmpty
             ? IdentityMapper.claims(userinfo, [("given_name", "/given_name"), ("family_name", "/family_name")]) : names
@@ -176,10 +179,12 @@ enum CleverIdentity {
             + IdentityMapper.claims(userinfo, [("email", "/email"), ("email_verified", "/email_verified")])
     }
 
-    private static func name(_ object: JSONObject?) -> [(name: String, value: JSONValue)] {
-        guard let object else { return [] }
+    private static func name(_ answer: JSONObject, at pointer: String) -> [(name: String, value: JSONValue)] {
+        guard answer.value(at: pointer)?.object != nil else { return [] }
         func part(_ name: String) -> String? {
-            object[name]?.string.flatMap { $0.isEmpty || $0.utf8.count > 256 ? nil : $0 }
+            let place = pointer + "/" + name
+            let text = answer.halvedTexts[place] ?? answer.value(at: place)?.string
+            return text.flatMap { $0.isEmpty || $0.utf8.count > 256 ? nil : $0 }
         }
         let whole = ["first", "middle", "last"].compactMap(part).joined(separator: " ")
         let parts = [("given_name", part("first")), ("family_name", part("last"))]

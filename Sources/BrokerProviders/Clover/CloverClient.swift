@@ -61,7 +61,8 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
             let url = try wired.endpoints.api?.at("/v3/merchants/" + merchant)
         else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
         // The parameter is a hint; that the token may read this merchant is the proof (SEC-16).
-        let object = try await engine.resource(url, token: tokens.accessToken, client: client, by: deadline)
+        let object = try await engine.resource(
+            url, token: tokens.accessToken, subject: "/id", again: context.secondRead, client: client, by: deadline)
         guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
         return ProviderIdentity(
             subject: merchant, claims: IdentityMapper.claims(object, [("name", "/name")]),
@@ -155,7 +156,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
     ) async throws(ProviderFailure) -> TokenSet {
         guard let url else { throw .notSent(detail: "Clover: no address") }
         let answer = try await send(url, client, members, by: deadline)
-        return try engine.answers(client).parse(answer, now: engine.clock.now())
+        return try engine.answers(client).refreshed(answer, nil, now: engine.clock.now())
     }
 
     private func send(

@@ -12,6 +12,12 @@ struct Metadata: Sendable {
     var endSession: EndpointURL?
     var introspection: EndpointURL?
     var pushedAuthorization: EndpointURL?
+    /// The members that are not a URL to call, with the name that the document has them under.
+    ///
+    /// They are judged when they are needed (decision 80): `usable` throws for them.
+    var unusable: [Member: String] = [:]
+    /// The same of the aliases.
+    private var unusableAliases: Set<Member> = []
     /// `mtls_endpoint_aliases` (RFC 8705 section 5): where clients with a certificate call instead.
     var aliases = EndpointSettings()
     /// The endpoints of grants and of registration that nothing here calls.
@@ -41,42 +47,65 @@ struct Metadata: Sendable {
         apply(endpoints)
     }
 
+    /// A member of the document that names an endpoint.
+    enum Member: String, Sendable, CaseIterable {
+        case authorization = "authorization_endpoint"
+        case token = "token_endpoint"
+        case userinfo = "userinfo_endpoint"
+        case jwks = "jwks_uri"
+        case revocation = "revocation_endpoint"
+        case introspection = "introspection_endpoint"
+        case endSession = "end_session_endpoint"
+        case pushedAuthorization = "pushed_authorization_request_endpoint"
+
+        var path: WritableKeyPath<Metadata, EndpointURL?> {
+            switch self {
+            case .authorization: \.authorization
+            case .token: \.token
+            case .userinfo: \.userinfo
+            case .jwks: \.jwks
+            case .revocation: \.revocation
+            case .introspection: \.introspection
+            case .endSession: \.endSession
+            case .pushedAuthorization: \.pushedAuthorization
+            }
+        }
+
+        /// The members for which clients with a certificate have aliases.
+        static let aliased: [Member] = [.token, .userinfo, .revocation, .pushedAuthorization]
+    }
+
     /// Reads a metadata document.
     ///
-    /// Each endpoint has to be https (or loopback, when the issuer is); a member that is no such URL is a fault of the
-    /// whole document, since a call would go where nobody meant (SEC-24).
-    init(document: JSONObject, issuer: String, allows: (EndpointURL) -> Bool) throws(ProviderFailure) {
+    /// Each endpoint has to be https (or loopback, when the issuer is): one that is no such URL is never called (SEC-24), and
+    /// is noted in `unusable`. An empty member is absent.
+    init(document: JSONObject, issuer: String, allows: (EndpointURL) -> Bool) {
         self.issuer = issuer
-        func endpoint(_ name: String) throws(ProviderFailure) -> EndpointURL? {
-            guard let member = document[name], !member.isNull else { return nil }
-            guard let text = member.string, let url = EndpointURL(text), allows(url) else {
-                throw .unusable(detail: "metadata: \(name) is not a URL to call")
+        for member in Member.allCases {
+            switch Self.endpoint(document[member.rawValue], allows) {
+            case .absent: break
+            case .usable(let url): self[keyPath: member.path] = url
+            case .unusable(let url):
+                unusable[member] = member.rawValue
+                // It may be one of the server's all the same: no proof for anybody else is made for it.
+                if let url { uncalled.append(url) }
             }
-            return url
         }
-        authorization = try endpoint("authorization_endpoint")
-        token = try endpoint("token_endpoint")
-        userinfo = try endpoint("userinfo_endpoint")
-        jwks = try endpoint("jwks_uri")
-        revocation = try endpoint("revocation_endpoint")
-        // Never called, and held to the same rule.
-        introspection = try endpoint("introspection_endpoint")
-        endSession = try endpoint("end_session_endpoint")
-        pushedAuthorization = try endpoint("pushed_authorization_request_endpoint")
-        // No fault of the document, whatever they are.
-        uncalled = [
+        uncalled += [
             "device_authorization_endpoint", "backchannel_authentication_endpoint", "registration_endpoint",
         ].compactMap { document[$0]?.string.flatMap(EndpointURL.init) }
-        if let own = document["mtls_endpoint_aliases"], !own.isNull {
-            guard let object = own.object else {
-                throw .unusable(detail: "metadata: mtls_endpoint_aliases is no object")
-            }
-            aliases = try Self.aliases(object, allows: allows)
-            uncalled += object.names.compactMap { object[$0]?.string.flatMap(EndpointURL.init) }
+        switch document["mtls_endpoint_aliases"] {
+        case nil, .null, .string(""): break
+        case .object(let object): readAliases(object, allows)
+        default: unusableAliases = Set(Member.aliased)
         }
         bindsToCertificates = document["tls_client_certificate_bound_access_tokens"]?.bool ?? false
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
-        requiresPushedAuthorization = document["require_pushed_authorization_requests"]?.bool ?? false
+        // A text may be meant as true: a plain request in place of a pushed one would be weaker.
+        switch document["require_pushed_authorization_requests"] {
+        case nil, .null, .bool(false), .string(""), .string("false"): requiresPushedAuthorization = false
+        default: requiresPushedAuthorization = true
+        }
         func texts(_ name: String) -> [String]? { document[name]?.array?.compactMap(\.string) }
         challengeMethods = texts("code_challenge_methods_supported")
         tokenMethods = texts("token_endpoint_auth_methods_supported")
@@ -86,47 +115,91 @@ struct Metadata: Sendable {
         proofAlgorithms = texts("dpop_signing_alg_values_supported")
     }
 
+    private enum Endpoint {
+        case absent
+        case usable(EndpointURL)
+        case unusable(EndpointURL?)
+    }
+
+    private static func endpoint(_ member: JSONValue?, _ allows: (EndpointURL) -> Bool) -> Endpoint {
+        switch member {
+        case nil, .null, .string(""): return .absent
+        default:
+            let url = member?.string.flatMap(EndpointURL.init)
+            return url.map { allows($0) ? .usable($0) : .unusable($0) } ?? .unusable(nil)
+        }
+    }
+
     /// Reads the aliases that are called, by the rule of all endpoints; those that are never anybody's but the user agent's or
     /// nobody's (authorization, keys, log-out) stay where they are.
-    private static func aliases(
-        _ object: JSONObject, allows: (EndpointURL) -> Bool
-    ) throws(ProviderFailure) -> EndpointSettings {
-        func endpoint(_ name: String) throws(ProviderFailure) -> EndpointURL? {
-            guard let member = object[name], !member.isNull else { return nil }
-            guard let text = member.string, let url = EndpointURL(text), allows(url) else {
-                throw .unusable(detail: "metadata: mtls_endpoint_aliases.\(name) is not a URL to call")
+    private mutating func readAliases(_ object: JSONObject, _ allows: (EndpointURL) -> Bool) {
+        uncalled += object.names.compactMap { object[$0]?.string.flatMap(EndpointURL.init) }
+        for member in Member.aliased {
+            switch Self.endpoint(object[member.rawValue], allows) {
+            case .absent: break
+            case .unusable: unusableAliases.insert(member)
+            case .usable(let url):
+                switch member {
+                case .token: aliases.token = url
+                case .userinfo: aliases.userinfo = url
+                case .revocation: aliases.revocation = url.text
+                default: aliases.par = url
+                }
             }
-            return url
         }
-        return EndpointSettings(
-            token: try endpoint("token_endpoint"), userinfo: try endpoint("userinfo_endpoint"),
-            revocation: try endpoint("revocation_endpoint")?.text,
-            par: try endpoint("pushed_authorization_request_endpoint"))
+    }
+
+    /// Returns an endpoint, or nil if there is none; throws for one that is not a URL to call.
+    func usable(_ member: Member) throws(ProviderFailure) -> EndpointURL? {
+        if let name = unusable[member] { throw .unusable(detail: "metadata: \(name) is not a URL to call") }
+        return self[keyPath: member.path]
     }
 
     /// Returns the endpoints for a client with a certificate: the aliases, unless the configuration names one.
+    ///
+    /// An alias that is not a URL to call leaves nothing to call: the ordinary endpoint would be a downgrade.
     func withAliases(under own: EndpointSettings) -> Metadata {
         var known = self
-        known.token = own.token ?? aliases.token ?? token
-        known.userinfo = own.userinfo ?? aliases.userinfo ?? userinfo
-        known.revocation = aliases.revocation.flatMap(EndpointURL.init) ?? revocation
-        known.pushedAuthorization = own.par ?? aliases.par ?? pushedAuthorization
+        let fixed: [Member: EndpointURL?] = [
+            .token: own.token, .userinfo: own.userinfo, .revocation: nil, .pushedAuthorization: own.par,
+        ]
+        let named: [Member: EndpointURL?] = [
+            .token: aliases.token, .userinfo: aliases.userinfo,
+            .revocation: aliases.revocation.flatMap(EndpointURL.init), .pushedAuthorization: aliases.par,
+        ]
+        for member in Member.aliased {
+            if let url = fixed[member] ?? nil {
+                known.set(member, url)
+            } else if unusableAliases.contains(member) {
+                known[keyPath: member.path] = nil
+                known.unusable[member] = "mtls_endpoint_aliases.\(member.rawValue)"
+            } else if let url = named[member] ?? nil {
+                known.set(member, url)
+            }
+        }
         return known
+    }
+
+    private mutating func set(_ member: Member, _ url: EndpointURL) {
+        self[keyPath: member.path] = url
+        unusable[member] = nil
     }
 
     /// Fills what this document lacks from a second one of the same issuer (revocation may stand only in the RFC 8414
     /// document: docs/providers/real-servers.md).
     mutating func fill(from other: Metadata) {
-        authorization = authorization ?? other.authorization
-        token = token ?? other.token
-        userinfo = userinfo ?? other.userinfo
-        jwks = jwks ?? other.jwks
-        revocation = revocation ?? other.revocation
-        endSession = endSession ?? other.endSession
-        introspection = introspection ?? other.introspection
-        pushedAuthorization = pushedAuthorization ?? other.pushedAuthorization
+        for member in Member.allCases where self[keyPath: member.path] == nil {
+            if let url = other[keyPath: member.path] {
+                set(member, url)
+            } else if unusable[member] == nil {
+                unusable[member] = other.unusable[member]
+            }
+        }
         uncalled += other.uncalled
-        if aliases == EndpointSettings() { aliases = other.aliases }
+        if aliases == EndpointSettings(), unusableAliases.isEmpty {
+            aliases = other.aliases
+            unusableAliases = other.unusableAliases
+        }
         bindsToCertificates = bindsToCertificates || other.bindsToCertificates
         revocationMethods = revocationMethods ?? other.revocationMethods
         promisesIssuer = promisesIssuer || other.promisesIssuer
@@ -135,13 +208,12 @@ struct Metadata: Sendable {
 
     /// Puts the configuration's endpoints over the discovered ones.
     mutating func apply(_ endpoints: EndpointSettings) {
-        authorization = endpoints.authorization ?? authorization
-        token = endpoints.token ?? token
         refresh = endpoints.refresh ?? refresh
-        userinfo = endpoints.userinfo ?? userinfo
-        jwks = endpoints.jwks ?? jwks
-        endSession = endpoints.endSession ?? endSession
-        pushedAuthorization = endpoints.par ?? pushedAuthorization
+        let fixed: [(Member, EndpointURL?)] = [
+            (.authorization, endpoints.authorization), (.token, endpoints.token), (.userinfo, endpoints.userinfo),
+            (.jwks, endpoints.jwks), (.endSession, endpoints.endSession), (.pushedAuthorization, endpoints.par),
+        ]
+        for case (let member, let url?) in fixed { set(member, url) }
     }
 }
 
@@ -152,6 +224,8 @@ struct MetadataFetcher: Sendable {
     let clock: BrokerClock
     /// The `issuer` that the document has to hold, byte for byte: the configured one, or Microsoft's template.
     let expectedIssuer: String
+    /// Hears of what was fetched.
+    var fetched: @Sendable (Metadata) -> Void = { _ in }
 
     /// Fetches and checks; the configuration's endpoints win over discovered ones.
     func fetch() async -> Result<(value: Metadata, lifetime: Duration), ProviderFailure> {
@@ -170,12 +244,14 @@ struct MetadataFetcher: Sendable {
             else { return .failure(error) }
             primary = other
         }
-        if isOpenID, primary.0.revocation == nil,
+        let lacks = [Metadata.Member.authorization, .token, .jwks].contains { primary.0.unusable[$0] != nil }
+        if isOpenID, primary.0.revocation == nil || lacks,
             let second = try? await document(at: oauth, from: url)
         {
             primary.0.fill(from: second.0)
         }
         primary.0.apply(settings.endpoints)
+        fetched(primary.0)
         return .success((primary.0, primary.1))
     }
 
@@ -188,12 +264,12 @@ struct MetadataFetcher: Sendable {
         let answer = try await caller.send(.get(location), by: caller.ownLimit)
         try answer.requireUsable(at: clock.now())
         guard answer.status == 200, let object = answer.object else {
-            throw .unusable(detail: "metadata: \(answer.summary), no JSON object")
+            throw .unusable(detail: "metadata: \(answer.summaryOfObject), no JSON object")
         }
         guard object["issuer"]?.string?.hasBytes(of: expectedIssuer) == true else {
             throw .unusable(detail: "metadata: another issuer's")
         }
-        let metadata = try Metadata(document: object, issuer: settings.issuer ?? issuer.text) { endpoint in
+        let metadata = Metadata(document: object, issuer: settings.issuer ?? issuer.text) { endpoint in
             Self.allows(endpoint, from: issuer, allowPrivate: settings.allowPrivate || caller.http.allowsPrivate)
         }
         return (metadata, answer.lifetime)

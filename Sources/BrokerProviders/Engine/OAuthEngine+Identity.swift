@@ -6,7 +6,8 @@ extension OAuthEngine {
         _ text: Secret, client: EngineClient, _ expected: IDTokenRules.Expectation
     ) async throws(ProviderFailure) -> JSONObject {
         let settings = client.wire.idToken
-        let token = try CompactToken(text.reveal(), allowed: settings.algorithms, types: ["jwt"])
+        let token = try CompactToken(
+            text.reveal(), allowed: settings.algorithms, types: ["jwt"], bounds: .answered)
         try await keys.verify(token)
         let rules = IDTokenRules(
             issuer: self.settings.issuer ?? "", clientID: client.settings.clientID, settings: settings)
@@ -22,27 +23,62 @@ extension OAuthEngine {
         return demands
     }
 
-    /// Calls an API with the access token and returns its object; a signed answer is verified (SEC-32).
+    /// Calls an API with the access token and returns its object, which names its user at `subject`; a signed answer is verified
+    /// (SEC-32).
+    ///
+    /// `again` is the second call for a token that the provider may know only a moment later.
     func resource(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
-        client: EngineClient, by deadline: Duration
+        subject: String, again: SecondRead? = nil, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> JSONObject {
         let answer = try await call(
-            url, method: method, token: token, provedBy: proof, client: client, by: deadline)
+            url, method: method, token: token, provedBy: proof, again: again, client: client, by: deadline)
         if answer.mediaType == "application/jwt" { return try await signedObject(answer, client: client) }
-        guard let object = answer.object else {
-            throw .identityRejected(detail: "identity: \(answer.summary), no object")
+        let object: JSONObject
+        do throws(JSONFailure) { object = try answer.parsedObject(mendingTexts: true) } catch {
+            throw .identityRejected(detail: "identity: \(answer.summary), \(error.words)")
         }
-        if let code = OAuthErrorParser.code(in: object, isFailure: false) {
-            throw .identityRejected(detail: "identity: \(code)")
+        if object.halvedTexts.keys.contains(where: { $0 == "/error" || $0.hasPrefix("/error/") }) {
+            throw .identityRejected(detail: "identity: half a surrogate pair in error")
+        }
+        let saysNone = object["error"].map { OAuthErrorParser.saysNone($0, client.wire.identity.noErrors) } ?? true
+        if saysNone, object.present("error") != nil, object.value(at: subject).map({ $0.isNull }) ?? true {
+            throw .identityRejected(detail: "identity: an error that says none, and no subject")
+        }
+        let code = OAuthErrorParser.code(in: object, isFailure: false, ignoringError: saysNone)
+        if !saysNone || code != nil {
+            throw .identityRejected(detail: "identity: \(code ?? "an error of no known form")")
         }
         return object
     }
 
+    /// The pause before a token that is new is shown once more.
+    private static var secondReadPause: Duration { .milliseconds(500) }
+
     /// Calls an API with the access token; a refusal of the token means that nobody is identified by it.
+    ///
+    /// Some providers know a token only a moment after they gave it: it is shown once more then, if there is time (decision 80).
     func call(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
-        client: EngineClient, by deadline: Duration
+        again: SecondRead? = nil, client: EngineClient, by deadline: Duration
+    ) async throws(ProviderFailure) -> ProviderAnswer {
+        var answer = try await send(
+            url, method: method, token: token, provedBy: proof, client: client, by: deadline)
+        if [401, 403, 404].contains(answer.status), let again,
+            clock.monotonic() + Self.secondReadPause + .seconds(1) < deadline, again.take()
+        {
+            do { try await clock.sleep(Self.secondReadPause) } catch { throw .lost(detail: "the process ends") }
+            answer = try await send(
+                url, method: method, token: token, provedBy: proof, client: client, by: deadline)
+        }
+        try answer.requireUsable(at: clock.now())
+        guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
+        return answer
+    }
+
+    private func send(
+        _ url: EndpointURL, method: String, token: Secret, provedBy proof: ProofMaker?, client: EngineClient,
+        by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         var request = ProviderRequest.get(url)
         request.method = method
@@ -62,8 +98,6 @@ extension OAuthEngine {
             answer = try await client.caller.send(request, by: deadline)
         }
         try client.requireCertificate(answer)
-        try answer.requireUsable(at: clock.now())
-        guard answer.isSuccess else { throw .identityRejected(detail: "identity: \(answer.summary)") }
         return answer
     }
 
@@ -74,13 +108,14 @@ extension OAuthEngine {
             throw .identityRejected(detail: "userinfo is no token")
         }
         let token = try CompactToken(
-            text.filter { !$0.isWhitespace }, allowed: client.wire.idToken.algorithms, types: ["jwt"])
+            text.filter { !$0.isWhitespace }, allowed: client.wire.idToken.algorithms, types: ["jwt"],
+            bounds: .answered)
         try await keys.verify(token)
         // OpenID Connect Core 5.3.2: signed userinfo names issuer and audience; where it does, they are ours.
-        if let issuer = token.claims["iss"], issuer.string?.hasBytes(of: settings.issuer ?? "") != true {
+        if let issuer = token.claims.present("iss"), issuer.string?.hasBytes(of: settings.issuer ?? "") != true {
             throw .identityRejected(detail: "userinfo: iss is not the issuer")
         }
-        if let audience = token.claims["aud"] {
+        if let audience = token.claims.present("aud") {
             let all = audience.string.map { [$0] } ?? audience.array?.compactMap(\.string) ?? []
             guard all.contains(where: { $0.hasBytes(of: client.settings.clientID) }) else {
                 throw .identityRejected(detail: "userinfo: aud is not this client")
@@ -89,18 +124,29 @@ extension OAuthEngine {
         return token.claims
     }
 
-    /// The verified primary address of a list such as GitHub's; an account may hide it, so its absence is no fault.
-    func primaryEmail(
-        _ url: EndpointURL, token: Secret, provedBy proof: ProofMaker? = nil, client: EngineClient,
-        by deadline: Duration
+    /// Returns claims with the verified primary address of a list such as GitHub's; an account may hide it, so its absence is no
+    /// fault.
+    ///
+    /// Without one, an address of the profile that the list calls unverified is so.
+    func withPrimaryEmail(
+        _ claims: [(name: String, value: JSONValue)], from url: EndpointURL, token: Secret,
+        provedBy proof: ProofMaker? = nil, client: EngineClient, by deadline: Duration
     ) async -> [(name: String, value: JSONValue)] {
         guard let answer = try? await call(url, token: token, provedBy: proof, client: client, by: deadline),
-            let result = try? JSONParser.parse(answer.body, maximumBytes: 65_536, maximumDepth: 4),
-            let primary = result.value.array?.compactMap(\.object).first(where: {
-                $0["primary"]?.bool == true && $0["verified"]?.bool == true
-            }), let email = primary["email"]?.string, email.utf8.count <= 320
-        else { return [] }
-        return [("email", .string(email)), ("email_verified", .bool(true))]
+            let result = try? JSONParser.parse(answer.text, maximumBytes: 65_536, maximumDepth: 4),
+            let entries = result.value.array?.compactMap(\.object)
+        else { return claims }
+        func isVerified(_ entry: JSONObject) -> Bool { entry["verified"].map(EmailVerdict.isVerified) ?? false }
+        let others = claims.filter { $0.name != "email" && $0.name != "email_verified" }
+        if let primary = entries.first(where: { $0["primary"]?.bool == true && isVerified($0) }),
+            let email = primary["email"]?.string, email.utf8.count <= 320
+        {
+            return others + [("email", .string(email)), ("email_verified", .bool(true))]
+        }
+        guard let own = claims.first(where: { $0.name == "email" })?.value.string,
+            entries.contains(where: { $0["email"]?.string?.hasBytes(of: own) == true && !isVerified($0) })
+        else { return claims }
+        return others + [("email", .string(own)), ("email_verified", .bool(false))]
     }
 }
 

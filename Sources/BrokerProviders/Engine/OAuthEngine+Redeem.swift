@@ -7,7 +7,7 @@ extension OAuthEngine {
     ) async throws(ProviderFailure) -> TokenSet {
         let client = try client(grant.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
-            guard let url = try await metadata(for: client).token else {
+            guard let url = try await metadata(for: client).usable(.token) else {
                 throw .unusable(detail: "no token endpoint is known")
             }
             if verifiesIDToken { try await keys.warm() }
@@ -17,7 +17,7 @@ extension OAuthEngine {
             ("grant_type", "authorization_code"), ("code", grant.code.reveal()),
         ]
         switch grant.redirect {
-        case .uri(let text): pairs.append(("redirect_uri", text))
+        case .uri(let text): pairs.append(("redirect_uri", client.settings.redirectName ?? text))
         case .empty: pairs.append(("redirect_uri", ""))
         case .omitted: break
         }
@@ -63,9 +63,8 @@ extension OAuthEngine {
         guard client.wire.refresh != .none else { throw .notSent(detail: "this client does not refresh") }
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
             let metadata = try await metadata(for: client)
-            guard let url = metadata.refresh ?? metadata.token else {
-                throw .unusable(detail: "no token endpoint is known")
-            }
+            if let url = metadata.refresh { return url }
+            guard let url = try metadata.usable(.token) else { throw .unusable(detail: "no token endpoint is known") }
             return url
         }
         if let proof = request.proof {

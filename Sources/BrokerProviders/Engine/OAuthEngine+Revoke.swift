@@ -10,7 +10,7 @@ extension OAuthEngine {
         let style = client.wire.revocation.style
         guard style != .none,
             let endpoint =
-                if let fixed = client.revocation { fixed } else { try await metadata(for: client).revocation }
+                if let fixed = client.revocation { fixed } else { try await metadata(for: client).usable(.revocation) }
         else { return }
         // A bound access token is no proof of anybody by itself; in the outbox it may be without its key.
         let isBearers = tokens.key == nil && tokens.certificate == nil && client.profile.senderConstraint == .off

@@ -7,9 +7,11 @@ extension OAuthEngine {
     ) async throws(ProviderFailure) -> AuthorizationStart {
         let client = try client(request.client)
         let metadata = try await metadata(for: client)
-        guard let endpoint = metadata.authorization else {
+        guard let endpoint = try metadata.usable(.authorization) else {
             throw .unusable(detail: "no authorization endpoint is known")
         }
+        // Nobody signs in for nothing.
+        for member in needs(of: client) { _ = try metadata.usable(member) }
         // RFC 9700 section 2.1.1: a server that lists its methods without S256 would take our challenge for something else.
         if request.codeChallenge != nil, let methods = metadata.challengeMethods, !methods.contains("S256") {
             throw .unusable(detail: "the metadata's code_challenge_methods_supported lacks S256")
@@ -48,7 +50,9 @@ extension OAuthEngine {
         _ pairs: [(name: String, value: String)], provedBy proof: ProofMaker?, client: EngineClient,
         metadata: Metadata, by deadline: Duration
     ) async throws(ProviderFailure) -> (reference: String, lifetime: Duration?) {
-        guard let endpoint = metadata.pushedAuthorization else { throw .unusable(detail: "no PAR endpoint is known") }
+        guard let endpoint = try metadata.usable(.pushedAuthorization) else {
+            throw .unusable(detail: "no PAR endpoint is known")
+        }
         let answer = try await post(
             pairs, to: endpoint, as: .pushedAuthorization, client: client, provedBy: proof, by: deadline)
         try answer.requireUsable(at: clock.now())
@@ -60,7 +64,7 @@ extension OAuthEngine {
                 throw .unusable(
                     detail: "PAR refuses the proof: compare the clocks, or set `dpop: {par: thumbprint}`")
             }
-            throw .unusable(detail: "PAR: \(answer.summary), \(code ?? "no request_uri")")
+            throw .unusable(detail: "PAR: \(answer.summaryOfObject), \(code ?? "no request_uri")")
         }
         let seconds = answer.object?["expires_in"]?.integer
         return (reference, seconds.flatMap { (1...86_400).contains($0) ? .seconds($0) : nil })
@@ -80,8 +84,8 @@ enum AuthorizationURL {
         _ request: AuthorizationRequest, client: EngineClient, openID: Bool
     ) -> [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = [
-            ("response_type", "code"), ("client_id", client.settings.clientID),
-            ("redirect_uri", request.redirectURI.text),
+            ("response_type", "code"), (client.wire.clientParameter, client.settings.clientID),
+            ("redirect_uri", client.settings.redirectName ?? request.redirectURI.text),
         ]
         // Without `openid` there is no id_token, and without that nobody is signed in.
         var scope = openID && !request.scope.contains("openid") ? ["openid"] + request.scope : request.scope

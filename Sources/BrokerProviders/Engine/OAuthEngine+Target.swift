@@ -10,7 +10,7 @@ extension OAuthEngine {
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try client(request.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
-            guard let url = try await metadata(for: client).token else {
+            guard let url = try await metadata(for: client).usable(.token) else {
                 throw .unusable(detail: "no token endpoint is known")
             }
             return url

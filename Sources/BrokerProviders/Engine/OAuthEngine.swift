@@ -19,6 +19,8 @@ package struct OAuthEngine: Sendable {
     private let clients: [ClientName: EngineClient]
     private let metadataCache: CachedFetch<Metadata>
     private let fixed: Metadata?
+    /// The endpoints of the metadata that are not a URL to call.
+    let watch = EndpointWatch()
     /// The meaning of a 4xx without an OAuth error at this provider.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
@@ -54,14 +56,17 @@ package struct OAuthEngine: Sendable {
             }, uniquingKeysWith: { first, _ in first })
         let fetcher = MetadataFetcher(
             settings: settings, caller: caller, clock: environment.clock,
-            expectedIssuer: IssuerTemplate.issuer(of: settings))
+            expectedIssuer: IssuerTemplate.issuer(of: settings)
+        ) { [watch, notice = environment.endpointUnusable] known in
+            for fault in watch.newFaults(EndpointFault.all(of: known, settings)) { notice(settings.name, fault.text) }
+        }
         let cache = CachedFetch<Metadata>(clock: environment.clock) { await fetcher.fetch() }
         metadataCache = cache
         let fixed = settings.discovery ? nil : Metadata(issuer: settings.issuer, endpoints: settings.endpoints)
         self.fixed = fixed
         keys = TokenKeys(caller: caller, clock: environment.clock) { () async throws(ProviderFailure) -> EndpointURL? in
             if let fixed { return fixed.jwks }
-            return try await cache.current().value.jwks
+            return try await cache.current().value.usable(.jwks)
         }
     }
 
@@ -143,8 +148,10 @@ package struct OAuthEngine: Sendable {
         return try await client.authenticator.send(to: endpoint, listed: listed, audiences) {
             (proof) async throws(ProviderFailure) -> ProviderAnswer in
             let names = Set(proof.parameters.map(\.name))
-            let body = ParameterBody.make(
-                parameters.filter { !names.contains($0.name) } + proof.parameters, wire, target: target)
+            let named = (parameters.filter { !names.contains($0.name) } + proof.parameters).map { pair in
+                pair.name == "client_id" ? (name: client.wire.clientParameter, value: pair.value) : pair
+            }
+            let body = ParameterBody.make(named, wire, target: target)
             var request = ProviderRequest(
                 method: "POST", url: url, connection: .single,
                 headers: [("Content-Type", body.type), ("Accept", "application/json")] + proof.headers + wire.headers
@@ -185,6 +192,7 @@ extension EngineBacked {
     package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
     package var identities: [(client: ClientName, identity: ClientIdentity)] { engine.identities }
+    package var warnings: [String] { engine.watch.warnings }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: probesKeys) }
 }
 

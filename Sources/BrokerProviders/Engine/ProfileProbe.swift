@@ -30,20 +30,21 @@ extension OAuthEngine {
                 lack("token_endpoint_auth_methods_supported", "does not list \(method)")
             }
             if case .privateKeyJWT(let key) = client.authentication,
-                !lists(key.algorithm.rawValue, known.assertionAlgorithms)
+                !key.algorithm.isListed(in: known.assertionAlgorithms ?? [])
             {
                 lack("token_endpoint_auth_signing_alg_values_supported", "does not list \(key.algorithm.rawValue)")
             }
             if !known.promisesIssuer { lack("authorization_response_iss_parameter_supported", "is not true") }
             if !lists("S256", known.challengeMethods) { lack("code_challenge_methods_supported", "does not list S256") }
         }
-        let accepted = wire.idToken.algorithms.map(\.rawValue)
+        let accepted = wire.idToken.algorithms
         if isOpenID {
             if known.idTokenAlgorithms == nil {
                 lack("id_token_signing_alg_values_supported", "is not there")
-            } else if profile != nil, !accepted.contains(where: { lists($0, known.idTokenAlgorithms) }) {
+            } else if profile != nil, !accepted.contains(where: { $0.isListed(in: known.idTokenAlgorithms ?? []) }) {
                 lack(
-                    "id_token_signing_alg_values_supported", "lists none of \(accepted.joined(separator: ", "))")
+                    "id_token_signing_alg_values_supported",
+                    "lists none of \(accepted.map(\.rawValue).joined(separator: ", "))")
             }
         }
         if client.profile.senderConstraint == .mtls, !known.bindsToCertificates {

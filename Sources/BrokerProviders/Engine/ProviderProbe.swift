@@ -39,12 +39,17 @@ extension OAuthEngine {
         }
         var results: [ProbeResult] = []
         if settings.discovery { results.append(ProbeResult(subject: "discovery", isGood: true, text: "is in order")) }
-        for (name, url) in [("authorization", known.authorization), ("token", known.token)] where url == nil {
+        for (name, url, member) in [
+            ("authorization", known.authorization, Metadata.Member.authorization), ("token", known.token, .token),
+        ] where url == nil && known.unusable[member] == nil {
             results.append(
                 ProbeResult(
                     subject: "discovery", isGood: false, text: "names no \(name) endpoint; set `endpoints.\(name)`"))
         }
-        if settings.discovery { results += promises(known, keysToo: keysToo) }
+        if settings.discovery {
+            results += unusable(known)
+            results += promises(known, keysToo: keysToo)
+        }
         if keysToo {
             do throws(ProviderFailure) {
                 let count = try await keys.count()
@@ -60,6 +65,15 @@ extension OAuthEngine {
             results += await ProviderProbe.reach(url, caller: caller, clock: clock)
         }
         return results
+    }
+
+    /// Returns a fault for each endpoint that a sign-in needs and that is not a URL to call, and a doubt for each whose feature is
+    /// off for that.
+    private func unusable(_ known: Metadata) -> [ProbeResult] {
+        faults(of: known).map { fault in
+            ProbeResult(
+                subject: "discovery", isGood: !fault.isNeeded, text: fault.text, isDoubtful: !fault.isNeeded)
+        }
     }
 
     /// Compares what the clients will do with what the metadata promises.
@@ -81,14 +95,14 @@ extension OAuthEngine {
                 fault("pkce", "the metadata lists PKCE methods without S256: no login of client `\(name)` can start")
             }
             if keysToo, let listed = known.idTokenAlgorithms,
-                !client.wire.idToken.algorithms.contains(where: { listed.contains($0.rawValue) })
+                !client.wire.idToken.algorithms.contains(where: { $0.isListed(in: listed) })
             {
                 fault(
                     "algorithms",
                     "client `\(name)` accepts no algorithm that the metadata lists; change `id_token.algorithms`")
             }
             if case .privateKeyJWT(let key) = client.authentication, let listed = known.assertionAlgorithms,
-                !listed.contains(key.algorithm.rawValue)
+                !key.algorithm.isListed(in: listed)
             {
                 fault(
                     "algorithms",
@@ -143,11 +157,15 @@ package protocol ProviderInspection: ProviderClient {
     /// The certificates that its clients show.
     var identities: [(client: ClientName, identity: ClientIdentity)] { get }
 
+    /// Sentences about what is weaker than it should be, for readiness.
+    var warnings: [String] { get }
+
     /// Tries discovery, key set and clock, whichever the kind has.
     func probe() async -> [ProbeResult]
 }
 
 extension ProviderInspection {
+    package var warnings: [String] { [] }
     package var identities: [(client: ClientName, identity: ClientIdentity)] { [] }
 }
 

@@ -15,16 +15,59 @@ enum IdentityMapper {
         return text
     }
 
+    /// The claims that people read, and nothing decides by: half a surrogate pair in one becomes U+FFFD.
+    static let displayClaims: Set<String> = ["name", "given_name", "family_name", "middle_name", "nickname"]
+
     /// Returns the claims that are there and of a kind that identities hold.
+    ///
+    /// The verdict on an address is a boolean (SEC-33). Where it is not among those that are wanted, one that says no and stands
+    /// next to the address, or further out, goes along: without it the address would pass for verified.
     static func claims(
         _ object: JSONObject, _ wanted: [(name: String, pointer: String)]
     ) -> [(name: String, value: JSONValue)] {
-        wanted.compactMap { entry in
-            guard let value = object.value(at: entry.pointer), isPlain(value) else { return nil }
-            // Only JSON true verifies an address; a text "true" is no promise (SEC-33).
-            if entry.name == "email_verified", value.bool == nil { return nil }
-            return (entry.name, value)
+        var claims: [(name: String, value: JSONValue)] = wanted.compactMap { entry in
+            if let text = object.halvedTexts[entry.pointer], entry.name != "email_verified" {
+                // Of any other claim two values that differ could become equal.
+                return displayClaims.contains(entry.name) && isPlain(.string(text)) ? (entry.name, .string(text)) : nil
+            }
+            guard let value = object.value(at: entry.pointer) else { return nil }
+            if entry.name == "email_verified" { return (entry.name, .bool(EmailVerdict.isVerified(value))) }
+            return isPlain(value) ? (entry.name, value) : nil
         }
+        if let address = wanted.first(where: { $0.name == "email" }), claims.contains(where: { $0.name == "email" }),
+            !claims.contains(where: { $0.name == "email_verified" }),
+            let verdict = verdict(on: address.pointer, in: object), !EmailVerdict.isVerified(verdict)
+        {
+            claims.append(("email_verified", .bool(false)))
+        }
+        return claims
+    }
+
+    /// Returns the nearest `email_verified` of the objects round an address.
+    private static func verdict(on pointer: String, in object: JSONObject) -> JSONValue? {
+        var place = pointer[...]
+        while let slash = place.lastIndex(of: "/") {
+            place = place[..<slash]
+            if let verdict = object.value(at: place + "/email_verified") { return verdict }
+        }
+        return nil
+    }
+
+    /// Returns the first source's claims with those of the second that it lacks.
+    ///
+    /// The verdict on an address is its own source's. Where that has none, the other's counts if it says no.
+    static func merged(
+        _ first: [(name: String, value: JSONValue)], with second: [(name: String, value: JSONValue)]
+    ) -> [(name: String, value: JSONValue)] {
+        func value(_ name: String, _ claims: [(name: String, value: JSONValue)]) -> JSONValue? {
+            claims.first { $0.name == name }?.value
+        }
+        let known = Set(first.map(\.name))
+        let claims = (first + second.filter { !known.contains($0.name) }).filter { $0.name != "email_verified" }
+        let (own, other) = known.contains("email") || value("email", second) == nil ? (first, second) : (second, first)
+        var verdict = value("email_verified", own)
+        if verdict == nil, value("email_verified", other) == .bool(false) { verdict = .bool(false) }
+        return claims + (verdict.map { [("email_verified", $0)] } ?? [])
     }
 
     private static func isPlain(_ value: JSONValue) -> Bool {
@@ -79,6 +122,8 @@ package struct IdentitySettings: Sendable {
     /// The other members of `identity` (`name: /profile/name`): claim name to pointer, in order; nil for the standard
     /// OpenID claims.
     package var claims: [(name: String, pointer: String)]?
+    /// Texts by which the `error` of a success says that there is none, beside `none` and `ok`; only a preset names them.
+    package var noErrors: [String] = []
     /// `emails_url`: a second call whose answer lists `{email, primary, verified}` (GitHub).
     package var emailsURL: EndpointURL?
 

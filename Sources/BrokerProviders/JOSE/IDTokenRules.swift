@@ -28,15 +28,15 @@ struct IDTokenRules: Sendable {
         try checkIssuer(claims)
         try checkAudience(claims)
         try checkTimes(claims, isFresh: expected.isFresh, maximumAge: expected.demands.maximumAge, now: now)
-        try checkNonce(claims["nonce"], expected.nonce)
-        if let hash = claims["at_hash"], let accessToken = expected.accessToken {
+        try checkNonce(claims.present("nonce"), expected.nonce)
+        if let hash = claims.present("at_hash"), let accessToken = expected.accessToken {
             guard let text = hash.string, Self.halfHashes(accessToken.bytes(), token.algorithm).contains(text) else {
                 throw .identityRejected(detail: "at_hash is not the access token's")
             }
         }
         try checkDemands(claims, expected.demands)
         // A logout token is never an id_token, whatever its typ says (SEC-31).
-        guard claims["events"] == nil else { throw .identityRejected(detail: "token has events") }
+        guard claims.present("events") == nil else { throw .identityRejected(detail: "token has events") }
         _ = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
     }
 
@@ -53,7 +53,7 @@ struct IDTokenRules: Sendable {
             return "iss is not the login's"
         }
         // A token may leave it out; one that names it has to name the login's.
-        if let nonce = token.claims["nonce"], let first {
+        if let nonce = token.claims.present("nonce"), let first {
             guard let text = nonce.string, first.claims["nonce"]?.string?.hasBytes(of: text) == true else {
                 return "nonce is not the login's"
             }
@@ -115,7 +115,7 @@ struct IDTokenRules: Sendable {
         guard audiences.allSatisfy(isTrusted) else {
             throw .identityRejected(detail: "aud has an audience that is not trusted")
         }
-        let party = claims["azp"]
+        let party = claims.present("azp")
         if party != nil || audiences.count > 1 {
             guard let text = party?.string, isTrusted(text) else {
                 throw .identityRejected(detail: "azp is not this client")
@@ -137,7 +137,7 @@ struct IDTokenRules: Sendable {
             let oldest = present - leeway - Double(settings.maximumAge.wholeMilliseconds) / 1000
             guard issued >= oldest else { throw .identityRejected(detail: "iat is too long ago") }
         }
-        if let start = claims["nbf"] {
+        if let start = claims.present("nbf") {
             guard let seconds = start.double, seconds <= present + leeway else {
                 throw .identityRejected(detail: "token is not valid yet")
             }

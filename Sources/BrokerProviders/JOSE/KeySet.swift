@@ -15,30 +15,56 @@ final class KeySet: Sendable {
     /// The number of usable keys.
     var count: Int { keys.count }
 
+    /// The most keys of one name that are tried for a token.
+    static let maximumTries = 4
+
     /// Reads a JWKS key by key, skipping what cannot be used; nil when it is no JWKS.
+    ///
+    /// Entries that are identical in all their members are one key.
     init?(_ object: JSONObject) {
         guard let items = object["keys"]?.array, items.count <= 256 else { return nil }
-        keys = items.compactMap { $0.object.flatMap(JSONWebKey.init) }
+        var seen: Set<[UInt8]> = []
+        keys = items.compactMap { item in
+            guard let object = item.object, seen.insert(Self.identity(of: object)).inserted else { return nil }
+            return JSONWebKey(object)
+        }
     }
 
-    /// Returns whether exactly one key fits the token's header.
-    func hasKey(for token: CompactToken) -> Bool { choose(token) != nil }
+    /// Returns the members that are not null, in the order of their names.
+    private static func identity(of object: JSONObject) -> [UInt8] {
+        let members = object.members.filter { !$0.value.isNull }.sorted { $0.name < $1.name }
+        var writer = JSONWriter()
+        writer.value(.object(JSONObject(members)))
+        return writer.bytes
+    }
 
-    /// With a kid the key of that kid, else (and without one) the only key that fits and bears no other name; nil when
-    /// there is none or more than one.
-    private func choose(_ token: CompactToken) -> Int? {
+    /// Returns whether there is a key to try for the token's header.
+    func hasKey(for token: CompactToken) -> Bool { !candidates(token).isEmpty }
+
+    /// Returns the keys to try: with a kid those of that kid, four at most, else (and without one) the only key that fits and
+    /// bears no other name.
+    func candidates(_ token: CompactToken) -> [Int] {
         let fitting = keys.indices.filter { keys[$0].fits(token.algorithm) }
-        guard let name = token.keyID else { return fitting.count == 1 ? fitting.first : nil }
+        guard let name = token.keyID else { return fitting.count == 1 ? fitting : [] }
         let named = fitting.filter { keys[$0].keyID?.hasBytes(of: name) == true }
-        if !named.isEmpty { return named.count == 1 ? named.first : nil }
+        if !named.isEmpty { return Array(named.prefix(Self.maximumTries)) }
         // A set may leave the names out although its tokens have them.
         let nameless = fitting.filter { keys[$0].keyID == nil }
-        return nameless.count == 1 ? nameless.first : nil
+        return nameless.count == 1 ? nameless : []
     }
 
-    /// Returns whether the token's signature verifies with the one key that its header names.
-    func verifies(_ token: CompactToken) async -> Bool {
-        guard let index = choose(token) else { return false }
+    /// Returns whether the token's signature verifies with a key that its header names; `mayTry` is asked before each try where
+    /// there are several.
+    func verifies(_ token: CompactToken, mayTry: @Sendable () -> Bool = { true }) async -> Bool {
+        let candidates = candidates(token)
+        for index in candidates {
+            guard candidates.count == 1 || mayTry() else { return false }
+            if await verifies(token, by: index) { return true }
+        }
+        return false
+    }
+
+    private func verifies(_ token: CompactToken, by index: Int) async -> Bool {
         let use = Use(index: index, algorithm: token.algorithm)
         let known = verifiers.withLock { $0[use] }
         guard let verifier = if let known { known } else { await keys[index].verifier(for: token.algorithm) } else {
@@ -70,33 +96,48 @@ struct JSONWebKey: Sendable {
     /// Reads one member of `keys`, or returns nil when it is no usable public signature key.
     init?(_ object: JSONObject) {
         guard let keyType = object["kty"]?.string else { return nil }
-        if let use = object["use"] { guard use.string == "sig" else { return nil } }
-        if let operations = object["key_ops"] {
+        // Null and empty optional members are absent.
+        func optional(_ name: String) -> JSONValue? {
+            guard let value = object.present(name), value != .string(""), value != .array([]) else { return nil }
+            return value
+        }
+        if let use = optional("use") { guard use.string == "sig" else { return nil } }
+        if let operations = optional("key_ops") {
             guard operations.array?.contains(.string("verify")) == true else { return nil }
         }
-        if let kid = object["kid"] { guard kid.string != nil else { return nil } }
-        if let alg = object["alg"] { guard alg.string != nil else { return nil } }
-        keyID = object["kid"]?.string
-        algorithm = object["alg"]?.string
-        issuer = object["issuer"]?.string
+        if let kid = optional("kid") { guard kid.string != nil else { return nil } }
+        if let alg = optional("alg") { guard alg.string != nil else { return nil } }
+        if let issuer = optional("issuer") { guard issuer.string != nil else { return nil } }
+        keyID = optional("kid")?.string
+        algorithm = optional("alg")?.string
+        issuer = optional("issuer")?.string
         self.keyType = keyType
         switch keyType {
         case "RSA":
-            guard let n = object["n"]?.string, let e = object["e"]?.string, Self.isSoundRSA(n, e) else { return nil }
+            guard let n = Self.number(object["n"]), let e = Self.number(object["e"]), Self.isSoundRSA(n, e) else {
+                return nil
+            }
             (curve, first, second) = (nil, n, e)
         case "EC":
             guard let curve = object["crv"]?.string, let size = ["P-256": 32, "P-384": 48, "P-521": 66][curve],
-                let x = object["x"]?.string.flatMap({ Self.coordinate($0, size: size) }),
-                let y = object["y"]?.string.flatMap({ Self.coordinate($0, size: size) })
+                let x = Self.number(object["x"]).flatMap({ Self.coordinate($0, size: size) }),
+                let y = Self.number(object["y"]).flatMap({ Self.coordinate($0, size: size) })
             else { return nil }
             (self.curve, first, second) = (curve, x, y)
         case "OKP":
-            guard let curve = object["crv"]?.string, curve == "Ed25519", let x = object["x"]?.string,
+            guard let curve = object["crv"]?.string, curve == "Ed25519", let x = Self.number(object["x"]),
                 Base64URL.decode(x)?.count == 32
             else { return nil }
             (self.curve, first, second) = (curve, x, "")
         default: return nil
         }
+    }
+
+    /// Returns a number of the key without the padding that some servers put behind it; a token's own parts are never padded.
+    private static func number(_ value: JSONValue?) -> String? {
+        guard let text = value?.string else { return nil }
+        if text.hasSuffix("==") { return String(text.dropLast(2)) }
+        return text.hasSuffix("=") ? String(text.dropLast()) : text
     }
 
     /// Returns a coordinate in its full size (RFC 7518 section 6.2.1.2); some servers leave zeros in front of it off, which one
@@ -118,7 +159,7 @@ struct JSONWebKey: Sendable {
     /// Returns whether the key may verify this algorithm's signatures.
     func fits(_ algorithm: SignatureAlgorithm) -> Bool {
         keyType == algorithm.keyType && (algorithm.curve == nil || curve == algorithm.curve)
-            && (self.algorithm == nil || self.algorithm == algorithm.rawValue)
+            && (self.algorithm.map { SignatureAlgorithm(name: $0) == algorithm } ?? true)
     }
 
     /// Makes JWTKit's verifier of exactly this key and algorithm, in a collection of its own; nil when the key is
@@ -157,7 +198,7 @@ struct TokenKeys: Sendable {
                     .get(url, accept: "application/jwk-set+json, application/json"), by: caller.ownLimit)
                 try answer.requireUsable(at: clock.now())
                 guard answer.status == 200, let object = answer.object, let set = KeySet(object) else {
-                    throw .unusable(detail: "JWKS: \(answer.summary), no key set")
+                    throw .unusable(detail: "JWKS: \(answer.summaryOfObject), no key set")
                 }
                 return .success((set, answer.lifetime))
             } catch {
@@ -175,18 +216,24 @@ struct TokenKeys: Sendable {
     /// Throws `identityRejected` unless the token's signature verifies; looks for newer keys once when no key fits and
     /// `mayFetch` says yes, from the bucket of the cause.
     func verify(
-        _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @Sendable () -> Bool = { true }
+        _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @escaping @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {
+        // A stranger's token may be tried with several keys: each try has its charge, as a fetch has.
+        let mayTry: @Sendable () -> Bool
+        switch cause {
+        case .provider: mayTry = { true }
+        case .anybody: mayTry = mayFetch
+        }
         let (set, generation) = try await cache.current()
-        if await set.verifies(token) { return }
+        if await set.verifies(token, mayTry: mayTry) { return }
         // A token with a known kid and a bad signature is forged; one without a fitting key, or without a kid, may be
         // signed with a key that came since.
         if token.keyID == nil || !set.hasKey(for: token), mayFetch(),
             let newer = await cache.newer(than: generation, for: cause)
         {
-            if await newer.value.verifies(token) { return }
+            if await newer.value.verifies(token, mayTry: mayTry) { return }
             if !newer.isOwn, let own = await cache.newer(than: newer.generation, for: cause),
-                await own.value.verifies(token)
+                await own.value.verifies(token, mayTry: mayTry)
             {
                 return
             }

@@ -35,12 +35,12 @@ struct LogoutTokenRules: Sendable {
         guard let issued = claims["iat"]?.double, issued <= present + skew,
             issued >= present - skew - Double(Self.maximumAge)
         else { throw .identityRejected(detail: "iat is missing or not recent") }
-        if let expiry = claims["exp"] {
+        if let expiry = claims.present("exp") {
             guard let seconds = expiry.double, present < seconds + skew else {
                 throw .identityRejected(detail: "token is expired")
             }
         }
-        guard claims["nonce"] == nil else { throw .identityRejected(detail: "token has a nonce") }
+        guard claims.present("nonce") == nil else { throw .identityRejected(detail: "token has a nonce") }
         guard let id = claims["jti"]?.string, (1...255).contains(id.utf8.count) else {
             throw .identityRejected(detail: "jti is missing")
         }

@@ -42,21 +42,18 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, Toke
         guard
             let url =
                 if let configured = settings.url { configured } else {
-                    try await engine.metadata(for: client).userinfo
+                    try await engine.metadata(for: client).usable(.userinfo)
                 }
         else {
             throw .unusable(detail: "no identity endpoint is known")
         }
         let object = try await engine.resource(
-            url, method: settings.method, token: tokens.accessToken, provedBy: context.proof, client: client,
-            by: deadline)
+            url, method: settings.method, token: tokens.accessToken, provedBy: context.proof,
+            subject: settings.subject ?? "/sub", again: context.secondRead, client: client, by: deadline)
         var claims = IdentityMapper.claims(object, settings.claims ?? IdentitySettings.standardClaims)
         if let emails = settings.emailsURL {
-            let primary = await engine.primaryEmail(
-                emails, token: tokens.accessToken, provedBy: context.proof, client: client, by: deadline)
-            if !primary.isEmpty {
-                claims = claims.filter { $0.name != "email" && $0.name != "email_verified" } + primary
-            }
+            claims = await engine.withPrimaryEmail(
+                claims, from: emails, token: tokens.accessToken, provedBy: context.proof, client: client, by: deadline)
         }
         return ProviderIdentity(
             subject: try IdentityMapper.subject(object, at: settings.subject ?? "/sub"), claims: claims,

@@ -56,7 +56,8 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         let client = try engine.client(client)
         let token: CompactToken
         do throws(ProviderFailure) {
-            token = try CompactToken(text.reveal(), allowed: client.wire.idToken.algorithms, types: ["jwt"])
+            token = try CompactToken(
+                text.reveal(), allowed: client.wire.idToken.algorithms, types: ["jwt"], bounds: .answered)
             try await engine.keys.verify(token)
         } catch {
             guard case .identityRejected(let detail) = error else { throw error }
@@ -113,12 +114,13 @@ enum OIDCIdentity {
         var source = claims
         if settings.source == .userinfo || settings.source == .api {
             let metadata = try await engine.metadata(for: client)
-            guard let url = settings.url ?? metadata.userinfo else {
+            guard let url = if let fixed = settings.url { fixed } else { try metadata.usable(.userinfo) } else {
                 throw .unusable(detail: "no userinfo endpoint is known")
             }
             source = try await engine.resource(
-                url, method: settings.method, token: tokens.accessToken, provedBy: context.proof, client: client,
-                by: deadline)
+                url, method: settings.method, token: tokens.accessToken, provedBy: context.proof,
+                subject: settings.source == .api ? settings.subject ?? "/sub" : "/sub", again: context.secondRead,
+                client: client, by: deadline)
             // Somebody else's userinfo must not dress this subject (SEC-32).
             let own = claims["sub"]?.string ?? ""
             guard settings.source == .api || source["sub"]?.string?.hasBytes(of: own) == true else {
@@ -137,9 +139,8 @@ enum OIDCIdentity {
     ) throws(ProviderFailure) -> ProviderIdentity {
         let settings = client.wire.identity
         let wanted = names ?? settings.claims ?? IdentitySettings.standardClaims
-        var mapped = IdentityMapper.claims(source, wanted)
-        let known = Set(mapped.map(\.name))
-        mapped += IdentityMapper.claims(claims, wanted.filter { !known.contains($0.name) })
+        let mapped = IdentityMapper.merged(
+            IdentityMapper.claims(source, wanted), with: IdentityMapper.claims(claims, wanted))
         let sid = SignInID.read(claims["sid"])
         var identity = ProviderIdentity(
             subject: try IdentityMapper.subject(claims, at: subject ?? settings.subject ?? "/sub"), claims: mapped,

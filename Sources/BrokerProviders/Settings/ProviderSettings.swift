@@ -171,6 +171,8 @@ package struct ClientSettings: Sendable {
     package var appStart: String?
     /// `post_logout_redirect_uri`: where the provider's log-out page sends the browser; nil where it stays there.
     package var postLogoutRedirectURI: String?
+    /// `redirect_name`: the text that is sent as `redirect_uri`, where the provider knows a redirect URI by a name (eBay's RuName).
+    package var redirectName: String?
     /// `trusted_audiences`: the ids of the same project's other registrations, whose id_tokens its SDKs may give this
     /// client's app.
     package var trustedAudiences: [String] = []

@@ -33,6 +33,9 @@ package struct WireSettings: Sendable {
     package var refresh: RefreshMode
     /// The setting `revocation`.
     package var revocation: RevocationSettings
+    /// The name that the client's id goes under at the authorization, token and revocation endpoints (TikTok: `client_key`); only a
+    /// preset names one.
+    package var clientParameter = "client_id"
     /// The claim of the id_token that the log-out page takes as `logout_hint`; only a preset names one.
     package var logoutHintClaim: String?
     /// The setting `assertion`.

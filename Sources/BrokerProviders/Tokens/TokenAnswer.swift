@@ -2,8 +2,10 @@ import Broker
 
 /// Turns the answer of a token endpoint into tokens or into what the failure means (SEC-20, SEC-21).
 struct TokenAnswer: Sendable {
-    /// The longest token taken, in bytes.
+    /// The longest access or refresh token taken, in bytes.
     static let maximumTokenBytes = 16_384
+    /// The longest id_token taken of an answer, in bytes: some have hundreds of groups, or a picture.
+    static let maximumIDTokenBytes = CompactToken.Bounds.answered.token
 
     let settings: TokenResponseSettings
     let scopeSeparator: String
@@ -19,6 +21,8 @@ struct TokenAnswer: Sendable {
     }
 
     var binding = Binding.none
+    /// Whether the answer is to a refresh: only then may the configuration find a dead grant in it (guarantee 2).
+    var isRefresh = false
     /// Says what a 4xx without an OAuth error means in this provider's dialect; nil when it means nothing.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
@@ -44,7 +48,9 @@ struct TokenAnswer: Sendable {
     func refreshed(
         _ answer: ProviderAnswer, _ target: TokenTarget?, now: WallTime
     ) throws(ProviderFailure) -> TokenSet {
-        target == nil ? try parse(answer, now: now) : try rotated(answer, now: now)
+        var parser = self
+        parser.isRefresh = true
+        return target == nil ? try parser.parse(answer, now: now) : try parser.rotated(answer, now: now)
     }
 
     /// Reads an answer; where it brings tokens that cannot be used, the set says so by its `refusal`.
@@ -58,7 +64,15 @@ struct TokenAnswer: Sendable {
             throw .rejected(OAuthError(status: answer.status, code: ""))
         }
         guard let object = AnswerBody.object(answer) else {
-            throw .unusable(detail: "token answer: \(answer.summary), no object")
+            throw .unusable(detail: "token answer: \(answer.summaryOfObject), no object")
+        }
+        if isRefresh, settings.deadGrants.contains(where: { $0.isFound(in: object, answer.status) }),
+            !bringsAccessToken(object)
+        {
+            throw .rejected(OAuthError(status: answer.status, code: "invalid_grant"))
+        }
+        if let place = object.halvedTexts.keys.first(where: isOfProtocol) {
+            throw .unusable(detail: "token answer: half a surrogate pair in \(place)")
         }
         if let code = OAuthErrorParser.code(in: object, isFailure: !answer.isSuccess) {
             throw failure(code, isNamed: object["error"]?.string?.isEmpty == false, answer, now)
@@ -68,6 +82,29 @@ struct TokenAnswer: Sendable {
             throw .unusable(detail: "token answer: no object at the configured path")
         }
         return try tokenSet(tokens, now: now)
+    }
+
+    private func member(_ name: String, of object: JSONObject) -> JSONValue? {
+        object.present(settings.fields[name] ?? name)
+    }
+
+    private func bringsAccessToken(_ object: JSONObject) -> Bool {
+        [object, settings.path.flatMap { object.value(at: $0)?.object }].compactMap(\.self).contains {
+            $0.present("access_token") != nil || member("access_token", of: $0) != nil
+        }
+    }
+
+    /// Whether a place is one of those that tokens and errors are read from: no text there is mended.
+    private func isOfProtocol(_ place: String) -> Bool {
+        let names = [
+            "access_token", "refresh_token", "id_token", "token_type", "scope", "error", "issued_token_type",
+        ]
+        return names.contains { name in
+            ["", settings.path ?? ""].contains { path in
+                let whole = path + JSONPointer.make([settings.fields[name] ?? name])
+                return place == whole || place.hasPrefix(whole + "/")
+            }
+        }
     }
 
     private func failure(
@@ -81,15 +118,14 @@ struct TokenAnswer: Sendable {
     }
 
     private func tokenSet(_ object: JSONObject, now: WallTime) throws(ProviderFailure) -> TokenSet {
-        func member(_ name: String) -> JSONValue? {
-            let value = object[settings.fields[name] ?? name]
-            return value?.isNull == true ? nil : value
-        }
+        func member(_ name: String) -> JSONValue? { self.member(name, of: object) }
         // The tokens that the answer did bring have to be known even where it cannot be used: they are revoked then.
         var refusal: String?
         func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
         let access = member("access_token")?.string ?? ""
-        if !Self.isBearerText(access) { refuse("no usable access token") }
+        if let fault = Self.fault(of: access, maximumBytes: Self.maximumTokenBytes) {
+            refuse("no usable access token: \(fault)")
+        }
         let isBound = binding != .none && member("token_type")?.string?.lowercased() == "dpop"
         if let type = member("token_type"), !isBound, binding != .demanded {
             let text = type.string?.lowercased()
@@ -97,17 +133,23 @@ struct TokenAnswer: Sendable {
                 refuse("not a Bearer token")
             }
         }
-        func token(_ name: String) -> Secret? {
-            do throws(ProviderFailure) { return try self.text(member(name), name) } catch {
-                refuse("no usable \(name)")
+        func token(_ name: String, maximumBytes: Int) -> Secret? {
+            guard let value = member(name), value.string?.isEmpty != true else { return nil }
+            guard let text = value.string else {
+                refuse("no usable \(name): it is no text")
                 return nil
             }
+            if let fault = Self.fault(of: text, maximumBytes: maximumBytes) {
+                refuse("no usable \(name): \(fault)")
+                return nil
+            }
+            return Secret(text)
         }
-        let refresh = token("refresh_token")
-        let idToken = token("id_token")
+        let refresh = token("refresh_token", maximumBytes: Self.maximumTokenBytes)
+        let idToken = token("id_token", maximumBytes: Self.maximumIDTokenBytes)
         let expiry = Lifetime.end(object[settings.expiresField], unit: settings.expiresUnit, now: now)
         var tokens = TokenSet(
-            credential: isBound ? .dpop : .bearer, accessToken: Secret(Self.isBearerText(access) ? access : ""),
+            credential: isBound ? .dpop : .bearer, accessToken: Secret(Self.isTokenText(access) ? access : ""),
             refreshToken: keepsRefreshToken ? refresh : nil, idToken: idToken,
             scope: scope(member("scope")),
             expiresAt: expiry ?? settings.defaultLifetime.map { now.advanced(by: $0) },
@@ -116,14 +158,6 @@ struct TokenAnswer: Sendable {
             })
         tokens.refusal = refusal
         return tokens
-    }
-
-    private func text(_ value: JSONValue?, _ what: String) throws(ProviderFailure) -> Secret? {
-        guard let value, value.string?.isEmpty != true else { return nil }
-        guard let text = value.string, text.utf8.count <= Self.maximumTokenBytes,
-            text.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
-        else { throw .unusable(detail: "token answer: no usable \(what)") }
-        return Secret(text)
     }
 
     /// Text, an array, or nothing known; entries outside RFC 6749's scope alphabet are dropped.
@@ -144,17 +178,17 @@ struct TokenAnswer: Sendable {
         }
     }
 
-    /// RFC 6750's b64token: what may stand in an `Authorization` field.
-    static func isBearerText(_ text: String) -> Bool {
-        guard (1...maximumTokenBytes).contains(text.utf8.count) else { return false }
-        let body = text.utf8.reversed().drop { $0 == UInt8(ascii: "=") }
-        return !body.isEmpty
-            && body.allSatisfy { byte in
-                switch byte {
-                case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
-                default: "-._~+/".utf8.contains(byte)
-                }
-            }
+    /// Whether a text may be an access token: visible ASCII, as RFC 6749 section A.12 has it, but no space.
+    ///
+    /// RFC 6750's narrower alphabet is not what providers keep to (decision 80).
+    static func isTokenText(_ text: String) -> Bool { fault(of: text, maximumBytes: maximumTokenBytes) == nil }
+
+    /// Returns the fault of a token's text; nil if it has none.
+    private static func fault(of text: String, maximumBytes: Int) -> String? {
+        if text.isEmpty { return "it is missing, empty or no text" }
+        if text.utf8.count > maximumBytes { return "it is over \(maximumBytes) bytes" }
+        guard let byte = text.utf8.first(where: { !(0x21...0x7E).contains($0) }) else { return nil }
+        return "it has the byte \(byte), which is not visible ASCII"
     }
 }
 
@@ -192,11 +226,12 @@ enum Lifetime {
 enum AnswerBody {
     /// Returns the members, or nil when the body is neither; the first byte decides where the media type does not.
     static func object(_ answer: ProviderAnswer) -> JSONObject? {
-        let first = answer.body.first { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
-        if first == UInt8(ascii: "{") { return answer.object }
+        let body = answer.text
+        let first = body.first { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
+        if first == UInt8(ascii: "{") { return try? answer.parsedObject(mendingTexts: true) }
         guard ["application/x-www-form-urlencoded", "text/plain"].contains(answer.mediaType),
-            answer.body.count <= 65_536, first != UInt8(ascii: "<"),
-            let text = String(validating: answer.body, as: UTF8.self), text.utf8.contains(UInt8(ascii: "=")),
+            body.count <= 65_536, first != UInt8(ascii: "<"),
+            let text = String(validating: body, as: UTF8.self), text.utf8.contains(UInt8(ascii: "=")),
             let form = try? FormPairs(parsing: text)
         else { return nil }
         return JSONObject(form.pairs.map { ($0.name, .string($0.value)) })
@@ -208,8 +243,9 @@ enum OAuthErrorParser {
     /// Returns the error code of an answer's object, or nil when the object tells of none.
     ///
     /// `isFailure` is whether the status was 4xx: then a bare `message` is an error too.
-    static func code(in object: JSONObject, isFailure: Bool) -> String? {
-        switch object["error"] {
+    /// `ignoringError` leaves the member `error` out (see `saysNone`).
+    static func code(in object: JSONObject, isFailure: Bool, ignoringError: Bool = false) -> String? {
+        switch ignoringError ? nil : object["error"] {
         case .string(let text) where !text.isEmpty: return reduced(text)
         case .object(let error):
             let names = ["type", "code", "error", "status"]
@@ -220,17 +256,35 @@ enum OAuthErrorParser {
         default: break
         }
         if object["ok"]?.bool == false || object["success"]?.bool == false { return "invalid_request" }
-        if let first = object["errors"]?.array?.first {
+        if let errors = object["errors"]?.array, !errors.isEmpty {
             let names = ["errorType", "code", "error", "type"]
-            let code =
-                first.string ?? first.object.flatMap { error in names.lazy.compactMap { scalar(error[$0]) }.first }
-            return code.map(reduced) ?? "invalid_request"
+            let codes = Set(
+                errors.prefix(64).map { error in
+                    error.string ?? error.object.flatMap { error in names.lazy.compactMap { scalar(error[$0]) }.first }
+                })
+            // Several that differ say nothing by themselves.
+            return codes.count == 1 ? codes.first?.map(reduced) ?? "invalid_request" : "invalid_request"
         }
         if object["error_code"] != nil, object["error_message"] != nil { return "invalid_request" }
         guard isFailure, object["message"]?.string != nil || object["error_description"]?.string != nil else {
             return nil
         }
         return "invalid_request"
+    }
+
+    /// Returns whether the `error` of an identity endpoint's success says that there is no error, as TikTok's `{"code": "ok"}`.
+    ///
+    /// `further` are a preset's own values.
+    static func saysNone(_ error: JSONValue, _ further: [String] = []) -> Bool {
+        func isNone(_ value: JSONValue?) -> Bool {
+            switch value {
+            case .null, .bool(false): true
+            case .string(let text): ["", "none", "ok"].contains(text) || further.contains { $0.hasBytes(of: text) }
+            case .number(let text): text == "0"
+            case .bool(true), .array, .object, nil: false
+            }
+        }
+        return isNone(error.object.map { $0["code"] } ?? error)
     }
 
     /// Codes by which a provider says "later", whatever its status.
@@ -283,6 +337,8 @@ package struct TokenResponseSettings: Sendable {
     package var defaultLifetime: Duration?
     /// `token_types`: taken as Bearer, beside `bearer` itself, compared without case.
     package var tokenTypes: [String]
+    /// `dead_grants`: further places and values by which the answer to a refresh says that its grant is dead.
+    package var deadGrants: [DeadGrantPlace] = []
     /// `invalid_grant_codes`: error codes by which this provider says `invalid_grant` (GitHub's `bad_refresh_token`).
     package var invalidGrantCodes: Set<String>
 
@@ -295,8 +351,9 @@ package struct TokenResponseSettings: Sendable {
         path: String? = nil, fields: [String: String] = [:], expiresField: String = "expires_in",
         refreshExpiresField: String? = nil, expiresUnit: Unit = .seconds, defaultLifetime: Duration? = nil,
         tokenTypes: [String] = [], invalidGrantCodes: Set<String> = [], scopeWhenAbsent: ScopeWhenAbsent? = nil,
-        scopeSeparator: ScopeSeparator? = nil
+        scopeSeparator: ScopeSeparator? = nil, deadGrants: [DeadGrantPlace] = []
     ) {
+        self.deadGrants = deadGrants
         self.path = path
         self.fields = fields
         self.expiresField = expiresField

@@ -2,7 +2,6 @@ import AsyncHTTPClient
 package import Broker
 import NIOCore
 import NIOHTTP1
-import NIOHTTPCompression
 import NIOSSL
 
 /// Holds the AsyncHTTPClients of one certificate, or of none: per address policy one for single calls and one that keeps
@@ -64,7 +63,8 @@ final class HTTPClients: Sendable {
         var configuration = HTTPClient.Configuration(
             tlsConfiguration: tls, redirectConfiguration: .disallow,
             timeout: .init(connect: .milliseconds(settings.connectTimeout.wholeMilliseconds)),
-            decompression: .enabled(limit: .size(ProviderAnswer.maximumBytes)))
+            // Decoded as a whole, by `ContentCoding`.
+            decompression: .disabled)
         configuration.httpVersion = .http1Only
         // The spans of calls are `ProviderCaller`'s.
         configuration.tracing.tracer = nil

@@ -15,7 +15,7 @@ struct ProviderAnswer: Sendable {
 
     enum Fault: String, Sendable {
         case tooLarge = "the body is over 1 MiB"
-        case undecodable = "the body's compression is broken"
+        case undecodable = "the body's compression is broken, or not gzip or deflate"
     }
 
     /// The first value of a field, or nil.
@@ -44,9 +44,27 @@ struct ProviderAnswer: Sendable {
     /// The description for the log: nothing that the provider wrote.
     var summary: String { "status \(status), \(body.count) bytes" + (fault.map { ", " + $0.rawValue } ?? "") }
 
+    /// The body without one byte order mark at its start, which RFC 8259 section 8.1 lets a reader ignore.
+    var text: [UInt8] { body.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(body.dropFirst(3)) : body }
+
     /// The body as a JSON object without repeated members, or nil.
-    var object: JSONObject? {
-        try? JSONParser.parseObject(body, maximumBytes: Self.maximumBytes, maximumDepth: 16)
+    var object: JSONObject? { try? parsedObject() }
+
+    /// Parses the body as a JSON object without repeated members.
+    ///
+    /// Texts with half a surrogate pair are mended or absent (`JSONObject.halvedTexts`) only if the caller says so.
+    func parsedObject(mendingTexts: Bool = false) throws(JSONFailure) -> JSONObject {
+        try JSONParser.parseObject(
+            text, maximumBytes: Self.maximumBytes, maximumDepth: 16, mendingTexts: mendingTexts)
+    }
+
+    /// The description for the log of an answer that should have been a JSON object, with what is wrong with it.
+    var summaryOfObject: String {
+        if fault != nil || body.isEmpty { return summary }
+        do throws(JSONFailure) {
+            _ = try parsedObject()
+            return summary
+        } catch { return summary + ", " + error.words }
     }
 
     /// Throws what a status means that says nothing about the request itself: 429, 5xx, a redirect.

@@ -2,7 +2,6 @@ import AsyncHTTPClient
 package import Broker
 import NIOCore
 import NIOHTTP1
-import NIOHTTPCompression
 import NIOSSL
 import Synchronization
 
@@ -175,11 +174,17 @@ package final class ProviderHTTP: Sendable {
                 body.append(contentsOf: part.readableBytesView)
             }
         } catch {
-            guard let error = error as? NIOHTTPDecompression.DecompressionError else {
-                // What comes behind an answer's head is no refusal of the request.
-                throw CertificateRefusal.alert(error) == nil ? error : BrokenOff()
+            // What comes behind an answer's head is no refusal of the request.
+            throw CertificateRefusal.alert(error) == nil ? error : BrokenOff()
+        }
+        if fault == nil {
+            do throws(ContentCoding.Failure) {
+                body = try ContentCoding.decode(
+                    body, response.headers[canonicalForm: "Content-Encoding"].map(String.init),
+                    maximumBytes: ProviderAnswer.maximumBytes)
+            } catch {
+                fault = error == .tooLarge ? .tooLarge : .undecodable
             }
-            fault = error == .limit ? .tooLarge : .undecodable
         }
         return .answer(
             ProviderAnswer(

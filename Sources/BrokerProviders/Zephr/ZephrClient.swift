@@ -165,7 +165,7 @@ struct ZephrSchema: Sendable {
         request.headers.append(("Cookie", own.cookieName + "=" + cookie.session.reveal()))
         let answer = try await caller.send(request, by: caller.ownLimit)
         try answer.requireUsable(at: clock.now())
-        let parsed = try? JSONParser.parse(answer.body, maximumBytes: ProviderAnswer.maximumBytes, maximumDepth: 16)
+        let parsed = try? JSONParser.parse(answer.text, maximumBytes: ProviderAnswer.maximumBytes, maximumDepth: 16)
         guard answer.isSuccess, let items = parsed?.value.array else {
             throw .unusable(detail: "Zephr schema: \(answer.summary), no list")
         }

@@ -79,6 +79,7 @@ struct Discovery {
         if call.faults.has("discovery-no-iss-parameter") {
             out["authorization_response_iss_parameter_supported"] = nil
         }
+        Quirks.change(metadata: &out, by: call.faults)
         if call.faults.has("discovery-not-object") { out = ["not an object"] }
         return .text(out.serialized, type: "application/json", headers: [("Cache-Control", "public, max-age=300")])
     }
@@ -110,6 +111,7 @@ struct Discovery {
                     ["kid": "strange-3"], "not a key",
                 ] + keys
         }
+        keys = try await Quirks.keys(keys, call.faults)
         let set: JSON = ["keys": .array(keys)]
         return .text(set.serialized, type: "application/json", headers: [("Cache-Control", "public, max-age=60")])
     }

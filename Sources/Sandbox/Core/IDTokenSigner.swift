@@ -44,7 +44,7 @@ struct IDTokenSigner {
         case "invalid-athash": claims["at_hash"] = .string(Base64URL.encode(Digest256.bytes("other").prefix(16)))
         case "missing-athash": claims["at_hash"] = nil
         case "claims": if let value = fault.value { claims = claims.merging(value) }
-        default: break
+        default: Quirks.change(&claims, by: fault)
         }
     }
 
@@ -65,6 +65,7 @@ struct IDTokenSigner {
             algorithm = other
         }
         if let other = faults["alg"]?.value?.text { algorithm = other }
+        if faults.has("alg-ed25519") { algorithm = "EdDSA" }
         let key = try await state.keys.current(provider, algorithm: algorithm)
         var header: JSON = ["typ": "JWT"]
         if faults.has("kid-absent-single-jwks") || faults.has("kid-absent-multiple-jwks") || faults.has("kid-absent") {
@@ -74,6 +75,7 @@ struct IDTokenSigner {
         if faults.has("crit-header") { header["crit"] = ["b64"] }
         if faults.has("jku-header") { header["jku"] = .string(state.baseURL + "/api/jku") }
         if faults.has("alg-header") { header["alg"] = faults["alg-header"]?.value ?? "HS256" }
+        Quirks.change(header: &header, by: faults)
         if let value = faults["header"]?.value { header = header.merging(value) }
         if faults.has("hs256-with-public-key") {
             let secret = Array((key.jwk["n"]?.text ?? key.jwk["x"]?.text ?? "").utf8)

@@ -145,7 +145,7 @@ struct TokenEndpoint {
         let keeps = ["keep", "none"].contains(settings.text("refresh_mode"))
         var refreshToken: String?
         if server.issuesRefreshToken(call, grant: grant, refreshing: refreshing != nil), refreshing == nil || !keeps {
-            refreshToken = Random.token("rt-")
+            refreshToken = Random.token(settings.text("token_prefix") + "rt-")
         }
         let (issued, certificate) = (refreshToken, minter.certificate)
         let voids = refreshing != nil && settings.flag("voids_older_tokens")

@@ -30,6 +30,10 @@ enum TokenFaults {
                 if case .object(let all) = out {
                     out = .object(all + [.init(name: "access_token", value: "second")])
                 }
+            case "duplicate-scope":
+                if case .object(let all) = out {
+                    out = .object(all + [.init(name: "scope", value: out["scope"] ?? "openid")])
+                }
             case "expires-in": out["expires_in"] = fault.value ?? 0
             default:
                 guard fault.name.hasPrefix("expires-in-") else { continue }

@@ -18,7 +18,9 @@ struct TokenMinter {
 
     /// Makes an access token for APIs.
     func accessToken(for audience: [String], lifetime: Double) async throws -> String {
-        guard call.settings.text("access_token_format") == "jwt" else { return Random.token("at-") }
+        guard call.settings.text("access_token_format") == "jwt" else {
+            return Random.token(call.settings.text("token_prefix") + "at-")
+        }
         let key = try await call.state.keys.current(server.name, algorithm: algorithm)
         var claims: JSON = [
             "iss": .string(server.issuer(call, grant: grant)), "sub": .string(user.sub),

@@ -27,7 +27,7 @@ struct UserInfo {
             return .text(
                 try JWTWriter.sign(signed.merging(out), header: ["typ": "JWT"], with: key), type: "application/jwt")
         }
-        return .json(out)
+        return .json(Quirks.identity(out, faults))
     }
 
     private func extras(_ grant: Grant, _ user: SandboxUser) -> JSON {

@@ -34,6 +34,6 @@ struct OAuth2Provider: AuthorizationServer {
         var out: JSON = ["id": id, "profile": profile, "roles": ["reader", "editor"]]
         if call.faults.has("userinfo-missing-sub") { out["id"] = nil }
         if call.faults.has("userinfo-not-object") { return .json(.array([out])) }
-        return .json(out)
+        return .json(Quirks.identity(out, call.faults))
     }
 }

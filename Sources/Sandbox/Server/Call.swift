@@ -11,9 +11,9 @@ struct Call: Sendable {
     let method: HTTPRequest.Method
     /// Path and query as sent.
     let path: String
-    let query: String
+    var query: String
     let headers: HTTPFields
-    let body: [UInt8]
+    var body: [UInt8]
     var faults: Faults
     let settings: Settings
     let channel: any Channel

@@ -1,10 +1,11 @@
 /// The closed list of what is played.
 enum Catalogue {
-    static let providers: [any SandboxProvider] = [
-        OIDCProvider(), OAuth2Provider(), GitHubProvider(), GoogleProvider(), SlackProvider(), MicrosoftProvider(),
-        AppleProvider(), CloudentityProvider.hosted, CloudentityProvider.vanity, CleverProvider(), CloverProvider(),
-        FacebookProvider(), LinkedInProvider(), ZephrProvider(), ZephrOAuthProvider(), UpstreamAPI(),
-    ]
+    static let providers: [any SandboxProvider] =
+        [
+            OIDCProvider(), OAuth2Provider(), GitHubProvider(), GoogleProvider(), SlackProvider(), MicrosoftProvider(),
+            AppleProvider(), CloudentityProvider.hosted, CloudentityProvider.vanity, CleverProvider(), CloverProvider(),
+            FacebookProvider(), LinkedInProvider(), ZephrProvider(), ZephrOAuthProvider(), UpstreamAPI(),
+        ] + VendorProvider.all
 
     private static let byPrefix: [String: any SandboxProvider] = {
         var out: [String: any SandboxProvider] = [:]

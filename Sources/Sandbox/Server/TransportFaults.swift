@@ -35,6 +35,11 @@ struct TransportFaults {
                     headers: [("Location", fault.location ?? call.baseURL + "/api/redirect-target")]),
                 with: fault)
         }
+        if let fault = faults["dead-grant"] {
+            let usual: JSON = ["errors": [["errorType": "invalid_grant", "message": "told so"]], "success": false]
+            return .json(fault.value ?? usual, status: fault.status ?? 400)
+        }
+        if let fault = faults["userinfo-not-yet"] { return .empty(fault.status ?? 401) }
         if faults.has("html-200") {
             return .text("<html><title>Please wait</title></html>", type: "text/html; charset=utf-8")
         }
@@ -56,7 +61,19 @@ struct TransportFaults {
         if faults.has("drop-after") { _ = try await drop() }
         if let fault = faults["headers"] { return decorated(response, with: fault) }
         if faults.has("truncate") { return truncated(response) }
+        if let change = Quirks.coding(faults) { return try await recoded(response, change) }
         return response
+    }
+
+    /// The answer with its body in another form, and with the coding that it then says.
+    private func recoded(_ response: Response, _ change: Quirks.Coding) async throws -> Response {
+        let collector = BodyCollector()
+        try await response.body.write(collector)
+        let body = change.body(collector.bytes)
+        var recoded = response
+        recoded.body = ResponseBody(byteBuffer: ByteBuffer(bytes: body))
+        if let coding = change.name { recoded.headers[.contentEncoding] = coding }
+        return recoded
     }
 
     private func wait(_ milliseconds: Int) async throws {

@@ -75,7 +75,9 @@ package struct Fault: Sendable {
         if name == "account-no-email" { return "account" }
         if name == "unauthorized-user" { return "authorize" }
         if name.hasPrefix("discovery-") { return "discovery" }
-        if name.hasPrefix("refresh-") || ["rotate-strict", "refused-target"].contains(name) { return "refresh" }
+        if name.hasPrefix("refresh-") || ["rotate-strict", "refused-target", "dead-grant"].contains(name) {
+            return "refresh"
+        }
         if name.hasPrefix("exchange-") { return "exchange" }
         if name.hasSuffix("-callback") { return "authorize" }
         if name.hasPrefix("kid-absent-") { return "*" }

@@ -54,7 +54,7 @@ enum FaultName {
     /// All but those of the family `expires-in-V`.
     static let all = [
         transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr,
-        possession, target,
+        possession, target, Quirks.names,
     ].reduce(into: Set<String>()) { $0.formUnion($1) }
 
     static func isKnown(_ name: String) -> Bool { name.hasPrefix("expires-in-") || all.contains(name) }

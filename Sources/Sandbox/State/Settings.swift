@@ -12,6 +12,7 @@ struct Settings: Sendable {
         "require_par": false, "basic_encoding": "form", "unknown_clients": "public", "sso": true, "end_session": "asks",
         "profile": "off", "step_up": "honours", "dpop": "off", "nonces": "off", "nonce_status": 400,
         "spends_before_proof": false, "resources": "granted", "exchange": "confidential", "voids_older_tokens": false,
+        "token_prefix": "",
     ]
 
     func text(_ name: String) -> String { json[name]?.text ?? "" }

@@ -29,6 +29,21 @@ enum GzipBomb {
         return out
     }
 
+    /// Text as one block of deflate data that nothing compressed (RFC 1951 section 3.2.4).
+    static func stored(_ bytes: [UInt8]) -> [UInt8] {
+        let length = UInt16(truncatingIfNeeded: bytes.count)
+        return [1, UInt8(truncatingIfNeeded: length), UInt8(truncatingIfNeeded: length >> 8)]
+            + [UInt8(truncatingIfNeeded: ~length), UInt8(truncatingIfNeeded: ~length >> 8)] + bytes
+    }
+
+    /// Text as one gzip member.
+    static func member(_ bytes: [UInt8]) -> [UInt8] {
+        var crc = CRC32()
+        for byte in bytes { crc.update(byte) }
+        return [0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255] + stored(bytes) + littleEndian(crc.value)
+            + littleEndian(UInt32(truncatingIfNeeded: bytes.count))
+    }
+
     private static func littleEndian(_ value: UInt32) -> [UInt8] {
         (0..<4).map { UInt8(truncatingIfNeeded: value >> (8 * UInt32($0))) }
     }

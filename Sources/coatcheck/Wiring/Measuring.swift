@@ -126,7 +126,7 @@ enum ProviderHealth {
                 details: [
                     ("breaker", .string(word(inspected?.breaker))), ("issuer", .string(profile.issuer)),
                     ("failures_in_a_row", .number(String(failures))),
-                ])
+                ], warnings: inspected?.warnings ?? [])
         }
     }
 

@@ -51,6 +51,10 @@ final class RunningConfiguration: Sendable {
                 settings: configuration.providers.map(\.settings), http: transport, clock: clock,
                 random: { [vault = parts.vault] in try vault.random($0) }, nonces: parts.proofNonces,
                 certificateRefused: { [refusals = parts.certificateRefusals] in refusals.note($0, $1, $2) },
+                endpointUnusable: { [log = parts.log] provider, detail in
+                    log.write(
+                        .warning, "provider endpoint unusable", [("provider", provider.text), ("detail", detail)])
+                },
                 keeping: { unchanged.has($0) ? before?.context.providers[$0] : nil })
         } catch {
             throw StartFailure("\(error)")

@@ -52,21 +52,136 @@ struct MetadataTests {
         return try await flow.start()
     }
 
+    /// Forms of an endpoint that is not a URL to call.
+    private static let unusable = [
+        #""http://id.example.com/x""#, #""/x""#, #""x""#, #""https://{tenant}.example.com/x""#, #""https://""#, "false",
+        "true",
+        "7", "{}", #"["https://a.example/x"]"#, #""javascript:alert(1)""#, #""https://u:p@id.example.com/""#,
+        #""https://id.example.com/x#y""#, #"" ""#,
+    ]
+
     @Test(
-        "An endpoint that is not https, or no text, refuses the document (SEC-24)",
-        arguments: [
-            #""token_endpoint":"http://id.example.com/token""#, #""authorization_endpoint":"javascript:alert(1)""#,
-            #""jwks_uri":7"#, #""userinfo_endpoint":"https://u:p@id.example.com/""#,
-            #""revocation_endpoint":["https://a.example"]"#,
-        ])
-    func badEndpoints(_ member: String) async throws {
-        let base = Mutex("")
-        let server = try RawServer { _ in .json(#"{"issuer":"\#(base.withLock { $0 })",\#(member)}"#) }
-        base.withLock { $0 = server.base }
-        try await Support.with(settings(server.base)) { client in
+        "An authorization, token or key endpoint that is not a URL to call → no sign-in starts (SEC-24)",
+        arguments: unusable)
+    func neededEndpoints(_ value: String) async throws {
+        for member in ["authorization_endpoint", "token_endpoint", "jwks_uri"] {
+            var answers = RawProvider.Answers()
+            answers.metadata = [member: value]
+            let provider = try RawProvider(answers)
+            try await Support.with(provider.settings()) { client in
+                guard case .unusable(let detail) = await Support.failure({ try await start(client) }) else {
+                    return #expect(Bool(false), "\(member) \(value)")
+                }
+                #expect(detail == "metadata: \(member) is not a URL to call")
+            }
+        }
+    }
+
+    @Test("Userinfo that the identity is read from, and PAR that is demanded, are needed, too (SEC-10, SEC-24)")
+    func neededByConfiguration() async throws {
+        var answers = RawProvider.Answers()
+        answers.metadata = [
+            "userinfo_endpoint": "false", "pushed_authorization_request_endpoint": #""/par""#,
+        ]
+        let provider = try RawProvider(answers)
+        for settings in [
+            provider.settings { $0.identity.source = .userinfo }, provider.settings(.oauth2),
+            provider.settings { $0.pushedAuthorization = .required },
+        ] {
+            try await Support.with(settings) { client in
+                guard case .unusable = await Support.failure({ try await start(client) }) else {
+                    return #expect(Bool(false))
+                }
+            }
+        }
+        // The document demands it, by whatever form of yes.
+        for demand in ["true", #""true""#, "1"] {
+            answers.metadata["require_pushed_authorization_requests"] = demand
+            let demanding = try RawProvider(answers)
+            try await Support.with(demanding.settings()) { client in
+                guard case .unusable = await Support.failure({ try await start(client) }) else {
+                    return #expect(Bool(false), "\(demand)")
+                }
+            }
+        }
+    }
+
+    @Test(
+        "A bad issuer is refused whatever else the document says (SEC-23)",
+        arguments: [#""""#, "null", #""BASE/""#, #"["BASE"]"#])
+    func badIssuer(_ issuer: String) async throws {
+        var answers = RawProvider.Answers()
+        answers.metadata = ["issuer": issuer]
+        let provider = try RawProvider(answers)
+        try await Support.with(provider.settings()) { client in
             guard case .unusable = await Support.failure({ try await start(client) }) else {
                 return #expect(Bool(false))
             }
+        }
+    }
+
+    @Test(
+        "An alias that is not a URL to call leaves a client with a certificate without that endpoint, and others alone (SEC-24)"
+    )
+    func aliases() throws {
+        let url = { (text: String) in try #require(EndpointURL("https://id.example" + text)) }
+        for aliases in [#"{"token_endpoint":"/t"}"#, "[]", "false", #""x""#, "7"] {
+            let text =
+                #"{"token_endpoint":"https://id.example/token","revocation_endpoint":"https://id.example/r","mtls_endpoint_aliases":\#(aliases)}"#
+            let document = try JSONParser.parseObject(Array(text.utf8), maximumBytes: 4096)
+            let known = Metadata(document: document, issuer: "https://id.example") { _ in true }
+            #expect(try known.usable(.token) == url("/token"))
+            let shown = known.withAliases(under: EndpointSettings())
+            #expect(throws: ProviderFailure.self) { try shown.usable(.token) }
+            #expect(shown.token == nil)
+            #expect(try known.withAliases(under: EndpointSettings(token: url("/own"))).usable(.token) == url("/own"))
+        }
+        let text = #"{"token_endpoint":"https://id.example/token","mtls_endpoint_aliases":{"token_endpoint":"","x":7}}"#
+        let document = try JSONParser.parseObject(Array(text.utf8), maximumBytes: 4096)
+        let known = Metadata(document: document, issuer: "https://id.example") { _ in true }
+        #expect(try known.withAliases(under: EndpointSettings()).usable(.token) == url("/token"))
+    }
+
+    @Test(
+        "An endpoint that is never called may be anything: the sign-in goes on", arguments: unusable + [#""""#, "null"])
+    func uncalledEndpoints(_ value: String) async throws {
+        var answers = RawProvider.Answers()
+        for member in [
+            "introspection_endpoint", "end_session_endpoint", "userinfo_endpoint", "revocation_endpoint",
+            "registration_endpoint", "device_authorization_endpoint", "pushed_authorization_request_endpoint",
+            "mtls_endpoint_aliases", "backchannel_authentication_endpoint", "check_session_iframe",
+        ] { answers.metadata[member] = value }
+        let provider = try RawProvider(answers)
+        try await Support.with(provider.settings()) { client in _ = try await start(client) }
+        #expect(try await provider.signIn().identity.subject == "u1")
+        // One that the file replaces is not called either.
+        answers.metadata["token_endpoint"] = value
+        let replaced = try RawProvider(answers)
+        var settings = replaced.settings()
+        settings.endpoints.token = EndpointURL(replaced.server.base + "/token")
+        #expect(try await replaced.signIn(settings).identity.subject == "u1")
+    }
+
+    @Test("A revocation endpoint that is not a URL to call → a log-out says so, and so do readiness and the probe")
+    func revocation() async throws {
+        var answers = RawProvider.Answers()
+        answers.metadata = ["revocation_endpoint": #""/revoke""#]
+        let provider = try RawProvider(answers)
+        try await Support.with(provider.settings()) { client in
+            _ = try await start(client)
+            let inspected = try #require(client as? any ProviderInspection)
+            #expect(inspected.warnings.count == 1)
+            #expect(inspected.warnings.first?.contains("log-outs leave tokens alive") == true)
+            let found = await inspected.probe()
+            #expect(found.contains { $0.isDoubtful && $0.text.contains("revocation_endpoint is not a URL to call") })
+            let revoker = try #require(client as? any TokenRevoking)
+            let tokens = TokenSet(accessToken: Secret("at-1"))
+            guard
+                case .unusable(let detail) = await Support.failure({
+                    try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline)
+                })
+            else { return #expect(Bool(false)) }
+            #expect(detail == "metadata: revocation_endpoint is not a URL to call")
         }
     }
 

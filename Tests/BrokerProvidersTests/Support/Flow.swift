@@ -15,6 +15,8 @@ struct Flow {
     var parameters: [(name: String, value: String)] = []
     /// The proofs of the key that the tokens are to be bound to.
     var proof: ProofMaker?
+    /// Whether the identity endpoint may be asked once more for the new token.
+    var isNew = false
 
     func start() async throws -> AuthorizationStart {
         try await provider.startAuthorization(
@@ -42,6 +44,7 @@ struct Flow {
             client: Support.ios, nonce: nonce.map { .exactly(Secret($0)) } ?? .none, callback: callback.pairs,
             requestedScope: scope)
         context.proof = proof
+        if isNew { context.secondRead = SecondRead() }
         return try await provider.identify(tokens, context, by: Support.deadline)
     }
 

@@ -63,6 +63,7 @@ struct ClientSection: Sendable {
             var client = ClientSettings(
                 profile: profile, clientID: clientID, authentication: authentication, wire: wire)
             if kind == .oidc || kind == .oauth2 {
+                client.redirectName = section.text("redirect_name", limit: 256)
                 client.postLogoutRedirectURI = section.redirectURI("post_logout_redirect_uri")?.text
                 client.trustedAudiences = section.words("trusted_audiences") ?? []
                 if !client.trustedAudiences.isEmpty, !profile.nativeCode {

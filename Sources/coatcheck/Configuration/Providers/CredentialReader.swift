@@ -83,9 +83,15 @@ enum CredentialReader {
         }
     }
 
+    /// Reads `algorithm`; Ed25519 is the newer name of EdDSA (RFC 9864).
+    private static func signingAlgorithm(_ section: ConfigSection) -> SignatureAlgorithm? {
+        if section.scalar("algorithm")?.text == SignatureAlgorithm.fullyNamedEdDSA { return .edDSA }
+        return section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA])
+    }
+
     private static func signingKey(_ section: ConfigSection, _ algorithm: SignatureAlgorithm) -> SigningKey? {
         let keyID = section.text("key_id", limit: 256)
-        let algorithm = section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA]) ?? algorithm
+        let algorithm = Self.signingAlgorithm(section) ?? algorithm
         section.require("file")
         return section.privateKeyFile("file").map { SigningKey(pem: $0, keyID: keyID, algorithm: algorithm) }
     }

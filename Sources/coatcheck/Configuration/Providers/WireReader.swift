@@ -89,6 +89,7 @@ enum WireReader {
         response.scopeWhenAbsent =
             scope.choice("when_absent", among: [.requested, .unknown]) ?? response.scopeWhenAbsent
         response.scopeSeparator = scope.choice("separator", among: [.space, .comma]) ?? response.scopeSeparator
+        response.deadGrants = DeadGrantReader.read(section) ?? response.deadGrants
         if let codes = section.words("invalid_grant_codes") { response.invalidGrantCodes = Set(codes) }
     }
 
@@ -135,7 +136,7 @@ enum DPoPReader {
 /// Reads what is accepted of an id_token (`id_token`).
 enum IDTokenReader {
     static func read(_ section: ConfigSection, into settings: inout IDTokenSettings) {
-        let algorithms = section.choices("algorithms", as: SignatureAlgorithm.self)
+        let algorithms = section.choices("algorithms", as: SignatureAlgorithm.self) { SignatureAlgorithm(name: $0) }
         if section.has("algorithms"), algorithms.isEmpty { section.report("algorithms", "accepts nothing") }
         if !algorithms.isEmpty {
             settings.algorithms = SignatureAlgorithm.allCases.filter(algorithms.contains)

@@ -80,20 +80,23 @@ extension ConfigSection {
         return nil
     }
 
-    /// Reads a list of an enumeration's words, each once.
-    func choices<Value: RawRepresentable & CaseIterable & Hashable>(_ key: String, as type: Value.Type = Value.self)
-        -> Set<Value> where Value.RawValue == String
-    {
+    /// Reads a list of an enumeration's words, each once; `reading` also takes their other names.
+    func choices<Value: RawRepresentable & CaseIterable & Hashable>(
+        _ key: String, as type: Value.Type = Value.self,
+        reading: (String) -> Value? = { Value(rawValue: $0) }
+    ) -> Set<Value> where Value.RawValue == String {
         var found: Set<Value> = []
+        var texts: Set<String> = []
         for scalar in scalars(key) {
-            guard let value = Value(rawValue: scalar.text) else {
+            guard let value = reading(scalar.text) else {
                 context.report(
                     "has to hold only \(Self.alternatives(Value.allCases.map(\.rawValue)))"
                         + Spelling.hint(for: scalar.text, among: Value.allCases.map(\.rawValue)), path: child(key),
                     line: scalar.line)
                 continue
             }
-            if !found.insert(value).inserted { report(key, "names something twice") }
+            found.insert(value)
+            if !texts.insert(scalar.text).inserted { report(key, "names something twice") }
         }
         return found
     }

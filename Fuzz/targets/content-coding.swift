@@ -1,0 +1,16 @@
+// uses: BrokerProviders/Transport/ContentCoding.swift
+import Broker
+
+/// Content codings of answers: a line is the field, the rest is the body. Nothing comes out that is over the bound.
+@_cdecl("LLVMFuzzerTestOneInput")
+public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
+    var input = Input(start, count)
+    let field = input.line()
+    let body = input.bytes()
+    for maximum in [16, 65_536] {
+        guard let decoded = try? ContentCoding.decode(body, [field], maximumBytes: maximum) else { continue }
+        precondition(decoded.count <= maximum || decoded == body)
+        precondition(!body.isEmpty || decoded.isEmpty)
+    }
+    return 0
+}

@@ -1,0 +1,109 @@
+import Broker
+import Sandbox
+import Testing
+
+@testable import BrokerProviders
+
+/// Each quirk of the sandbox, by its name, against a whole sign-in.
+@Suite("Quirks of the sandbox", .timeLimit(.minutes(2)))
+struct SandboxQuirkTests {
+    private func signIn(_ fault: Fault, userinfo: Bool = false, isNew: Bool = false) async throws -> Result<
+        ProviderIdentity, ProviderFailure
+    > {
+        try await withSandbox { sandbox in
+            try sandbox.control.place(fault)
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [
+                    ClientSettings(
+                        profile: Support.profile(), clientID: "mobile-app",
+                        wire: WireSettings(identity: IdentitySettings(source: userinfo ? .userinfo : .idToken)))
+                ])
+            return try await Support.with(settings) { client in
+                var flow = Flow(provider: try #require(client as? any CodeExchanging))
+                flow.isNew = isNew
+                do { return .success(try await flow.run().identity) } catch let failure as ProviderFailure {
+                    return .failure(failure)
+                }
+            }
+        }
+    }
+
+    @Test("A claim or a scope twice is refused, and the log names it")
+    func twice() async throws {
+        for (fault, words) in [
+            (Fault(provider: "oidc", "duplicate-claim"), "stands twice"),
+            (Fault(provider: "oidc", "duplicate-scope"), "the member /scope stands twice"),
+        ] {
+            guard case .failure(let failure) = try await signIn(fault) else { return #expect(Bool(false)) }
+            #expect(failure.detail.contains(words), "\(failure.detail)")
+        }
+    }
+
+    @Test(
+        "Signed in all the same",
+        arguments: [
+            "null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519", "jwks-nulls",
+            "jwks-padded", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty", "byte-order-mark",
+            "x-gzip", "gzip-members", "raw-deflate",
+        ])
+    func accepted(_ name: String) async throws {
+        #expect(try await signIn(Fault(provider: "oidc", name)).get().subject == "user-ana")
+    }
+
+    @Test(
+        "Userinfo: an error that is none, half a character, a mark, codings → signed in; a text of no → not verified",
+        arguments: [
+            "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text", "byte-order-mark", "raw-deflate",
+        ])
+    func userinfo(_ name: String) async throws {
+        let identity = try await signIn(Fault(provider: "oidc", endpoint: "userinfo", name), userinfo: true).get()
+        #expect(identity.subject == "user-ana")
+        guard name == "userinfo-verified-text" else { return }
+        #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))
+    }
+
+    @Test("A token that is known only a moment later → signed in; one that stays unknown is refused")
+    func notYet() async throws {
+        let late = Fault(provider: "oidc", "userinfo-not-yet", times: 1)
+        #expect(try await signIn(late, userinfo: true, isNew: true).get().subject == "user-ana")
+        guard case .failure = try await signIn(Fault(provider: "oidc", "userinfo-not-yet"), userinfo: true, isNew: true)
+        else { return #expect(Bool(false)) }
+    }
+
+    @Test(
+        "A revocation that is answered with a coding and no body is done; a dead grant in a list is one if it is named")
+    func afterSignIn() async throws {
+        try await withSandbox { sandbox in
+            try sandbox.control.place(Fault(provider: "oidc", endpoint: "revoke", "empty-gzip"))
+            try sandbox.control.place(Fault(provider: "oidc", "dead-grant"))
+            let place = DeadGrantPlace(pointer: "/errors/*/errorType", values: ["invalid_grant"])
+            for places in [[], [place]] {
+                let settings = ProviderSettings(
+                    name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                    clients: [
+                        ClientSettings(
+                            profile: Support.profile(), clientID: "mobile-app",
+                            wire: WireSettings(tokenResponse: TokenResponseSettings(deadGrants: places)))
+                    ])
+                try await Support.with(settings) { client in
+                    let revoker = try #require(client as? any TokenRevoking)
+                    try await revoker.revoke(
+                        TokenSet(accessToken: Secret("at-1")), client: Support.ios, by: Support.deadline)
+                    let refresher = try #require(client as? any TokenRefreshing)
+                    let failure = await Support.failure {
+                        try await refresher.refresh(Support.refresh(), by: Support.deadline)
+                    }
+                    guard case .rejected(let refusal) = failure else { return #expect(Bool(false)) }
+                    #expect(refusal.isInvalidGrant == !places.isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test("A text of no in the id_token → not verified (SEC-33)")
+    func verdict() async throws {
+        let identity = try await signIn(Fault(provider: "oidc", "verified-text")).get()
+        #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))
+    }
+}

@@ -1,0 +1,84 @@
+import BrokerProviders
+import Testing
+
+@testable import coatcheck
+
+@Suite("Places of dead grants as they are configured", .timeLimit(.minutes(2)))
+struct DeadGrantSettingsTests {
+    private func text(_ entry: String) -> String {
+        let issuer = "issuer: https://id.example.com"
+        return ConfigurationFixture.minimal.replacingFirst(
+            issuer, with: issuer + "\n    token_response: {dead_grants: [\(entry)]}")
+    }
+
+    @Test(
+        "An entry that could mean anything else is refused, at its key",
+        arguments: [
+            (#"{at: /status, values: [""]}"#, "values"), (#"{at: /status, values: [" "]}"#, "values"),
+            ("{at: /status, values: []}", "values"), ("{at: /status, values: [400]}", "values"),
+            ("{at: /status, values: [\"401\"]}", "values"), ("{at: /status, values: [GONE, 403]}", "values"),
+            ("{at: /status, values: [429]}", "values"), ("{at: /status, values: [500]}", "values"),
+            ("{at: /status, values: [503]}", "values"), ("{at: /status, values: [599]}", "values"),
+            ("{at: status, values: [GONE]}", "at"), ("{at: /, values: [GONE]}", "at"),
+            ("{at: /errors/0/code, values: [GONE]}", "at"), ("{at: /status, values: [GONE], statuses: []}", "statuses"),
+            ("{at: /status, values: [GONE], statuses: [500]}", "statuses"),
+            ("{at: /status, values: [GONE], statuses: [429]}", "statuses"),
+            ("{at: /status, values: [GONE], statuses: [302]}", "statuses"),
+            ("{at: /status, values: [GONE], statuses: [200, x]}", "statuses"), ("{values: [GONE]}", ""),
+            ("{at: /status}", ""), ("{at: /status, values: [GONE], value: X}", "value"),
+        ])
+    func refused(_ entry: String, _ key: String) {
+        let errors = ConfigurationFixture.errors(text(entry))
+        #expect(!errors.isEmpty, "\(entry)")
+        #expect(errors.allSatisfy { $0.path.contains("dead_grants") && $0.path.hasSuffix(key) }, "\(errors)")
+    }
+
+    @Test(
+        "A word that RFC 6749 has for another fault → a warning",
+        arguments: ["invalid_request", "invalid_client", "unauthorized_client", "access_denied", "server_error"])
+    func warned(_ word: String) {
+        let problems = ConfigurationFixture.problems(text("{at: /code, values: [\(word)]}"))
+        #expect(problems.allSatisfy { $0.severity == .warning })
+        #expect(problems.contains { $0.path.hasSuffix("dead_grants[0].values") }, "\(problems)")
+    }
+
+    @Test("Entries are read whole, and a client's replace its provider's")
+    func read() throws {
+        let given =
+            "{at: /errors/*/errorType, values: [invalid_grant, \"Refresh token expired\"]}, {at: /errcode, values: [40030], statuses: [200, 404]}"
+        let provider = try #require(try ConfigurationFixture.load(text(given)).providers.first)
+        let places = [
+            DeadGrantPlace(pointer: "/errors/*/errorType", values: ["invalid_grant", "Refresh token expired"]),
+            DeadGrantPlace(pointer: "/errcode", values: ["40030"], statuses: [200, 404]),
+        ]
+        #expect(provider.settings.clients.map(\.wire.tokenResponse.deadGrants) == [places])
+        let own = text(given).replacingFirst(
+            "auth: none", with: "auth: none\n        token_response: {dead_grants: []}")
+        let other = try #require(try ConfigurationFixture.load(own).providers.first)
+        #expect(other.settings.clients.map(\.wire.tokenResponse.deadGrants) == [[]])
+    }
+
+    @Test("Ed25519 is EdDSA in a list of algorithms; other spellings are refused")
+    func algorithms() throws {
+        func text(_ names: String) -> String {
+            let issuer = "issuer: https://id.example.com"
+            return ConfigurationFixture.minimal.replacingFirst(
+                issuer, with: issuer + "\n    id_token: {algorithms: [\(names)]}")
+        }
+        for names in ["ed25519", "Ed448", "Ed25519, Ed25519"] {
+            #expect(!ConfigurationFixture.errors(text(names)).isEmpty, "\(names)")
+        }
+        for names in ["Ed25519", "EdDSA", "Ed25519, EdDSA"] {
+            let provider = try #require(try ConfigurationFixture.load(text(names)).providers.first)
+            #expect(provider.settings.clients.map(\.wire.idToken.algorithms) == [[.edDSA]])
+        }
+    }
+
+    @Test("A name for a redirect URI is read, and is the client's")
+    func redirectName() throws {
+        let text = ConfigurationFixture.minimal.replacingFirst(
+            "auth: none", with: "auth: none\n        redirect_name: Example-App-1")
+        let provider = try #require(try ConfigurationFixture.load(text).providers.first)
+        #expect(provider.settings.clients.map(\.redirectName) == ["Example-App-1"])
+    }
+}

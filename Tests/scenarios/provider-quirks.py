@@ -1,0 +1,121 @@
+"""What real providers send although no specification has it (docs/reference/leniency-providers.md), over sockets: the sandbox
+plays each by its name. Refusals come first.
+"""
+
+from support.harness import BACKEND, Broker, Sandbox, call, main, wait_for
+
+# Quirks of documents that the broker keeps: each needs a broker of its own.
+OF_DOCUMENTS = ("jwks-nulls", "jwks-padded", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty")
+OF_TOKENS = ("null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519")
+OF_BODIES = ("byte-order-mark", "x-gzip", "gzip-members", "raw-deflate")
+TOKENS = ("00D5g!AQ8.", "act.!", "Atza|", "v^1.1#i^1#", "2/1201:", "a,b;c\"d\\e{f}g%h$i")
+
+
+def stack(case, name="broker", provider=None, **more):
+    sandbox = Sandbox(case)
+    upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**"]}
+    settings = {"providers": {"oidc": provider or {}}, "upstreams": {"api": upstream}} | more
+    return sandbox, Broker(case, sandbox, name=name, settings=settings)
+
+
+def documents(case):
+    """Key sets and metadata as servers write them."""
+    for quirk in OF_DOCUMENTS:
+        sandbox = Sandbox(case)
+        sandbox.fault("oidc", fault=quirk)
+        broker = Broker(case, sandbox, name=quirk)
+        case.same(201, broker.log_in()[1].status, f"{quirk}: a sign-in")
+        broker.stop()
+    sandbox = Sandbox(case)
+    for member in ("token_endpoint", "jwks_uri", "authorization_endpoint"):
+        sandbox.settings("oidc", discovery={member: "/relative"})
+        broker = Broker(case, sandbox, name=member)
+        case.same(502, broker.log_in()[0].status, f"{member} that is no URL to call starts no sign-in")
+        broker.stop()
+
+
+def tokens(case):
+    """id_tokens, answers and their bodies."""
+    sandbox, broker = stack(case)
+    for quirk, words in (("duplicate-claim", "stands twice"), ("duplicate-scope", "the member /scope stands twice")):
+        sandbox.fault("oidc", fault=quirk, times=1)
+        case.same(502, broker.log_in()[1].status, f"{quirk} is refused")
+        case.verdict(wait_for(5, lambda: words in broker.log()), f"{quirk}: the log names the member", broker.log()[-400:])
+    for quirk in OF_TOKENS + OF_BODIES:
+        sandbox.fault("oidc", fault=quirk, times=1)
+        case.same(201, broker.log_in()[1].status, f"{quirk}: a sign-in")
+    case.verdict("token is not JSON" not in broker.log(), "no token that is JSON is called something else")
+
+
+def alphabets(case):
+    """Tokens of any visible ASCII, byte for byte at the upstream and at a backend."""
+    gateway = {"orders": {"may": ["token", "forward-auth"], "forward_access_token": True}}
+    sandbox, broker = stack(case, backends=gateway)
+    for mark in TOKENS:
+        sandbox.settings("oidc", token_prefix=mark)
+        session = broker.sign_in()
+        echo = broker.call("GET", "/v1/relay/api/echo", session)
+        seen = dict(map(tuple, echo.json["headers"])).get("Authorization", "") if echo.status == 200 else echo.told
+        case.verdict(seen.startswith("Bearer " + mark), f"{mark} at the upstream", seen)
+        gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
+        case.verdict((gate.fields["X-Auth-Token"] or "").startswith(mark), f"{mark} at forward-auth", gate.told)
+        case.same("200", broker.refresh(session).told, f"{mark}: a refresh")
+
+
+def addresses(case):
+    """An address that is not verified reaches no service, whatever says so."""
+    for source, provider in (("id_token", {}), ("userinfo", {"identity": {"source": "userinfo"}}),
+                             ("claims", {"identity": {"source": "userinfo", "email": "/email"}})):
+        sandbox, broker = stack(case, name=source, provider=provider)
+        for value, shown in (("false", ""), ("no", ""), (0, ""), (1, ""), ("true", "ana@example.org"), (True, "ana@example.org")):
+            fault = {"fault": "verified-text"} if source == "id_token" else {"fault": "userinfo-verified-text", "endpoint": "userinfo"}
+            sandbox.fault("oidc", value=value, times=1, **fault)
+            session = broker.sign_in()
+            gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
+            case.same(shown, gate.fields["X-Auth-Email"], f"{source}: email_verified {value!r}")
+        broker.stop()
+
+
+def identities(case):
+    """An identity endpoint that is late, and one whose error is none."""
+    sandbox, broker = stack(case, provider={"identity": {"source": "userinfo"}})
+    sandbox.fault("oidc", fault="userinfo-not-yet", times=2)
+    case.same(502, broker.log_in()[1].status, "a token that stays refused")
+    case.same(2, sandbox.calls("oidc/userinfo"), "it was shown twice")
+    sandbox.fault("oidc", fault="userinfo-error-ok", value="invalid_token", times=1)
+    case.same(502, broker.log_in()[1].status, "an error next to a whole profile")
+    for status in (401, 403, 404):
+        sandbox.fault("oidc", fault="userinfo-not-yet", status=status, times=1)
+        case.same(201, broker.log_in()[1].status, f"one {status}, and then the profile")
+    sandbox.fault("oidc", fault="userinfo-error-ok", times=1)
+    case.same(201, broker.log_in()[1].status, "an error whose code is ok")
+
+
+def dead_grants(case):
+    """A dead refresh token in a place of its own."""
+    named = {"token_response": {"dead_grants": [{"at": "/errors/*/errorType", "values": ["invalid_grant"]}]}}
+    sandbox, broker = stack(case, name="unnamed")
+    session = broker.sign_in()
+    sandbox.fault("oidc", fault="dead-grant")
+    case.verdict(broker.refresh(session).is_passing_fault, "nobody named the place: 503")
+    case.same("200", broker.look(session).told, "and the session lives")
+    broker.stop()
+    sandbox, broker = stack(case, name="named", provider=named)
+    session = broker.sign_in()
+    two = {"success": False, "errors": [{"errorType": "invalid_grant"}, {"errorType": "system"}]}
+    sandbox.fault("oidc", fault="dead-grant", value=two)
+    case.verdict(broker.refresh(session).is_passing_fault, "an entry of the list that nobody named: 503")
+    case.same("200", broker.look(session).told, "and the session lives")
+    sandbox.control("DELETE", "/faults")
+    sandbox.fault("oidc", fault="dead-grant")
+    ended = wait_for(40, lambda: (found := broker.refresh(session)).status == 401 and found.told, 0.5)
+    case.same("401 session_ended grant_revoked", ended, "named whole, it ends the session")
+
+
+CASES = {
+    "documents": (documents, 60), "tokens": (tokens, 60), "alphabets": (alphabets, 60), "addresses": (addresses, 60),
+    "identities": (identities, 60), "dead-grants": (dead_grants, 60),
+}
+
+if __name__ == "__main__":
+    main(CASES, __doc__)

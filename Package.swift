@@ -67,6 +67,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CMalloc"),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(name: "CTimex"),
         .systemLibrary(name: "CLibPQ", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .target(name: "Broker", swiftSettings: product),
         .target(name: "BrokerVault", dependencies: ["Broker", "COpenSSL"], swiftSettings: product),
@@ -101,7 +102,8 @@ let package = Package(
             name: "coatcheck",
             dependencies: [
                 "Broker", "BrokerWire", "BrokerHTTP", "BrokerRelay", "BrokerProviders", "BrokerVault", "BrokerStore",
-                "CMalloc", httpTypes, nioCore, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams, logging,
+                "CMalloc", "CTimex", httpTypes, nioCore, nioHTTP1, asyncHTTPClient, nioSSL, argumentParser, yams,
+                logging,
                 serviceLifecycle, unixSignals,
             ],
             swiftSettings: product),

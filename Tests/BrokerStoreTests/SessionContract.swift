@@ -190,4 +190,41 @@ struct SessionContract {
                 tokenDigest: Rows.digest(), lastUsedAt: Rows.seconds(1), idleExpiresAt: Rows.seconds(2))
         }
     }
+
+    @Test(
+        "A use that is written late → a session moves that lived at the given time, never beyond its own end",
+        arguments: StoreEngine.allCases)
+    func slideLate(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let (idle, end) = (session.idleExpiresAt, session.expiresAt)
+            func slide(_ used: WallTime, _ alive: WallTime) async throws -> WallTime {
+                try await store.slideSession(
+                    tokenDigest: session.tokenDigest, lastUsedAt: used, idleExpiresAt: used.advanced(by: .seconds(60)),
+                    aliveAt: alive)
+                return try #require(try await store.session(tokenDigest: session.tokenDigest)).lastUsedAt
+            }
+            let late = idle.advanced(by: .seconds(5))
+            // It had lapsed by then, or its own end has passed.
+            #expect(try await slide(late, idle) == session.lastUsedAt)
+            #expect(try await slide(end, idle.advanced(by: .seconds(-1))) == session.lastUsedAt)
+            guard late < end else { return }
+            #expect(try await slide(late, idle.advanced(by: .seconds(-1))) == late)
+        }
+    }
+
+    @Test(
+        "A use with a shorter idle time → the idle end stays, for the greater counts", arguments: StoreEngine.allCases)
+    func slideShorter(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            try await store.slideSession(
+                tokenDigest: session.tokenDigest, lastUsedAt: session.lastUsedAt.advanced(by: .seconds(1)),
+                idleExpiresAt: session.lastUsedAt.advanced(by: .seconds(2)))
+            #expect(
+                try await store.session(tokenDigest: session.tokenDigest)?.idleExpiresAt == session.idleExpiresAt)
+        }
+    }
 }

@@ -34,6 +34,9 @@ package final class TestClock: Sendable {
     /// Moves the wall clock alone, as somebody does who sets it.
     package func jump(_ duration: Duration) { state.withLock { $0.now = $0.now.advanced(by: duration) } }
 
+    /// Moves the monotonic clock alone: the machine has run for longer than its time says.
+    package func advanceMonotonic(_ duration: Duration) { state.withLock { $0.monotonic += duration } }
+
     /// The longest time that somebody wanted to wait since this was asked last.
     package func takeLongestWait() -> Duration {
         state.withLock { state in

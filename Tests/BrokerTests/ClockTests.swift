@@ -97,7 +97,7 @@ import Testing
         let (broker, session, _) = try await signedIn()
         for _ in 0..<30 {
             broker.clock.jump(.seconds(59))
-            _ = broker.context.watch.believes(broker.clock.clock)
+            _ = broker.context.watch.allows(.concludeLapse, broker.clock.clock)
         }
         broker.clock.advance(.seconds(31 * 86_400))
         #expect(await answer(broker, session)?.reason == .idleExpired)
@@ -122,9 +122,9 @@ import Testing
         back.clock.advance(Self.quarter)
         #expect(try await Sweeper.checkClock(back.context) == .doubted)
         back.clock.jump(.zero - Self.quarter)
-        #expect(!back.context.watch.believes(back.clock.clock))
+        #expect(!back.context.watch.allows(.concludeLapse, back.clock.clock))
         back.clock.advance(.seconds(600))
-        #expect(back.context.watch.believes(back.clock.clock))
+        #expect(back.context.watch.allows(.concludeLapse, back.clock.clock))
 
         let soon = try TestBroker(store: InMemoryStore(), vault: broker.vault)
         #expect(try await Sweeper.checkClock(soon.context) == .believed)

@@ -72,7 +72,7 @@ package struct AdminSessions: Sendable {
             let rows: [SessionRow]
             do throws(StoreFailure) {
                 rows = try await context.store.sessions(
-                    selector, .live, after: after, limit: Self.unboundAtOnce, now: context.clock.now())
+                    selector, .live, after: after, limit: Self.unboundAtOnce, now: context.lapseTime)
             } catch { throw BrokerProblem(error) }
             for row in rows {
                 guard let facts = try? SessionFacts.open(row, context.vault) else {

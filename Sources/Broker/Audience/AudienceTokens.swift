@@ -69,7 +69,7 @@ package struct AudienceTokens: Sendable {
     /// Notes beside that a token is used, once a minute: the one that was longest unused goes for a ninth.
     private func noteUse(of kept: KeptAudience) {
         let now = context.clock.now()
-        guard now.since(kept.row.usedAt) >= AudienceMemory.noting, context.watch.believes(context.clock),
+        guard now.since(kept.row.usedAt) >= AudienceMemory.noting, context.may(.writeUse),
             context.memory.audiences.notes(kept.row.key, at: context.clock.monotonic())
         else { return }
         let context = context

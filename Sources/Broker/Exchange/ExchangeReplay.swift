@@ -31,7 +31,7 @@ struct ExchangeReplay: Sendable {
     ) async throws(BrokerProblem) -> SignedIn {
         guard let proof = plan.proof else { throw BrokerProblem(.codeAlreadyUsed) }
         if context.clock.now().since(row.createdAt) > context.settings.replayWindow {
-            throw context.watch.believes(context.clock) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
+            throw context.may(.refuse) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
         }
         let token: Secret
         do throws(VaultFailure) {
@@ -59,7 +59,7 @@ struct ExchangeReplay: Sendable {
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard session == digest, let token = plan.stepUpToken else { throw BrokerProblem(.codeAlreadyUsed) }
         if context.clock.now().since(row.createdAt) > context.settings.replayWindow {
-            throw context.watch.believes(context.clock) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
+            throw context.may(.refuse) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
         }
         // Another process may have stored it, and this one still know the session as it was.
         context.cache.remove([digest])

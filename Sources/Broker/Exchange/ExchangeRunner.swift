@@ -48,7 +48,7 @@ struct ExchangeRunner: Sendable {
 
     /// Refuses to spend a code on a session whose times would be wrong; what has been spent is answered all the same.
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
-        guard !context.watch.tellsTime(context.clock) else { return }
+        guard !context.may(.begin) else { return }
         guard try await standing(key) != nil else { throw .clockDoubted }
     }
 

@@ -25,7 +25,7 @@ struct ExchangeSettlement: Sendable {
 
     /// The time; by the clock as it was when the claim was granted, where it has jumped meanwhile.
     var time: WallTime {
-        guard !context.watch.tellsTime(context.clock) else { return context.clock.now() }
+        guard !context.may(.begin) else { return context.clock.now() }
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
     }
 
@@ -188,7 +188,7 @@ struct ExchangeSettlement: Sendable {
         let reason: ExchangeRow.SpentReason
         if case .identityRejected = failure {
             // Judged by a clock that has jumped meanwhile, it says nothing of the identity.
-            reason = context.watch.believes(context.clock) ? .identityRejected : .unknown
+            reason = context.may(.refuse) ? .identityRejected : .unknown
         } else {
             reason = .providerError
         }
@@ -319,7 +319,7 @@ struct SessionCap: Sendable {
         var count = 0
         while true {
             let page = try await context.store.sessions(
-                .subject(row.subject), .live, after: after, limit: 500, now: context.clock.now())
+                .subject(row.subject), .live, after: after, limit: 500, now: context.lapseTime)
             count += page.count { $0.subjectAndClient == row.subjectAndClient && $0.tokenDigest != replacing }
             if count >= context.settings.sessionsPerShopAndClient { return true }
             guard page.count == 500, let last = page.last else { return false }

@@ -54,8 +54,8 @@ struct IDTokenForward: Sendable {
             throw BrokerProblem(error)
         }
         if let standing, standing.outcome != .released { return nil }
-        // Whether it has expired is for a clock to say that can be believed.
-        guard context.watch.believes(context.clock) else { throw .clockDoubted }
+        // A clock that no session may begin by cannot say whether the token has expired, either.
+        try context.require(.begin)
         try charge.take(.exchange, for: key, lasting: ChargeLedger.exchangeLifetime)
         let fetch = KeyFetchCharge(charge)
         do throws(ProviderFailure) {

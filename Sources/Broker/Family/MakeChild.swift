@@ -44,7 +44,7 @@ package struct MakeChild: Sendable {
             }
         }
         try context.requireRing()
-        guard context.watch.believes(context.clock) else { throw .clockDoubted }
+        try context.require(.begin)
         // Its row, and for thirty days the tombstone of the one before.
         try charge.takeChild()
         let (child, token) = try made(order, of: parent, policy)
@@ -102,7 +102,7 @@ package struct MakeChild: Sendable {
     private func makeRoom(in parent: LiveSession) async throws(BrokerProblem) {
         let children: [SessionRow]
         do throws(StoreFailure) {
-            children = try await context.store.children(of: [parent.tokenDigest], now: context.clock.now())
+            children = try await context.store.children(of: [parent.tokenDigest], now: context.lapseTime)
         } catch { throw BrokerProblem(error) }
         let web = children.filter { (try? SessionFacts.open($0, context.vault))?.child?.kind == .web }
         guard let unused = web.min(by: { $0.lastUsedAt < $1.lastUsedAt }) else {

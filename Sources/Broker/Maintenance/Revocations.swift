@@ -48,7 +48,7 @@ package struct Revocations: Sendable {
 
     private func take(_ limit: Int) async throws(StoreFailure) -> (rows: [OutboxRow], places: Int) {
         // By a clock that has jumped, no session would live, and what is put off would be put off for as long.
-        guard context.watch.believes(context.clock) else { return ([], 0) }
+        guard context.may(.revoke) else { return ([], 0) }
         let places = slots.enter(limit)
         guard places > 0 else { return ([], 0) }
         let now = context.clock.now()
@@ -163,7 +163,7 @@ package struct Revocations: Sendable {
         var after: SessionCursor?
         while true {
             let page = try await context.store.sessions(
-                sessions, .live, after: after, limit: 100, now: context.clock.now())
+                sessions, .live, after: after, limit: 100, now: context.lapseTime)
             if page.contains(where: isHit) { return true }
             guard page.count == 100, let last = page.last else { return false }
             after = SessionCursor(after: last)

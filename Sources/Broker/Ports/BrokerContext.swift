@@ -36,7 +36,7 @@ package final class BrokerContext: Sendable {
             startedAt: clock.monotonic(), nonceScope: shared == nil ? Self.scope(vault, clock) : "")
         self.watch = watch
         // Later looks are compared with what both clocks say now.
-        _ = watch.believes(clock)
+        watch.look(clock)
     }
 
     /// Returns the same broker with other providers and settings: what it keeps and remembers is shared.

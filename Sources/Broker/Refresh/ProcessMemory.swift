@@ -11,6 +11,7 @@ final class ProcessMemory: Sendable {
     let audiences = AudienceMemory()
     let proofs = TakenProofs()
     let presences = PresenceUses()
+    let uses = KeptUses()
     /// The scope of its nonces: its own where it alone remembers which proofs were taken, so that after a restart no proof of
     /// before is taken a second time.
     let nonceScope: NonceScope

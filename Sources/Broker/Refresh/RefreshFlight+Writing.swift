@@ -118,7 +118,7 @@ extension RefreshFlight {
         let refreshable = tokens.refreshToken != nil
         // The refresh token's end is reckoned by the clock: by one that is wrong it would end the session too soon or late.
         let end =
-            context.watch.believes(context.clock)
+            context.may(.moveEnd)
             ? SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable) : nil
         var commit = RefreshCommit(
             tokenDigest: session, tokenVersion: row.tokenVersion,

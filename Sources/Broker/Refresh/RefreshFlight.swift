@@ -222,7 +222,7 @@ struct RefreshFlight: Sendable {
         let wanted = RefreshClaim(
             tokenDigest: session, tokenVersion: version, name: ClaimID(random: bytes),
             lifetime: context.settings.claimLifetime, takesOver: memory.store.isCalm(at: moment),
-            now: context.clock.now())
+            now: work.row.map(context.aliveTime) ?? context.lapseTime)
         do throws(StoreFailure) {
             var hasAskedAgain = false
             let result = try await claim.ask(wanted) { failure in

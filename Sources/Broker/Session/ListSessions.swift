@@ -26,7 +26,7 @@ package struct ListSessions: Sendable {
         let rows: [SessionRow]
         do throws(StoreFailure) {
             rows = try await context.store.sessions(
-                selector, state, after: after, limit: limit + 1, now: context.clock.now())
+                selector, state, after: after, limit: limit + 1, now: context.lapseTime)
         } catch { throw BrokerProblem(error) }
         let shown = Array(rows.prefix(limit))
         let children = state == .live ? try await children(of: shown) : [:]
@@ -80,7 +80,7 @@ package struct ListSessions: Sendable {
         let parents = rows.filter { $0.lineage == nil }.map(\.tokenDigest)
         guard !parents.isEmpty else { return [:] }
         do throws(StoreFailure) {
-            let children = try await context.store.children(of: parents, now: context.clock.now())
+            let children = try await context.store.children(of: parents, now: context.lapseTime)
             return Dictionary(grouping: children) { $0.lineage?.parent ?? $0.tokenDigest }
         } catch { throw BrokerProblem(error) }
     }

@@ -175,10 +175,17 @@ package struct ResumeSession: Sendable {
     /// web page's is not, for its cookie is easier to steal.
     package func slide(_ session: LiveSession) {
         if let family = session.family, session.facts.child?.kind != .web { slide(family.parent) }
+        // The request may have found it long ago: a session that has lapsed since then stays as it is.
+        guard session.row.endedAt == nil, SessionStanding(session.row, context) == .lives else { return }
         let now = context.clock.now()
-        guard now >= session.slidesAt, context.watch.believes(context.clock) else { return }
+        let isDue = now >= session.slidesAt
+        guard isDue || context.watch.wasDoubted else { return }
+        if !context.may(.concludeLapse) { context.keepUse(of: session) }
+        guard isDue, context.may(.writeUse) else { return }
+        let aliveAt = context.aliveTime(session.row)
         let idleEnd = SessionLimits.idleEnd(usedAt: now, created: session.row.createdAt, session.facts.lifetimes)
         context.cache.update(session.tokenDigest) { row in
+            guard aliveAt < min(row.idleExpiresAt, row.expiresAt) else { return }
             row.lastUsedAt = max(row.lastUsedAt, now)
             row.idleExpiresAt = max(row.idleExpiresAt, idleEnd)
         }
@@ -186,7 +193,7 @@ package struct ResumeSession: Sendable {
         context.spawner.spawn("slide") {
             do {
                 try await context.store.slideSession(
-                    tokenDigest: session.tokenDigest, lastUsedAt: now, idleExpiresAt: idleEnd)
+                    tokenDigest: session.tokenDigest, lastUsedAt: now, idleExpiresAt: idleEnd, aliveAt: aliveAt)
             } catch {
                 // The next use tries again; a slide that is missed once shortens nothing by more than 1 %.
                 context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))

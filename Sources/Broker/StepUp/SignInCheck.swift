@@ -43,9 +43,9 @@ package struct SignInCheck: Sendable {
         return latest
     }
 
-    /// By a clock that nobody believes no sign-in is too old, and none is recent: it is 503 until the clock is set.
+    /// By a clock that is not trusted no sign-in is too old, and none is recent: the answer is 503 until the clock is set.
     private func checkTellsAge(_ demand: StepUpDemand) throws(BrokerProblem) {
-        guard demand.maximumAge == nil || context.watch.believes(context.clock) else { throw .clockDoubted }
+        if demand.maximumAge != nil { try context.require(.judgeAge) }
     }
 
     private func latest(_ session: LiveSession) async throws(BrokerProblem) -> LiveSession {

@@ -171,8 +171,8 @@ extension ExchangeSettlement {
         facts.signIn = identity.signIn
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
-        // By a clock that nobody believes, no idle time moves.
-        let used = context.watch.believes(context.clock) ? now : row.lastUsedAt
+        // The idle time moves only by a time that a use may be written with.
+        let used = context.may(.writeUse) ? now : row.lastUsedAt
         let commit = StepUpCommit(
             exchange: self.row.key, exchangeFence: self.row.fence, tokenDigest: row.tokenDigest,
             tokenVersion: row.tokenVersion, version: row.version, isNewGrant: isNewGrant,

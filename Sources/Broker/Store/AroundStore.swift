@@ -159,11 +159,12 @@ extension AroundStore {
         }
     }
 
-    package func slideSession(tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime)
-        async throws(StoreFailure)
-    {
+    package func slideSession(
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime, aliveAt: WallTime
+    ) async throws(StoreFailure) {
         try await around(.slideSession) { store throws(StoreFailure) in
-            try await store.slideSession(tokenDigest: tokenDigest, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt)
+            try await store.slideSession(
+                tokenDigest: tokenDigest, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt, aliveAt: aliveAt)
         }
     }
 

@@ -29,8 +29,10 @@ package protocol SessionStore: Sendable {
     func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int)
         async throws(StoreFailure) -> EndedBatch
 
-    /// Moves the idle time of a live session; `lastUsedAt` never goes back.
-    func slideSession(tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime) async throws(StoreFailure)
+    /// Moves the idle time of a session that lived at `aliveAt` and has not come to its other end; neither time goes back.
+    func slideSession(
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime, aliveAt: WallTime
+    ) async throws(StoreFailure)
 
     /// Claims a refresh: fence + 1 where the session lives at `claim.now`, has the version and no claim stands. The claim
     /// is timed by the engine's own clock, and asking again under its name gets the same grant.
@@ -79,6 +81,16 @@ package protocol SessionStore: Sendable {
     /// version; false when either moved on.
     func condemnRefresh(tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime)
         async throws(StoreFailure) -> Bool
+}
+
+extension SessionStore {
+    /// Moves the idle time of a session that lives when it is used.
+    package func slideSession(
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+    ) async throws(StoreFailure) {
+        try await slideSession(
+            tokenDigest: tokenDigest, lastUsedAt: lastUsedAt, idleExpiresAt: idleExpiresAt, aliveAt: lastUsedAt)
+    }
 }
 
 /// The answer to a child that is to be inserted.

@@ -10,6 +10,9 @@ package protocol SharedStore: Sendable {
     /// Returns the store's time, as it is now.
     func time() async throws(StoreFailure) -> WallTime
 
+    /// Returns whether the store's server is surely another machine, whose clock is not this one's.
+    func isElsewhere() async throws(StoreFailure) -> Bool
+
     /// Returns how those sessions stand that are known and not ended, whoever changed them.
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession]
 
@@ -20,6 +23,10 @@ package protocol SharedStore: Sendable {
 
     /// Forgets a proof that was taken for what did not happen: it may be taken again.
     func returnProof(_ name: Digest) async throws(StoreFailure)
+}
+
+extension SharedStore {
+    package func isElsewhere() async throws(StoreFailure) -> Bool { false }
 }
 
 /// The state of a session as listeners on other replicas want it.

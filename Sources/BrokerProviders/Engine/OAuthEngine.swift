@@ -11,6 +11,8 @@ package struct OAuthEngine: Sendable {
     ///
     /// It has a breaker of its own: a page that is down must not stop logins.
     let logOutCaller: ProviderCaller
+    /// The provider's `Date`: of its token endpoint, which no cache answers for.
+    let time: ProviderTime
     let clock: BrokerClock
     let keys: TokenKeys
     /// The nonces for proofs at this provider.
@@ -38,6 +40,8 @@ package struct OAuthEngine: Sendable {
         logOutCaller.shown = caller.shown
         self.caller = caller
         self.logOutCaller = logOutCaller
+        time = ProviderTime(
+            settings.endpoints.token ?? settings.issuer.flatMap { EndpointURL($0) }, settings, environment.http)
         try SettingsCheck.run(settings)
         clients = Dictionary(
             try settings.clients.map { client in
@@ -179,7 +183,7 @@ extension ProofAddress {
 }
 
 /// A provider whose calls are the engine's, but for those that its kind makes in its own way.
-package protocol EngineBacked: ProviderInspection {
+package protocol EngineBacked: ProviderInspection, TimeTelling {
     var engine: OAuthEngine { get }
 
     /// Whether a probe looks at its keys: no login goes without them.

@@ -16,11 +16,7 @@ final class HTTPClients: Sendable {
         _ settings: TransportSettings, group: any EventLoopGroup, showing certificate: ClientCertificate? = nil,
         trusting roots: TrustRoots? = nil
     ) {
-        var tls = TLSConfiguration.makeClientConfiguration()
-        tls.minimumTLSVersion = .tlsv12
-        tls.certificateVerification = .fullVerification
-        if let file = settings.caFile { tls.additionalTrustRoots = [.file(file)] }
-        if let roots { tls.additionalTrustRoots.append(.certificates(roots.certificates)) }
+        var tls = Self.verified(settings, roots)
         if let certificate {
             tls.certificateChain = certificate.chain.map { .certificate($0) }
             tls.privateKey = .privateKey(certificate.key)
@@ -38,6 +34,34 @@ final class HTTPClients: Sendable {
         }
         single = make(keeping: false)
         pooled = make(keeping: true)
+    }
+
+    private static func verified(_ settings: TransportSettings, _ roots: TrustRoots?) -> TLSConfiguration {
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        tls.certificateVerification = .fullVerification
+        if let file = settings.caFile { tls.additionalTrustRoots = [.file(file)] }
+        if let roots { tls.additionalTrustRoots.append(.certificates(roots.certificates)) }
+        return tls
+    }
+
+    /// Makes a client that uses no connection to this machine: an outbound proxy's own address does not count.
+    static func elsewhere(
+        _ settings: TransportSettings, group: any EventLoopGroup, trusting roots: TrustRoots?, _ policy: AddressPolicy
+    ) -> HTTPClient {
+        var configuration = configuration(settings, verified(settings, roots), policy: policy, keeping: false)
+        if settings.proxy == nil, let bounded = configuration.http1_1ConnectionDebugInitializer {
+            configuration.http1_1ConnectionDebugInitializer = { channel in
+                let remote = channel.remoteAddress?.ipAddress
+                guard let remote, remote != channel.localAddress?.ipAddress, IPAddress(remote)?.isLoopback == false
+                else {
+                    channel.close(promise: nil)
+                    return channel.eventLoop.makeFailedFuture(AddressPolicy.Refused())
+                }
+                return bounded(channel)
+            }
+        }
+        return HTTPClient(eventLoopGroupProvider: .shared(group), configuration: configuration)
     }
 
     subscript(connection: ProviderRequest.ConnectionUse, policy: AddressPolicy) -> HTTPClient? {

@@ -55,6 +55,11 @@ package final class ProviderHTTP: Sendable {
         }
     }
 
+    /// Returns a client for one question to another machine; whoever asks shuts it down.
+    func client(elsewhere policy: AddressPolicy, trusting trust: TrustRoots?) -> HTTPClient {
+        HTTPClients.elsewhere(settings, group: HTTPClient.defaultEventLoopGroup, trusting: trust, policy)
+    }
+
     /// Makes one call, on everybody's connections or on those of a certificate; `refused` hears of a server that does not
     /// take it.
     ///

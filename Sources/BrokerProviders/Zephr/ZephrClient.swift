@@ -10,6 +10,7 @@ package struct ZephrClient: PartialRegistering {
     private let subjectPointer: String
     let caller: ProviderCaller
     let clock: BrokerClock
+    let clockSource: ProviderTime
     private let schema: CachedFetch<[RegistrationField]>
 
     init(_ settings: ProviderSettings, _ own: ZephrSettings, environment: ProviderEnvironment) throws {
@@ -30,6 +31,7 @@ package struct ZephrClient: PartialRegistering {
         let caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
         self.caller = caller
         clock = environment.clock
+        clockSource = ProviderTime(base, settings, environment.http)
         let source = ZephrSchema(own: own, base: base, caller: caller, clock: environment.clock)
         schema = CachedFetch(clock: environment.clock) { await source.fetch() }
     }

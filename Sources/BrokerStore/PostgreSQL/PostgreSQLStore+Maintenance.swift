@@ -199,6 +199,14 @@ enum PostgreSQLMaintenanceSQL {
     static let appendAudit = Statement(
         "append_audit", "itttt", "INSERT INTO audit (at, actor, action, target, outcome) VALUES ($1, $2, $3, $4, $5)")
     static let time = Statement("time", "", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+    /// A connection that goes to its own address, by loopback or by a socket's file stays on this machine.
+    static let isElsewhere = Statement(
+        "is_elsewhere", "",
+        """
+        SELECT coalesce(
+            host(inet_server_addr()) <> host(inet_client_addr()) AND NOT inet_server_addr() <<= '127.0.0.0/8'
+                AND host(inet_server_addr()) <> '::1' AND NOT inet_client_addr() <<= '127.0.0.0/8', false)
+        """)
     static let version = Statement("version", "", "SELECT max(version) FROM schema_version")
 
     /// Removes what was begun and is past its keeping time: values are when it was spent, the time, the limit of each kind.

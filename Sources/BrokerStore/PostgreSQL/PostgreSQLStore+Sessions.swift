@@ -87,10 +87,11 @@ extension PostgreSQLStore {
     }
 
     package func slideSession(
-        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime, aliveAt: WallTime
     ) async throws(StoreFailure) {
         try await write(
-            PostgreSQLSessionSQL.slide, [.digest(tokenDigest), .time(lastUsedAt), .time(idleExpiresAt)]
+            PostgreSQLSessionSQL.slide,
+            [.digest(tokenDigest), .time(lastUsedAt), .time(idleExpiresAt), .time(aliveAt)]
         ) { rows in _ = try rows.first { try $0.requireFormat() } }
     }
 

@@ -195,6 +195,10 @@ extension PostgreSQLStore: SharedStore {
         return time
     }
 
+    package func isElsewhere() async throws(StoreFailure) -> Bool {
+        try await read(PostgreSQLMaintenanceSQL.isElsewhere, []) { rows in try rows.first { try $0.truth() } ?? false }
+    }
+
     package func tokenVersions(
         of tokenDigests: [Digest]
     ) async throws(StoreFailure) -> [StandingSession] {

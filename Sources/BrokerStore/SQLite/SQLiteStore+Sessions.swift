@@ -124,11 +124,12 @@ extension SQLiteStore {
     }
 
     package func slideSession(
-        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime, aliveAt: WallTime
     ) async throws(StoreFailure) {
         guard endings.ending(tokenDigest) == nil else { return }
         try await writer.write { database in
-            let changed = try database.change(SessionSQL.slide, [lastUsedAt.sql, idleExpiresAt.sql, tokenDigest.sql])
+            let changed = try database.change(
+                SessionSQL.slide, [lastUsedAt.sql, idleExpiresAt.sql, tokenDigest.sql, aliveAt.sql])
             if changed == 0 { try database.requireKnownFormat(tokenDigest) }
         }
     }

@@ -41,8 +41,8 @@ enum SessionSQL {
     static let exists = "SELECT format FROM sessions WHERE token = ?"
 
     static let slide = """
-        UPDATE sessions SET last_used_at = ?1, idle_expires_at = ?2
-        WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?1 AND expires_at > ?1
+        UPDATE sessions SET last_used_at = ?1, idle_expires_at = max(idle_expires_at, ?2)
+        WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?4 AND expires_at > ?1
             AND format = 1
         """
     /// The columns that a claim is judged by: the row's version and life, and its marks.

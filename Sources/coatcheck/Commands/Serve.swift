@@ -82,7 +82,7 @@ struct Serve: AsyncParsableCommand {
         var group = ServiceGroupConfiguration(
             services: services, gracefulShutdownSignals: [.sigterm, .sigint], logger: Logger(label: "services"))
         group.maximumGracefulShutdownDuration = composition.parts.readiness.limit
-        await composition.parts.clockCheck?.begin()
+        await composition.parts.clockCheck.begin()
         let start = try await Sweeper.checkClock(composition.parts.context, isTrusted: trustClock)
         if let words = start.words {
             log.write(start == .uncertain ? .notice : .warning, words.message, [("detail", words.detail)])
@@ -115,12 +115,12 @@ extension ClockStart {
         case .doubted:
             (
                 "the clock is more than a week beyond the last time this database has seen",
-                "for an hour no session runs out and, on SQLite, nobody can sign in; if the clock is right, start once with --trust-clock"
+                "without evidence, no session runs out for an hour and, on SQLite, nobody can sign in; if the clock is right, start once with --trust-clock"
             )
         case .behind:
             (
                 "the clock is behind the last time this database has seen",
-                "until it has caught up no session runs out and nobody can sign in; if the clock is right, start once with --trust-clock"
+                "until it has caught up, or there is evidence, no session runs out and nobody can sign in; if the clock is right, start once with --trust-clock"
             )
         }
     }

@@ -9,6 +9,8 @@ enum MetricCatalogue {
             "Changed certificates of clients and upstreams that did not load.",
         "coatcheck_child_sessions_total": "Child sessions made, by their kind.",
         "coatcheck_client_certificate_expiry_seconds": "When a client's certificate runs out, as Unix time.",
+        "coatcheck_clock_doubted": "Whether the clock is doubted now, by reason.",
+        "coatcheck_clock_witnesses": "Sources that agree with a doubted clock now.",
         "coatcheck_clock_ahead_seconds": "How far the machine's clock is ahead of the database's.",
         "coatcheck_config_reloads_total": "Times that the configuration was read again; refused is not what runs.",
         "coatcheck_connections": "Open connections of apps and backends.",

@@ -2,53 +2,110 @@ import Broker
 import BrokerHTTP
 import Synchronization
 
-/// Compares the process's clock with the store's now and then, and says in the log when they part.
+/// Compares the process's clock with the store's now and then, looks for evidence while the clock is doubted, and says in the
+/// log what is doubted and why.
 final class ClockCheck: Sendable {
-    private let comparison: ClockComparison
-    private let watch: ClockWatch
+    private struct Said {
+        /// Whether the last word in the log was that the clock is not the store's.
+        var isApart = false
+        var doubt: ClockDoubt?
+        var witnesses: [ClockWitness] = []
+    }
+
+    private let context: BrokerContext
+    private let comparison: ClockComparison?
     private let log: ProcessLog
-    /// Guards whether the last word in the log was that they have parted.
-    private let isSaid = Mutex(false)
+    private let said = Mutex(Said())
 
     /// The most that they may part without a word.
     static let tolerance = Duration.seconds(5)
     private static let interval = Duration.seconds(2)
     private static let attempts = 3
 
-    init(_ context: BrokerContext, _ store: any SharedStore, log: ProcessLog) {
-        comparison = ClockComparison(context, store)
-        watch = context.watch
+    /// Creates the check; `store` is nil where the store has no clock of its own.
+    init(_ context: BrokerContext, _ store: (any SharedStore)?, log: ProcessLog) {
+        self.context = context
+        comparison = store.map { ClockComparison(context, $0) }
         self.log = log
     }
 
     /// Compares before anything is served: some times, where a store under load answers too late to say anything.
     func begin() async {
-        for _ in 0..<Self.attempts where watch.ahead == nil { await look() }
+        for _ in 0..<Self.attempts where comparison != nil && context.watch.ahead == nil { await look() }
     }
 
     /// Compares once; a store that does not answer says nothing of the clock.
     func look() async {
-        guard (try? await comparison.look()) != nil, let ahead = watch.ahead else { return }
+        guard let comparison, (try? await comparison.look()) != nil, let ahead = context.watch.ahead else { return }
         let isApart = ahead > Self.tolerance || ahead < .zero - Self.tolerance
-        let wasSaid = isSaid.withLock { isSaid in
-            defer { isSaid = isApart }
-            return isSaid
+        let wasSaid = said.withLock { said in
+            defer { said.isApart = isApart }
+            return said.isApart
         }
         guard isApart != wasSaid else { return }
         if isApart {
             log.write(
                 .warning, "the clock is not the store's",
-                [("ahead", "\(ahead.components.seconds) s"), ("detail", "beyond a minute no session runs out here")])
+                [
+                    ("ahead", "\(ahead.components.seconds) s"),
+                    ("detail", "the store's time is used; beyond a minute no session runs out here"),
+                ])
         } else {
             log.write(.notice, "the clock is the store's again")
         }
     }
 
+    /// Writes a line when a doubt begins, gets or loses a witness, or ends.
+    private func tell() {
+        let now = context.watch.standing(context.clock)
+        let before = said.withLock { said in
+            defer { (said.doubt, said.witnesses) = (now.doubt, now.witnesses) }
+            return said
+        }
+        let evidence = [
+            ("evidence", now.witnesses.isEmpty ? "none" : now.witnesses.map(\.word).joined(separator: ", "))
+        ]
+        if let doubt = now.doubt {
+            guard doubt != before.doubt || now.witnesses != before.witnesses else { return }
+            let level = doubt == .uncertain ? LogSettings.Level.notice : .warning
+            log.write(
+                level, "the clock is doubted",
+                [("reason", doubt.rawValue)] + evidence + [("detail", doubt.consequence)])
+        } else if before.doubt != nil {
+            log.write(.notice, "the clock is trusted", [("by", now.isProven ? "evidence" : "time")])
+        }
+    }
+
     /// The work of comparing.
-    func service(_ clock: BrokerClock) -> RepeatedWork {
-        RepeatedWork(clock: clock, delay: Self.interval) { [self] in
+    var comparing: RepeatedWork {
+        RepeatedWork(clock: context.clock, delay: Self.interval) { [self] in
             await look()
             return Self.interval
+        }
+    }
+
+    /// The work of looking for evidence, which may wait for providers; `providers` are those that run.
+    func inquiring(_ providers: @escaping @Sendable () -> ProviderDirectory) -> RepeatedWork {
+        let inquiry = ClockInquiry(
+            context, kernel: KernelClock.isSynchronised,
+            sources: { providers().all.compactMap { $0 as? any TimeTelling } })
+        return RepeatedWork(clock: context.clock, delay: Self.interval) { [self] in
+            do throws(StoreFailure) { try await inquiry.look() } catch {
+                context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))
+            }
+            tell()
+            return Self.interval
+        }
+    }
+}
+
+extension ClockDoubt {
+    /// The consequence, for operators.
+    fileprivate var consequence: String {
+        switch self {
+        case .jumped, .absent, .behind: "no session runs out; on SQLite nobody can sign in without evidence"
+        case .apart, .uncompared, .storeJumped: "no session runs out"
+        case .uncertain: "sessions run out, and nothing is buried"
         }
     }
 }

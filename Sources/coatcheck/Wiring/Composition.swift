@@ -52,7 +52,7 @@ struct Composition: Sendable {
             sealUse: SealUse(vault, timed),
             keyWatch: keyWatch,
             ringWatch: RingWatch(vault, keyWatch, store, now: clock.now, log: log),
-            clockCheck: shared.map { ClockCheck(context, $0, log: log) },
+            clockCheck: ClockCheck(context, shared, log: log),
             resealing: Resealing(context, store, owner: owner(vault)), store: store, shared: shared, context: context,
             revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
             backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),
@@ -165,7 +165,8 @@ extension Composition {
         ]
         // It goes after everything that makes spans.
         if let tracing = parts.tracing { services.insert(tracing.exporter, at: 1) }
-        if let clockCheck = parts.clockCheck { services.append(clockCheck.service(context.clock)) }
+        services.append(parts.clockCheck.inquiring { [running] in running.current.context.providers })
+        if parts.shared != nil { services.append(parts.clockCheck.comparing) }
         if let shared = parts.shared { services.append(Maintenance.refreshes(context, shared)) }
         if first.server.backendListen != nil { services.append(listener(.backend)) }
         services += [listener(.public), parts.readiness]

@@ -53,6 +53,12 @@ struct Measuring: Sendable {
         if let ahead = context.watch.ahead {
             metrics.gauge("coatcheck_clock_ahead_seconds").set(Double(ahead.wholeMilliseconds) / 1000)
         }
+        let standing = context.watch.standing(context.clock)
+        for doubt in ClockDoubt.allCases {
+            metrics.gauge("coatcheck_clock_doubted", [("reason", doubt.rawValue)])
+                .set(standing.doubt == doubt ? 1.0 : 0.0)
+        }
+        metrics.gauge("coatcheck_clock_witnesses").set(Int64(standing.witnesses.count))
         // A figure that cannot be read now keeps its last value; that the store fails is counted elsewhere.
         if let pending = try? await context.store.outboxCount() {
             metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))

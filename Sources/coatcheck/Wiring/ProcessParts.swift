@@ -18,8 +18,7 @@ struct ProcessParts: Sendable {
     let sealUse: SealUse
     let keyWatch: KeyWatch
     let ringWatch: RingWatch
-    /// Nil where the store has no clock of its own.
-    let clockCheck: ClockCheck?
+    let clockCheck: ClockCheck
     let resealing: Resealing
     let store: any AdministeredStore
     /// The same store where several processes share it.

@@ -197,9 +197,9 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func slideSession(
-        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
+        tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime, aliveAt: WallTime
     ) async throws(StoreFailure) {
-        try transaction { $0.slideSession(tokenDigest, lastUsedAt, idleExpiresAt) }
+        try transaction { $0.slideSession(tokenDigest, lastUsedAt, idleExpiresAt, aliveAt: aliveAt) }
     }
 
     package func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult {

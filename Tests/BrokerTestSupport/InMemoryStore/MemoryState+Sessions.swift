@@ -79,12 +79,14 @@ extension MemoryState {
         return .committed
     }
 
-    mutating func slideSession(_ tokenDigest: Digest, _ lastUsedAt: WallTime, _ idleExpiresAt: WallTime) {
+    mutating func slideSession(
+        _ tokenDigest: Digest, _ lastUsedAt: WallTime, _ idleExpiresAt: WallTime, aliveAt: WallTime
+    ) {
         guard var row = sessions[tokenDigest], row.endedAt == nil, row.lastUsedAt < lastUsedAt,
-            lastUsedAt < row.idleExpiresAt, lastUsedAt < row.expiresAt
+            aliveAt < row.idleExpiresAt, lastUsedAt < row.expiresAt
         else { return }
         row.lastUsedAt = lastUsedAt
-        row.idleExpiresAt = idleExpiresAt
+        row.idleExpiresAt = max(row.idleExpiresAt, idleExpiresAt)
         sessions[tokenDigest] = row
     }
 

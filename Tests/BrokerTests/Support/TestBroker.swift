@@ -22,9 +22,10 @@ struct TestBroker: Sendable {
         provider shared: ScriptedProvider? = nil,
         clients: [ClientProfile]? = nil, script: ScriptedProvider.Script = .init(), settings: BrokerSettings = .init(),
         also others: [any ProviderClient] = [], reach: RevocationReach = .token,
-        clock: TestClock = TestClock(), correctsClock: Bool = false
+        clock: TestClock = TestClock(), correctsClock: Bool = false, sharing: (any SharedStore)? = nil
     ) throws {
         self.clock = clock
+        let correctsClock = correctsClock || sharing != nil
         let watch = correctsClock ? ClockWatch(correcting: clock.clock) : ClockWatch()
         let redirect = RedirectURI(Self.redirect).map { [$0] } ?? []
         let named = { (name: String) in ClientName(unchecked: name) }
@@ -56,7 +57,7 @@ struct TestBroker: Sendable {
             spawner: Spawner { _, work in Task { await work() } },
             events: EventSink { events.append($0) }, vault: vault, store: self.store,
             providers: ProviderDirectory([provider] + others), cache: SessionCache(), notices: SessionNotices(),
-            settings: settings, watch: watch)
+            settings: settings, watch: watch, shared: sharing)
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
     }
 

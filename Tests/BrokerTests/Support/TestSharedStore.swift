@@ -8,6 +8,8 @@ final class TestSharedStore: SharedStore {
     /// The distance of its time from the test's.
     private let ahead: Duration
     let isAway = Mutex(false)
+    /// Whether its server is another machine.
+    let isOther = Mutex(false)
     private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)
     let known = Mutex<[Digest: Int64]>([:])
     let asked = Mutex<[[Digest]]>([])
@@ -23,6 +25,8 @@ final class TestSharedStore: SharedStore {
         if isAway.withLock({ $0 }) { throw .unavailable("away") }
         return clock.now.advanced(by: ahead)
     }
+
+    func isElsewhere() async throws(StoreFailure) -> Bool { isOther.withLock { $0 } }
 
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { self.handler.withLock { $0 = handler } }
 

@@ -64,11 +64,11 @@ enum PostgreSQLSessionSQL {
         WHERE st.token = ANY ($1) AND NOT st.ended AND st.format = 1
         """)
     static let slide = Statement(
-        "slide", "bii",
+        "slide", "biii",
         """
         WITH slid AS (
-            UPDATE session_states SET last_used_at = $2, idle_expires_at = $3
-            WHERE token = $1 AND NOT ended AND last_used_at < $2 AND idle_expires_at > $2 AND expires_at > $2
+            UPDATE session_states SET last_used_at = $2, idle_expires_at = greatest(idle_expires_at, $3)
+            WHERE token = $1 AND NOT ended AND last_used_at < $2 AND idle_expires_at > $4 AND expires_at > $2
                 AND format = 1
             RETURNING format)
         SELECT coalesce((SELECT format FROM slid), (SELECT format FROM session_states WHERE token = $1), 1)

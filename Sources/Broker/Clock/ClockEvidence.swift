@@ -1,0 +1,65 @@
+/// An independent source that says whether the clock is right.
+package enum ClockWitness: Sendable, Hashable {
+    /// The kernel says that a time service keeps its clock.
+    case kernel
+    /// The clock is where it was before it jumped, carried on by the boot clock.
+    case course
+    /// The database's clock agrees, and its server is another machine.
+    case store
+    /// A provider's `Date` agrees. Two providers at one host are one witness.
+    case provider(host: String)
+
+    /// The word for logs and metrics.
+    package var word: String {
+        switch self {
+        case .kernel: "kernel"
+        case .course: "course"
+        case .store: "database"
+        case .provider: "provider"
+        }
+    }
+}
+
+/// The witnesses that agree with the clock now.
+struct ClockEvidence: Sendable {
+    /// The time for which a witness counts that has not been heard again.
+    static let memory = Duration.seconds(150)
+    /// The time after which one witness is enough.
+    static let longEnough = Duration.seconds(3600)
+
+    private var lastHeard: [ClockWitness: Duration] = [:]
+    /// The moment since which there was always a witness.
+    private var since: Duration?
+
+    mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
+        forget(before: moment)
+        lastHeard[witness] = moment
+        since = since ?? moment
+    }
+
+    mutating func refute(_ witness: ClockWitness) {
+        lastHeard[witness] = nil
+        if lastHeard.isEmpty { since = nil }
+    }
+
+    mutating func clear() { self = ClockEvidence() }
+
+    private mutating func forget(before moment: Duration) {
+        lastHeard = lastHeard.filter { moment - $0.value <= Self.memory }
+        if lastHeard.isEmpty { since = nil }
+    }
+
+    /// The witnesses that count at a moment.
+    func witnesses(at moment: Duration) -> [ClockWitness] {
+        lastHeard.filter { moment - $0.value <= Self.memory }.keys.sorted { $0.word < $1.word }
+    }
+
+    /// Whether one witness agrees.
+    func isAny(at moment: Duration) -> Bool { lastHeard.contains { moment - $0.value <= Self.memory } }
+
+    /// Whether the evidence is enough to end a doubt: two witnesses, or one for an hour.
+    func isEnough(at moment: Duration) -> Bool {
+        let count = lastHeard.count { moment - $0.value <= Self.memory }
+        return count >= 2 || (count == 1 && since.map { moment - $0 >= Self.longEnough } ?? false)
+    }
+}

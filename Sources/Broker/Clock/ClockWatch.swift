@@ -1,0 +1,155 @@
+import Synchronization
+
+/// Knows the time and decides what may be done by it: the one owner of guarantee 3's table of clocks.
+///
+/// A clock that jumps (a machine that starts before its time is set, a restored snapshot) must not end sessions for good. A
+/// doubt ends by evidence, or after a time (decision 48). Where the store has a clock of its own, that one gives the time:
+/// it is everybody's, and the machine's own clock only says whether it is plausible (decision 25).
+package final class ClockWatch: Sendable {
+    /// Guards the readings of the clocks, and what follows from them.
+    private let state: Mutex<ClockState>
+    /// The wall clock as it is, where the broker works with the store's.
+    private let wall: (@Sendable () -> WallTime)?
+    /// Whether no lapse could be believed at the last look: read for each use, without a lock.
+    private let doubted = Atomic(false)
+
+    package init() {
+        wall = nil
+        state = Mutex(ClockState(hasStoreClock: false))
+    }
+
+    /// Creates the watch of a process whose store has a clock of its own (`corrected`).
+    package init(correcting clock: BrokerClock) {
+        wall = clock.now
+        state = Mutex(ClockState(hasStoreClock: true))
+    }
+
+    /// Whether the store has a clock of its own.
+    package var hasStoreClock: Bool { wall != nil }
+
+    /// Returns the clock with the store's time in place of its own, once that is known.
+    package func corrected(_ clock: BrokerClock) -> BrokerClock {
+        BrokerClock(
+            now: { [self] in
+                let (wall, monotonic) = (clock.now(), clock.monotonic())
+                return state.withLock { state in
+                    state.note(wall, monotonic)
+                    return state.time(at: monotonic)
+                }
+            }, monotonic: clock.monotonic, sleep: clock.sleep)
+    }
+
+    /// Looks at both clocks, and does something with what is known then.
+    private func look<Value>(_ clock: BrokerClock, _ body: (inout ClockState, Duration) -> Value) -> Value {
+        let (now, moment) = (wall.map { $0() } ?? clock.now(), clock.monotonic())
+        return state.withLock { state in
+            state.note(now, moment)
+            defer { doubted.store(!state.believesLapses(moment), ordering: .relaxed) }
+            return body(&state, moment)
+        }
+    }
+
+    /// Whether no lapse could be believed at the last look, which a running process takes once a second.
+    var wasDoubted: Bool { doubted.load(ordering: .relaxed) }
+
+    /// Looks at both clocks: later looks are compared with what they read now.
+    package func look(_ clock: BrokerClock) { look(clock) { _, _ in } }
+
+    /// Returns whether an act may be done now.
+    package func allows(_ act: TimedAct, _ clock: BrokerClock) -> Bool {
+        look(clock) { state, moment in state.allows(act, at: moment) }
+    }
+
+    /// Returns the time by which lapses are judged: for a day after the store's clock was stepped, two minutes late.
+    package func lapseTime(_ clock: BrokerClock) -> WallTime {
+        hasStoreClock ? look(clock) { state, moment in state.lapseTime(at: moment) } : clock.now()
+    }
+
+    /// Returns the time of an earlier moment, as well as it can be told now.
+    func time(of past: Duration, _ clock: BrokerClock) -> WallTime {
+        look(clock) { state, moment in state.time(of: past, at: moment) }
+    }
+
+    /// Returns a time that was right before the present doubt began: a session that was over by then had lapsed.
+    func trustedBefore(_ clock: BrokerClock) -> WallTime {
+        look(clock) { state, moment in state.trustedBefore ?? state.lapseTime(at: moment) }
+    }
+
+    /// Returns whether another replica does the work that goes by the time: this one's clock is not the store's.
+    package func isOff(_ clock: BrokerClock) -> Bool { look(clock) { state, _ in state.isOff } }
+
+    /// The clock's lead over the store's; nil while they were never compared.
+    package var ahead: Duration? { state.withLock { $0.ahead } }
+
+    /// Returns the doubt about the clock, nil for none, and the witnesses that speak for it.
+    package func standing(_ clock: BrokerClock) -> ClockStanding {
+        look(clock) { state, moment in
+            ClockStanding(
+                doubt: state.doubt(moment), witnesses: state.witnesses(moment), isProven: state.isProven)
+        }
+    }
+
+    // MARK: What is heard
+
+    /// Notes what the store's clock read at a moment, which is known to within an error.
+    package func compared(_ time: WallTime, at moment: Duration, within error: Duration, _ clock: BrokerClock) {
+        look(clock) { state, _ in state.compared(time, at: moment, within: error) }
+    }
+
+    /// Whether a step of the store's clock is still to be noted in the store.
+    var hasUnnotedStep: Bool { state.withLock { $0.hasUnnotedStep } }
+    func stepIsNoted() { state.withLock { $0.stepIsNoted() } }
+
+    /// Returns whether evidence about the clock could change anything.
+    package func wantsEvidence(_ clock: BrokerClock) -> Bool { look(clock) { state, moment in state.isOpen(moment) } }
+
+    /// Takes a witness's word for the time at a moment.
+    package func hear(_ witness: ClockWitness, saying time: WallTime, at moment: Duration, _ clock: BrokerClock) {
+        look(clock) { state, _ in state.hear(witness, saying: time, at: moment) }
+    }
+
+    /// Takes the kernel's word on whether its clock is kept by a time service.
+    package func kernelSays(isSynchronised: Bool, _ clock: BrokerClock) {
+        look(clock) { state, moment in state.kernelSays(isSynchronised: isSynchronised, at: moment) }
+    }
+
+    /// Takes the store's clock for a witness, where its server is another machine.
+    package func hearStore(isElsewhere: Bool, _ clock: BrokerClock) {
+        look(clock) { state, moment in state.hearStore(isElsewhere: isElsewhere, at: moment) }
+    }
+
+    // MARK: The store's marks
+
+    /// Compares the clock at the start with what the store remembers of former processes.
+    package func begin(_ clock: BrokerClock, _ remembered: ClockMarks) -> ClockStart {
+        look(clock) { state, moment in
+            state.begin(lastSeen: remembered.lastSeen, agreement: remembered.agreement, at: moment)
+            if let stepped = remembered.storeStepped { state.begin(steppedAt: stepped, at: moment) }
+            switch state.doubt(moment) {
+            case .behind: return .behind
+            case .absent, .jumped, .storeJumped: return .doubted
+            case .apart, .uncompared: return .off
+            case .uncertain: return .uncertain
+            case nil: return .believed
+            }
+        }
+    }
+
+    /// Returns what a later process is to know of the time that the clocks have agreed; nil while no question is open.
+    func agreement(_ clock: BrokerClock) -> ClockAgreement? {
+        look(clock) { state, moment in state.agreement(at: moment) }
+    }
+
+    /// Whether evidence has shown in this process that the clock is right: the store's mark may be moved back.
+    var isProven: Bool { state.withLock { $0.isProven } }
+
+    func markIs(_ time: WallTime) { state.withLock { $0.markIs(time) } }
+}
+
+/// The trust in the clock, for operators.
+package struct ClockStanding: Sendable, Equatable {
+    package let doubt: ClockDoubt?
+    package let witnesses: [ClockWitness]
+    /// Whether evidence has ended the last doubt.
+    package let isProven: Bool
+}

@@ -1,0 +1,58 @@
+/// An act that is right or wrong depending on the time: the columns of guarantee 3's table of clocks.
+///
+/// Callers name the act, and `ClockWatch` alone decides which trust in the clock it needs.
+package enum TimedAct: Sendable, CaseIterable {
+    /// A session begins: a sign-in, a child, a ticket and the session it is spent for, a presence key.
+    case begin
+    /// The age of a sign-in is judged.
+    case judgeAge
+    /// A use moves a session's idle time in the store.
+    case writeUse
+    /// A refresh moves a session's end.
+    case moveEnd
+    /// A caller is refused for good because of the time: a late repeat, an identity that has expired.
+    case refuse
+    /// A session is over because its time has passed.
+    case concludeLapse
+    /// Tokens are revoked at the provider.
+    case revoke
+    /// Rows are removed or become tombstones.
+    case bury
+    /// The time that the store has seen moves.
+    case moveMark
+}
+
+extension ClockState {
+    /// Returns whether an act may be done at a moment.
+    func allows(_ act: TimedAct, at moment: Duration) -> Bool {
+        switch act {
+        case .begin, .judgeAge: tellsTime(moment)
+        case .writeUse: hasStoreClock ? isCompared : believesLapses(moment)
+        case .moveEnd, .refuse, .concludeLapse: believesLapses(moment)
+        case .revoke: believesLapses(moment) && isCalm(moment)
+        case .bury: isCertain(moment)
+        case .moveMark: isCertain(moment) && isSettled(moment)
+        }
+    }
+}
+
+extension BrokerContext {
+    /// Returns whether an act may be done now.
+    func may(_ act: TimedAct) -> Bool { watch.allows(act, clock) }
+
+    /// Throws `store_unavailable` unless an act may be done now.
+    func require(_ act: TimedAct) throws(BrokerProblem) {
+        guard may(act) else { throw .clockDoubted }
+    }
+
+    /// The time by which lapses are judged.
+    var lapseTime: WallTime { watch.lapseTime(clock) }
+}
+
+extension BrokerProblem {
+    /// The answer while the clock is not trusted for an act.
+    static var clockDoubted: BrokerProblem {
+        BrokerProblem(
+            .storeUnavailable, privateDetail: "the clock has jumped or is not the store's", retryAfter: .seconds(30))
+    }
+}

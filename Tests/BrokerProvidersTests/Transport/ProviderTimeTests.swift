@@ -1,0 +1,66 @@
+import AsyncHTTPClient
+import Broker
+import NIOCore
+import NIOHTTP1
+import Testing
+
+@testable import BrokerProviders
+
+/// A provider's `Date` as evidence about the clock: what does not count (decision 48).
+@Suite(.timeLimit(.minutes(1))) struct ProviderTimeTests {
+    private static let date = "Fri, 20 Nov 2026 21:20:00 GMT"
+
+    @Test(
+        "An answer of a cache, without a Date, with two or with another form → no evidence",
+        arguments: [
+            [], [("Date", date), ("Age", "0")], [("Date", date), ("Age", "86400")], [("Date", date), ("Date", date)],
+            [("Date", "yesterday")], [("Last-Modified", date)],
+        ])
+    func noEvidence(fields: [(String, String)]) {
+        #expect(ProviderTime.evidence(in: HTTPHeaders(fields)) == nil)
+    }
+
+    @Test("The question → no time of ours in it that a provider could repeat: no proof, no assertion, no body")
+    func question() throws {
+        let request = ProviderTime.request(try #require(EndpointURL("https://as.example/token")))
+        #expect(
+            Set(request.headers.map { $0.name.lowercased() })
+                == ["user-agent", "accept", "cache-control", "connection"])
+        #expect(request.method == .GET && request.body == nil && request.url == "https://as.example/token")
+    }
+
+    @Test("One Date, whatever the status → the time")
+    func evidence() {
+        #expect(ProviderTime.evidence(in: ["Date": Self.date])?.seconds == 1_795_209_600)
+    }
+
+    @Test(
+        "A provider on loopback or without TLS → nobody is asked",
+        arguments: [
+            "http://127.0.0.1:9000/token", "https://localhost/token", "https://127.0.0.1/token", "https://[::1]/token",
+        ])
+    func noHost(url: String) async throws {
+        let settings = ProviderSettings(name: ProviderName(unchecked: "p"), service: .oidc, clients: [])
+        let http = ProviderHTTP()
+        let time = ProviderTime(EndpointURL(url), settings, http)
+        #expect(time.host == nil)
+        #expect(await time.ask() == nil)
+        await http.shutdown()
+    }
+
+    @Test("A name that leads to this machine → the connection is refused before a byte is sent")
+    func thisMachine() async throws {
+        let server = try RawServer { _ in .http(200, [("Date", Self.date)], []) }
+        for isElsewhere in [true, false] {
+            let client =
+                isElsewhere
+                ? HTTPClients.elsewhere(
+                    TransportSettings(), group: HTTPClient.defaultEventLoopGroup, trusting: nil, .any)
+                : HTTPClient(eventLoopGroupProvider: .shared(HTTPClient.defaultEventLoopGroup))
+            let answer = try? await client.execute(HTTPClientRequest(url: server.base + "/"), timeout: .seconds(5))
+            try await client.shutdown()
+            #expect((answer == nil) == isElsewhere)
+        }
+        #expect(server.received.count == 1)
+    }
+}

@@ -1,0 +1,263 @@
+import BrokerTestSupport
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// A doubt about the clock ends by evidence, and not by a source that lies (guarantee 3, decision 48).
+@Suite(.timeLimit(.minutes(2))) struct ClockEvidenceTests {
+    private static let week = Duration.seconds(7 * 86_400)
+
+    /// A process that begins eight days after the last time that its store has seen; its clock is right unless `ahead` says so.
+    private func away(ahead: Duration = .zero, bootedAfter: Bool = false) async throws -> (
+        rig: ClockRig, truth: TestClock
+    ) {
+        let first = try TestBroker(script: .init(tokenLifetime: nil))
+        _ = try await Sweeper.checkClock(first.context)
+        let clock = TestClock(ahead: Self.week + .seconds(86_400) + ahead)
+        if !bootedAfter { clock.advanceMonotonic(.seconds(30 * 86_400)) }
+        let truth = TestClock(ahead: Self.week + .seconds(86_400))
+        let rig = try ClockRig(store: first.store, like: first, clock: clock)
+        #expect(try await Sweeper.checkClock(rig.broker.context) == .doubted)
+        #expect(!rig.may(.begin) && !rig.may(.concludeLapse) && !rig.may(.bury))
+        return (rig, truth)
+    }
+
+    private func teller(_ name: String, _ rig: ClockRig, off: Duration = .zero) -> ClockRig.Teller {
+        let clock = rig.broker.clock
+        return ClockRig.Teller(name, host: "\(name).example") { clock.now.advanced(by: off) }
+    }
+
+    // MARK: Sources that lie
+
+    @Test("A kernel that is not synchronised, or refuses the call → no evidence", arguments: [false, nil])
+    func unsynchronised(says: Bool?) async throws {
+        let (rig, _) = try await away(bootedAfter: true)
+        rig.kernel.withLock { $0 = says }
+        try await rig.run(600)
+        #expect(!rig.may(.begin))
+    }
+
+    @Test(
+        "A machine that was restored from a snapshot → its kernel's word counts only once it was seen to be synchronised anew"
+    )
+    func snapshot() async throws {
+        let (rig, _) = try await away()
+        rig.kernel.withLock { $0 = true }
+        try await rig.run(600)
+        #expect(!rig.may(.begin), "it booted before the store's mark, and says what it said then")
+        rig.kernel.withLock { $0 = false }
+        try await rig.run(4)
+        rig.kernel.withLock { $0 = true }
+        try await rig.run(4)
+        #expect(rig.may(.begin))
+    }
+
+    @Test("A provider whose Date is another time, or none → no evidence")
+    func otherTimes() async throws {
+        let (rig, truth) = try await away(ahead: .seconds(40 * 86_400))
+        rig.tellers.withLock {
+            $0 = [
+                ClockRig.Teller("right", host: "right.example") { truth.now },
+                ClockRig.Teller("cached", host: "cached.example") { nil },
+            ]
+        }
+        try await rig.run(600)
+        #expect(!rig.may(.begin))
+    }
+
+    @Test("An answer that takes more than five seconds → no evidence")
+    func slow() async throws {
+        let (rig, _) = try await away()
+        let clock = rig.broker.clock
+        rig.tellers.withLock {
+            $0 = [
+                ClockRig.Teller("slow", host: "slow.example", delays: { clock.advance(.milliseconds(5100)) }) {
+                    clock.now
+                }
+            ]
+        }
+        try await rig.run(120)
+        #expect(!rig.may(.begin))
+    }
+
+    @Test("Two providers at one host → one witness, which is asked once in thirty seconds")
+    func oneHost() async throws {
+        let (rig, _) = try await away()
+        let clock = rig.broker.clock
+        let tellers = ["a", "b"].map { ClockRig.Teller($0, host: "accounts.example") { clock.now } }
+        rig.tellers.withLock { $0 = tellers }
+        try await rig.run(600)
+        #expect(rig.may(.begin) && !rig.may(.concludeLapse))
+        #expect(tellers.reduce(0) { $0 + $1.asked.withLock { $0 } } <= 21)
+    }
+
+    @Test("A witness that speaks no more, or of another time, counts no more")
+    func silent() async throws {
+        let (rig, _) = try await away()
+        let clock = rig.broker.clock
+        let source = SharedOffset()
+        rig.tellers.withLock {
+            $0 = [
+                ClockRig.Teller("p", host: "p.example") {
+                    source.offset.withLock { $0 }.map { clock.now.advanced(by: $0) }
+                }
+            ]
+        }
+        try await rig.run(60)
+        #expect(rig.may(.begin))
+        source.offset.withLock { $0 = nil }
+        try await rig.run(200)
+        #expect(!rig.may(.begin))
+        source.offset.withLock { $0 = .zero }
+        try await rig.run(60)
+        #expect(rig.may(.begin))
+        source.offset.withLock { $0 = .seconds(90) }
+        try await rig.run(60)
+        #expect(!rig.may(.begin))
+    }
+
+    private final class SharedOffset: Sendable { let offset = Mutex<Duration?>(.zero) }
+
+    @Test("The database's clock on this machine → no evidence; on another, one kind, which alone ends no session")
+    func database() async throws {
+        let database = TestClock()
+        let shared = TestSharedStore(clock: database)
+        let rig = try ClockRig(shared: shared)
+        rig.broker.clock.jump(.seconds(50))
+        try await ClockComparison(rig.broker.context, shared).look()
+        rig.broker.clock.jump(.seconds(-600))
+        #expect(!rig.may(.concludeLapse))
+        // It is the database's again, and not where it was: its own course does not speak for it.
+        rig.broker.clock.jump(.seconds(530))
+        for isOther in [false, true] {
+            shared.isOther.withLock { $0 = isOther }
+            for _ in 0..<60 {
+                database.advance(.seconds(2))
+                try await ClockComparison(rig.broker.context, shared).look()
+                try await rig.run(2)
+            }
+            #expect(!rig.may(.concludeLapse), "\(isOther)")
+        }
+        #expect(rig.may(.begin))
+    }
+
+    @Test("Evidence begins no doubt: a trusted clock is asked nothing of, and stays trusted")
+    func beginsNone() async throws {
+        let rig = try ClockRig()
+        _ = try await Sweeper.checkClock(rig.broker.context)
+        let wrong = teller("wrong", rig, off: .seconds(86_400))
+        rig.tellers.withLock { $0 = [wrong] }
+        rig.kernel.withLock { $0 = false }
+        try await rig.run(600)
+        #expect(TimedAct.allCases.allSatisfy { rig.may($0) })
+        #expect(wrong.asked.withLock { $0 } == 0)
+    }
+
+    // MARK: Evidence
+
+    @Test("One kind → sign-ins; for an hour → lapses; ten minutes more → rows are buried and the mark moves")
+    func oneKind() async throws {
+        let (rig, _) = try await away()
+        rig.tellers.withLock { $0 = [teller("p", rig)] }
+        try await rig.run(2)
+        #expect(rig.may(.begin) && rig.may(.judgeAge) && !rig.may(.concludeLapse))
+        _ = try await rig.broker.signIn()
+        try await rig.run(3500)
+        #expect(!rig.may(.concludeLapse))
+        try await rig.run(110)
+        #expect(rig.may(.concludeLapse) && !rig.may(.bury) && !rig.may(.moveMark))
+        try await rig.run(570)
+        #expect(!rig.may(.bury))
+        try await rig.run(30)
+        #expect(rig.may(.revoke) && rig.may(.bury) && rig.may(.moveMark))
+        let sweeper = Sweeper(rig.broker.context, owner: "one")
+        _ = try await sweeper.sweep()
+        #expect(try await rig.broker.store.lease("clock") == rig.broker.clock.now)
+    }
+
+    @Test("Two kinds → lapses at once, and the rest ten minutes later; a new jump takes it all back")
+    func twoKinds() async throws {
+        let (rig, _) = try await away(bootedAfter: true)
+        rig.kernel.withLock { $0 = true }
+        try await rig.run(2)
+        #expect(rig.may(.begin) && !rig.may(.concludeLapse))
+        rig.tellers.withLock { $0 = [teller("p", rig)] }
+        try await rig.run(2)
+        #expect(rig.may(.concludeLapse) && !rig.may(.revoke) && !rig.may(.bury))
+        try await rig.run(600)
+        #expect(TimedAct.allCases.allSatisfy { rig.may($0) })
+        rig.tellers.withLock { $0 = [] }
+        rig.broker.clock.jump(.seconds(3600))
+        #expect(!rig.may(.begin) && !rig.may(.concludeLapse) && !rig.may(.bury))
+    }
+
+    @Test("A clock that jumped and came back to its own course → sign-ins at once, lapses after ten minutes")
+    func course() async throws {
+        let rig = try ClockRig()
+        let session = try await rig.broker.signIn()
+        rig.broker.clock.jump(.seconds(91 * 86_400))
+        #expect(!rig.may(.begin))
+        rig.broker.clock.advance(.seconds(30))
+        rig.broker.clock.jump(.seconds(-91 * 86_400 + 40))
+        #expect(rig.may(.begin) && !rig.may(.concludeLapse))
+        #expect(await problem { try await rig.broker.useCases.resumeSession.use(session.token) } == nil)
+        try await rig.run(600)
+        #expect(rig.may(.concludeLapse) && !rig.may(.bury))
+        try await rig.run(3600)
+        #expect(rig.may(.bury), "one kind for an hour, and ten minutes")
+    }
+
+    @Test("A mark that is days ahead, because the clock was → evidence moves it back, and the next start is believed")
+    func markAhead() async throws {
+        let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
+        _ = try await Sweeper.checkClock(first.context)
+        let rig = try ClockRig(store: first.store, like: first)
+        #expect(try await Sweeper.checkClock(rig.broker.context) == .behind)
+        rig.tellers.withLock { $0 = ["p", "q"].map { teller($0, rig) } }
+        try await rig.run(2)
+        #expect(rig.may(.concludeLapse))
+        try await rig.run(620)
+        _ = try await Sweeper(rig.broker.context, owner: "one").sweep()
+        #expect(try await rig.broker.store.lease("clock") == rig.broker.clock.now)
+        let next = try TestBroker(store: first.store, vault: first.vault, clock: TestClock(ahead: .seconds(700)))
+        #expect(try await Sweeper.checkClock(next.context) == .believed)
+    }
+
+    @Test("Starts of ten hours each without evidence → the time that clocks agreed counts over restarts")
+    func agreement() async throws {
+        let first = try TestBroker(script: .init(tokenLifetime: nil))
+        _ = try await Sweeper.checkClock(first.context)
+        var starts: [ClockStart] = []
+        for turn in 0..<4 {
+            let clock = TestClock(ahead: Self.week + .seconds(86_400 * (1 + turn)))
+            let rig = try ClockRig(store: first.store, like: first, clock: clock)
+            starts.append(try await Sweeper.checkClock(rig.broker.context))
+            let sweeper = Sweeper(rig.broker.context, owner: "one")
+            for _ in 0..<1200 {
+                clock.advance(.seconds(30))
+                _ = try await sweeper.sweep()
+            }
+            try await sweeper.stop()
+        }
+        #expect(starts == [.doubted, .uncertain, .uncertain, .believed])
+    }
+
+    @Test("A clock that is wrong anew at each start → nothing counts over restarts")
+    func disagreement() async throws {
+        let first = try TestBroker(script: .init(tokenLifetime: nil))
+        _ = try await Sweeper.checkClock(first.context)
+        for days in [8, 30, 9, 40] {
+            let clock = TestClock(ahead: .seconds(86_400 * days))
+            let rig = try ClockRig(store: first.store, like: first, clock: clock)
+            #expect(try await Sweeper.checkClock(rig.broker.context) == .doubted)
+            let sweeper = Sweeper(rig.broker.context, owner: "one")
+            for _ in 0..<1200 {
+                clock.advance(.seconds(30))
+                _ = try await sweeper.sweep()
+            }
+            try await sweeper.stop()
+        }
+        #expect(try await first.store.lease("clock") == TestClock.start)
+    }
+}

@@ -1,0 +1,178 @@
+import BrokerTestSupport
+import Testing
+
+@testable import Broker
+
+/// A use that was answered is not forgotten because the clock is doubted meanwhile (guarantee 3).
+@Suite(.timeLimit(.minutes(2))) struct KeptUsesTests {
+    private static let day = Duration.seconds(86_400)
+
+    private func broker(
+        idle: Int = 300, absolute: Int = 86_400, store: (any BrokerStore)? = nil, like: TestBroker? = nil,
+        clock: TestClock = TestClock()
+    ) throws -> TestBroker {
+        let client = ClientProfile(
+            name: ClientName(unchecked: "ios"), login: .both,
+            redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"], nonce: true,
+            lifetimes: SessionLifetimes(idle: .seconds(idle), absolute: .seconds(absolute)))
+        return try TestBroker(
+            store: store, vault: like?.vault, clients: [client], script: .init(tokenLifetime: nil), clock: clock)
+    }
+
+    private func use(_ broker: TestBroker, _ session: SignedIn) async -> BrokerProblem? {
+        await problem { try await broker.useCases.resumeSession.use(session.token) }
+    }
+
+    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
+        try #require(try await broker.store.session(handle: session.session.handle))
+    }
+
+    @Test("A session that was over before the clock went back → its uses during the doubt do not bring it back")
+    func overBefore() async throws {
+        let broker = try broker()
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(310))
+        _ = broker.context.may(.begin)
+        broker.clock.jump(.seconds(-120))
+        // By the wrong clock it lives.
+        #expect(await use(broker, session) == nil)
+        let before = try await row(broker, session)
+        broker.clock.advance(.seconds(600))
+        try await broker.context.writeKeptUses()
+        await broker.settled()
+        #expect(try await row(broker, session).lastUsedAt == before.lastUsedAt)
+        #expect(await use(broker, session)?.reason == .idleExpired)
+    }
+
+    @Test("A session that was ended during the doubt → the uses that were kept change nothing of it")
+    func ended() async throws {
+        let broker = try broker()
+        let session = try await broker.signIn()
+        broker.clock.jump(.seconds(70))
+        broker.clock.advance(.seconds(100))
+        #expect(await use(broker, session) == nil)
+        try await broker.useCases.endSession.logOut(session.token)
+        broker.clock.advance(.seconds(600))
+        let before = try await row(broker, session)
+        try await broker.context.writeKeptUses()
+        #expect(try await row(broker, session) == before)
+        #expect(await use(broker, session)?.reason == .loggedOut)
+    }
+
+    @Test("Uses during a doubt → the idle time ends no later than the session's life")
+    func absoluteEnd() async throws {
+        let broker = try broker(idle: 300, absolute: 900)
+        let session = try await broker.signIn()
+        let created = broker.clock.now
+        broker.clock.jump(.seconds(70))
+        for _ in 0..<8 {
+            broker.clock.advance(.seconds(90))
+            #expect(await use(broker, session) == nil)
+        }
+        try await broker.context.writeKeptUses()
+        #expect(try await row(broker, session).idleExpiresAt <= created.advanced(by: .seconds(900)))
+        broker.clock.advance(.seconds(120))
+        #expect(await use(broker, session)?.code == .sessionEnded)
+    }
+
+    @Test(
+        "One step of the clock, and a use every 20 s → the session is never refused, in the doubt and after it",
+        arguments: [70, 200, -70, -3600])
+    func step(seconds: Int) async throws {
+        let broker = try broker()
+        let (session, unused) = (try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2"))
+        broker.clock.advance(.seconds(20))
+        #expect(await use(broker, session) == nil)
+        await broker.settled()
+        broker.clock.jump(.seconds(seconds))
+        for turn in 0..<60 {
+            broker.clock.advance(.seconds(20))
+            #expect(await use(broker, session) == nil, "\(turn * 20) s after the step")
+            await broker.settled()
+        }
+        // The doubt is over: what was kept is written, and the other session is over.
+        try await broker.context.writeKeptUses()
+        #expect(broker.clock.now.since(try await row(broker, session).lastUsedAt) <= .seconds(3))
+        if seconds > 0 { #expect(await use(broker, unused)?.reason == .idleExpired) }
+        // By a clock that was set back for good, the row's times are still to come.
+        guard seconds > -3600 else { return }
+        broker.clock.advance(.seconds(301))
+        #expect(await use(broker, session)?.reason == .idleExpired)
+    }
+
+    @Test(
+        "A stop during the doubt → the uses are written, by a time at most two minutes after the former course",
+        arguments: [(70, 270), (170, 320), (-70, 200)])
+    func stop(seconds: Int, written: Int) async throws {
+        let broker = try broker()
+        let session = try await broker.signIn()
+        let signedIn = broker.clock.now
+        _ = broker.context.may(.begin)
+        broker.clock.jump(.seconds(seconds))
+        broker.clock.advance(.seconds(50))
+        #expect(await use(broker, session) == nil)
+        broker.clock.advance(.seconds(80))
+        #expect(await use(broker, session) == nil)
+        broker.clock.advance(.seconds(70))
+        #expect(!broker.context.may(.concludeLapse))
+        #expect(await use(broker, session) == nil)
+        try await Sweeper(broker.context, owner: "one").stop()
+        #expect(try await row(broker, session).lastUsedAt == signedIn.advanced(by: .seconds(written)))
+        let next = try self.broker(store: broker.store, like: broker, clock: TestClock(ahead: .seconds(450)))
+        #expect(await use(next, session) == nil)
+    }
+
+    @Test("A killed process loses the uses of the doubt, and no others")
+    func kill() async throws {
+        let broker = try broker()
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(100))
+        #expect(await use(broker, session) == nil)
+        await broker.settled()
+        broker.clock.jump(.seconds(70))
+        broker.clock.advance(.seconds(100))
+        #expect(await use(broker, session) == nil)
+        let next = try self.broker(store: broker.store, like: broker, clock: TestClock(ahead: .seconds(399)))
+        #expect(await use(next, session) == nil)
+    }
+
+    @Test("The store fails while uses are written → they stay, and are written the next time")
+    func storeFails() async throws {
+        let broker = try broker()
+        let session = try await broker.signIn()
+        broker.clock.jump(.seconds(70))
+        broker.clock.advance(.seconds(250 - 70))
+        #expect(await use(broker, session) == nil)
+        broker.clock.advance(.seconds(290))
+        #expect(await use(broker, session) == nil)
+        broker.clock.advance(.seconds(280))
+        let store = try #require(broker.store as? InMemoryStore)
+        store.refuse(after: 0)
+        await #expect(throws: StoreFailure.self) { try await broker.context.writeKeptUses() }
+        store.refuse(after: nil)
+        try await broker.context.writeKeptUses()
+        #expect(try await row(broker, session).lastUsedAt == broker.clock.now.advanced(by: .seconds(-280)))
+    }
+
+    @Test("More sessions than there is room for → those that were kept first stay, and memory is bounded")
+    func bound() throws {
+        let uses = KeptUses(maximum: 2)
+        let digests = try (0..<3).map { try #require(Digest(Array(repeating: UInt8($0), count: 32))) }
+        let use = KeptUses.Use(
+            moment: .zero, createdAt: TestClock.start, lifetimes: SessionLifetimes(), aliveAt: TestClock.start)
+        for digest in digests { uses.keep(digest, at: .zero) { use } }
+        #expect(uses.count == 2 && uses[digests[2]] == nil)
+    }
+
+    @Test("A session that was found alive and has lapsed since → a late use does not revive it in the cache")
+    func lateSlide() async throws {
+        let broker = try broker(idle: 20)
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        broker.clock.advance(.seconds(19))
+        _ = try await broker.useCases.resumeSession.resume(session.token)
+        broker.clock.advance(.seconds(2))
+        broker.useCases.resumeSession.slide(live)
+        #expect(await use(broker, session)?.reason == .idleExpired)
+    }
+}

@@ -1,0 +1,172 @@
+import BrokerTestSupport
+import Testing
+
+@testable import Broker
+
+/// Replicas go by the store's clock: neither its steps nor theirs end a session that is used (guarantee 3, decision 25).
+@Suite(.timeLimit(.minutes(3))) struct StoreClockTests {
+    private static let widget = ChildKind(unchecked: "widget")
+
+    /// Two replicas and a database, each with a clock of its own.
+    private struct Cluster {
+        let database = TestClock()
+        let first: TestBroker
+        let second: TestBroker
+
+        init(idle: Int) throws {
+            var client = ClientProfile(
+                name: ClientName(unchecked: "ios"), login: .both,
+                redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"],
+                nonce: true, lifetimes: SessionLifetimes(idle: .seconds(idle), absolute: .seconds(86_400)))
+            client.children = [
+                widget: ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(idle), absolute: .seconds(3600))),
+                .web: ChildPolicy(lifetimes: SessionLifetimes(idle: .seconds(1800), absolute: .seconds(3600))),
+            ]
+            client.children[.web]?.origins = ["https://auth.example.com"]
+            first = try TestBroker(
+                clients: [client], script: .init(tokenLifetime: nil), sharing: TestSharedStore(clock: database))
+            second = try TestBroker(
+                store: first.store, vault: first.vault, clients: [client], script: .init(tokenLifetime: nil),
+                sharing: TestSharedStore(clock: database))
+        }
+
+        var replicas: [TestBroker] { [first, second] }
+
+        /// Lets time pass everywhere, and has the replicas ask the database for its time.
+        func advance(_ seconds: Int) async throws {
+            database.advance(.seconds(seconds))
+            for replica in replicas { replica.clock.advance(.seconds(seconds)) }
+            try await compare()
+        }
+
+        func compare() async throws {
+            for replica in replicas {
+                let shared = try #require(replica.context.shared)
+                try await ClockComparison(replica.context, shared).look()
+            }
+        }
+    }
+
+    enum Clock: CaseIterable { case database, replica }
+
+    private func use(_ broker: TestBroker, _ token: Secret) async -> BrokerProblem? {
+        await problem { try await broker.useCases.resumeSession.use(token) }
+    }
+
+    @Test(
+        "A clock is stepped and set right again → a session in use is never refused, and one that is not used ends",
+        arguments: Clock.allCases, [-120, -70, -50, 50, 70, 120])
+    func steps(clock: Clock, seconds: Int) async throws {
+        let cluster = try Cluster(idle: 30)
+        try await cluster.compare()
+        let session = try await cluster.first.signIn()
+        func useForAWhile(_ what: String) async throws {
+            for turn in 0..<40 {
+                try await cluster.advance(4)
+                let broker = cluster.replicas[turn % 2]
+                let refusal = await use(broker, session.token)
+                #expect(refusal == nil, "\(what), \(turn * 4) s: \(refusal?.code.rawValue ?? "")")
+                await broker.settled()
+            }
+        }
+        let moved = clock == .database ? cluster.database : cluster.second.clock
+        try await useForAWhile("before")
+        moved.jump(.seconds(seconds))
+        try await useForAWhile("stepped")
+        moved.jump(.seconds(-seconds))
+        try await useForAWhile("set right")
+        // Nobody uses it any more.
+        for _ in 0..<20 { try await cluster.advance(35) }
+        for broker in cluster.replicas { #expect(await use(broker, session.token)?.reason == .idleExpired) }
+    }
+
+    @Test("A process that begins after the database's clock was stepped → it judges lapses as late as the others")
+    func begins() async throws {
+        let cluster = try Cluster(idle: 30)
+        try await cluster.compare()
+        let session = try await cluster.first.signIn()
+        cluster.database.jump(.seconds(-100))
+        for _ in 0..<10 {
+            try await cluster.advance(5)
+            #expect(await use(cluster.first, session.token) == nil)
+            await cluster.first.settled()
+        }
+        cluster.database.jump(.seconds(100))
+        let next = try TestBroker(
+            store: cluster.first.store, vault: cluster.first.vault,
+            clock: TestClock(cluster.database.now), sharing: TestSharedStore(clock: cluster.database))
+        try await ClockComparison(next.context, #require(next.context.shared)).look()
+        _ = try await Sweeper.checkClock(next.context)
+        #expect(await use(next, session.token) == nil)
+    }
+
+    @Test("A replica whose clock is minutes off → children, tickets and ages are served, as sign-ins are")
+    func offReplica() async throws {
+        let cluster = try Cluster(idle: 60)
+        cluster.second.clock.jump(.seconds(300))
+        try await cluster.compare()
+        let session = try await cluster.second.signIn()
+        let live = try await cluster.second.useCases.resumeSession.resume(session.token)
+        let child = try await cluster.second.useCases.makeChild.make(
+            ChildOrder(kind: Self.widget, name: "home"), of: live)
+        #expect(cluster.second.context.may(.judgeAge) && !cluster.second.context.may(.concludeLapse))
+        for _ in 0..<40 {
+            try await cluster.advance(10)
+            #expect(await use(cluster.second, child.token) == nil)
+            await cluster.second.settled()
+        }
+        #expect(await use(cluster.first, child.token) == nil)
+        #expect(await use(cluster.first, session.token) == nil)
+    }
+
+    @Test("A ticket's minute is the store's, however the replicas' clocks differ", arguments: [-55, 55, 100])
+    func ticket(seconds: Int) async throws {
+        let cluster = try Cluster(idle: 3600)
+        cluster.second.clock.jump(.seconds(seconds))
+        try await cluster.compare()
+        let session = try await cluster.first.signIn()
+        let live = try await cluster.first.useCases.resumeSession.resume(session.token)
+        let secret = Secret("a-secret-of-the-app")
+        let order = HandoverOrder(
+            origin: "https://auth.example.com", path: "/x", challenge: cluster.first.vault.digest(secret))
+        func ticket() async throws -> Secret {
+            let url = try await cluster.first.useCases.handOver.begin(order, of: live).url.reveal()
+            return Secret(String(url.split(separator: "/").last ?? ""))
+        }
+        let (early, late) = (try await ticket(), try await ticket())
+        try await cluster.advance(55)
+        _ = try await cluster.second.useCases.handOver.spend(early, verifier: secret, held: [])
+        try await cluster.advance(6)
+        for broker in cluster.replicas {
+            let refusal = await problem {
+                try await broker.useCases.handOver.spend(late, verifier: secret, held: [])
+            }
+            #expect(refusal?.code == .handoverExpired)
+        }
+    }
+
+    @Test("SQLite with a clock two hours back → no child, no ticket, and none is spent")
+    func doubted() async throws {
+        let cluster = try Cluster(idle: 3600)
+        let broker = try TestBroker(
+            clients: cluster.first.provider.profile.clients, script: .init(tokenLifetime: nil))
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let secret = Secret("a-secret-of-the-app")
+        let order = HandoverOrder(
+            origin: "https://auth.example.com", path: "/x", challenge: broker.vault.digest(secret))
+        let url = try await broker.useCases.handOver.begin(order, of: live).url.reveal()
+        broker.clock.jump(.seconds(-7200))
+        let refusals = [
+            await problem {
+                try await broker.useCases.makeChild.make(ChildOrder(kind: Self.widget, name: "home"), of: live)
+            },
+            await problem { try await broker.useCases.handOver.begin(order, of: live) },
+            await problem {
+                try await broker.useCases.handOver.spend(
+                    Secret(String(url.split(separator: "/").last ?? "")), verifier: secret, held: [])
+            },
+        ]
+        for refusal in refusals { #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil) }
+    }
+}

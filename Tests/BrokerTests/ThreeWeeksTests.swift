@@ -1,0 +1,181 @@
+import BrokerTestSupport
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Three weeks of a machine on SQLite whose clock is moved: it runs ten hours a day, sleeps, is restored from a snapshot, is away
+/// for a long weekend and more (guarantee 3, decision 48).
+///
+/// No sign-in is refused for longer than a minute once there is one kind of evidence; no session is buried before its time;
+/// everything is swept in the end.
+@Suite(.timeLimit(.minutes(3))) struct ThreeWeeksTests {
+    /// The evidence that the machine has.
+    enum Help: CaseIterable {
+        /// A time service that the kernel speaks for, and a provider's `Date`.
+        case everything
+        /// The kernel refuses the call, or says TIME_ERROR: providers' `Date` alone.
+        case datesAlone
+        /// Neither: today's times stay.
+        case nothing
+    }
+
+    private static let day = 86_400
+
+    /// The machine: the true time, the error of its clock, and what a test counts.
+    private final class Machine {
+        let help: Help
+        let store: InMemoryStore
+        let first: TestBroker
+        var truth = 0
+        var offset = 0
+        /// The seconds since when sign-ins were refused although there was evidence.
+        var refusedSince: Int?
+        var longestRefusal = 0
+        /// Each session's handle and its true end.
+        var ends: [(handle: SessionHandle, end: Int)] = []
+        var buriedEarly = 0
+        var made: [SessionHandle] = []
+        var signsIn = true
+
+        init(_ help: Help) throws {
+            self.help = help
+            store = InMemoryStore()
+            first = try TestBroker(store: store, clients: Self.clients, script: .init(tokenLifetime: nil))
+        }
+
+        static var clients: [ClientProfile] {
+            [
+                ClientProfile(
+                    name: ClientName(unchecked: "ios"), login: .both,
+                    redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"],
+                    nonce: true,
+                    lifetimes: SessionLifetimes(
+                        idle: .seconds(2 * ThreeWeeksTests.day), absolute: .seconds(4 * ThreeWeeksTests.day)))
+            ]
+        }
+
+        /// Starts the broker, runs it for some hours of the true time, and stops it.
+        ///
+        /// `meanwhile` may move the clock; it gets the minutes since the start.
+        func run(hours: Int, boots: Bool = true, _ meanwhile: (Int, ClockRig) throws -> Void = { _, _ in }) async throws
+        {
+            let clock = TestClock(ahead: .seconds(truth + offset))
+            if !boots { clock.advanceMonotonic(.seconds(30 * ThreeWeeksTests.day)) }
+            let rig = try ClockRig(store: store, like: first, clock: clock, clients: Self.clients)
+            let said = Mutex(truth)
+            if help != .nothing {
+                rig.tellers.withLock {
+                    $0 = [
+                        ClockRig.Teller("p", host: "p.example") {
+                            TestClock.start.advanced(by: .seconds(said.withLock { $0 }))
+                        }
+                    ]
+                }
+            }
+            // The time service needs a minute after a boot.
+            rig.kernel.withLock { $0 = help == .everything ? false : nil }
+            _ = try await Sweeper.checkClock(rig.broker.context)
+            let sweeper = Sweeper(rig.broker.context, owner: "one")
+            for minute in 0..<(hours * 60) {
+                try meanwhile(minute, rig)
+                for _ in 0..<2 {
+                    clock.advance(.seconds(30))
+                    truth += 30
+                    said.withLock { $0 = truth }
+                    if help == .everything {
+                        // It steps a clock that is wrong, and says so from then on.
+                        if minute >= 1, error(clock) != 0 { clock.jump(.seconds(-error(clock))) }
+                        rig.kernel.withLock { $0 = minute >= 1 }
+                    }
+                    try await rig.inquiry.look()
+                }
+                if minute % 5 == 0 { _ = try await sweeper.sweep() }
+                try await signIn(rig, clock, isDue: minute % 60 == 30)
+                if minute % 30 == 0 { try await countBuried() }
+            }
+            try await sweeper.stop()
+            offset = error(clock)
+        }
+
+        private func error(_ clock: TestClock) -> Int {
+            Int(clock.now.since(TestClock.start.advanced(by: .seconds(truth))).wholeSeconds)
+        }
+
+        private func signIn(_ rig: ClockRig, _ clock: TestClock, isDue: Bool) async throws {
+            let isEvident = help != .nothing && abs(error(clock)) <= 60
+            if rig.may(.begin) || !isEvident {
+                refusedSince = nil
+            } else {
+                refusedSince = refusedSince ?? truth
+                longestRefusal = max(longestRefusal, truth - (refusedSince ?? truth))
+            }
+            guard isDue, signsIn, rig.may(.begin) else { return }
+            let signedIn = try await rig.broker.signIn(code: "code-\(truth)")
+            made.append(signedIn.session.handle)
+            ends.append((signedIn.session.handle, truth + 2 * ThreeWeeksTests.day))
+        }
+
+        private func countBuried() async throws {
+            for entry in ends where truth < entry.end {
+                let row = try await store.session(handle: entry.handle)
+                if row.map({ $0.endedAt != nil }) ?? true { buriedEarly += 1 }
+            }
+            ends.removeAll { truth >= $0.end }
+        }
+
+        func off(hours: Int) { truth += hours * 3600 }
+    }
+
+    @Test("Ten hours a day for three weeks, with clocks that are moved", arguments: Help.allCases)
+    func threeWeeks(help: Help) async throws {
+        let machine = try Machine(help)
+        for day in 0..<21 {
+            switch day {
+            case 3:
+                // Suspended at noon: the boot clock goes on.
+                try await machine.run(hours: 5)
+                machine.off(hours: 3)
+                try await machine.run(hours: 5, boots: false)
+            case 5:
+                // Its time is stepped by hand, and set right.
+                try await machine.run(hours: 10) { minute, rig in
+                    if minute == 60 { rig.broker.clock.jump(.seconds(7200)) }
+                    if minute == 75, help != .everything { rig.broker.clock.jump(.seconds(-7200)) }
+                }
+            case 8:
+                // Restored from a snapshot of two days ago: the clock is behind until it is set.
+                machine.offset -= 2 * Self.day
+                try await machine.run(hours: 10, boots: false) { minute, rig in
+                    if minute == 30, help != .everything { rig.broker.clock.jump(.seconds(2 * Self.day)) }
+                }
+            case 11:
+                // A dead battery: it starts forty days ahead, and is set within the hour.
+                machine.offset += 40 * Self.day
+                try await machine.run(hours: 10) { minute, rig in
+                    if minute == 40, help != .everything { rig.broker.clock.jump(.seconds(-40 * Self.day)) }
+                }
+            default: try await machine.run(hours: 10)
+            }
+            machine.off(hours: 14)
+            // Away over a long weekend, and then for nine days.
+            if day == 13 { machine.off(hours: 72) }
+            if day == 16 { machine.off(hours: 9 * 24) }
+        }
+        #expect(machine.buriedEarly == 0)
+        if help != .nothing { #expect(machine.longestRefusal <= 60) }
+        #expect(machine.offset == 0)
+        // Nobody signs in any more: what has lapsed is buried within some days of ten hours.
+        machine.signsIn = false
+        for _ in 0..<8 {
+            try await machine.run(hours: 10)
+            machine.off(hours: 14)
+        }
+        #expect(machine.made.count > 100)
+        var left = 0
+        for handle in machine.made {
+            if let row = try await machine.store.session(handle: handle), row.endedAt == nil { left += 1 }
+        }
+        #expect(left == 0, "of \(machine.made.count) sessions")
+    }
+}

@@ -116,7 +116,8 @@ final class Rules: @unchecked Sendable {
     func wants(newerThan version: Int64, of session: Digest) { wanted[session, default: []].insert(version) }
 
     private func checkIsWanted(_ claim: RefreshClaim, _ row: SessionRow) {
-        guard world.weather.wallJumps + world.weather.wallLeaps == 0, world.weather.targets == 0,
+        guard world.weather.wallJumps + world.weather.wallLeaps + world.weather.storeJumps == 0,
+            world.weather.targets == 0,
             let end = row.tokenExpiresAt,
             !wanted[claim.tokenDigest, default: []].contains(claim.tokenVersion)
         else { return }

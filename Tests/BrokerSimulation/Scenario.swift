@@ -42,6 +42,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case revocationTakesAll
     /// Sessions that nobody uses run out.
     case sessionsRunOut
+    /// Sessions with short idle times are used while the clocks of processes and store are stepped and set right.
+    case clocksStepInUse
     /// Many ask for a newer token at once, on several processes.
     case manyWantNewer
     /// Apps and their widgets: one refresh serves both, and the app's end is the widget's.
@@ -207,6 +209,18 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.users = 2
             weather.idleEnd = 20_000
             weather.idleRange = 1_000...30_000
+        case .clocksStepInUse:
+            weather.processes = random.number(1...3)
+            weather.users = 2
+            weather.idleEnd = random.pick([30_000, 120_000, 600_000])
+            weather.idleRange = 1_000...10_000
+            weather.accessTokenLife = 3600
+            weather.length = 900_000
+            weather.wallJumps = random.number(1...3)
+            weather.storeJumps = random.number(1...3)
+            weather.wallJumpRange = -120_000...120_000
+            weather.clocksComeBack = true
+            weather.children = random.pick([0, 0.5])
         case .manyWantNewer:
             weather.processes = random.number(1...3)
             weather.users = 2

@@ -44,19 +44,22 @@ final class SimulatedProcess: @unchecked Sendable {
         let store = SimulatedStore(self, world)
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = world.weather.sessionLimit
+        let machine = BrokerClock(
+            now: { self.wallTime }, monotonic: { self.monotonic }, sleep: { try await self.sleep($0) })
+        let isShared = world.weather.processes > 1
+        let watch = isShared ? ClockWatch(correcting: machine) : ClockWatch()
         let context = BrokerContext(
-            clock: BrokerClock(
-                now: { self.wallTime }, monotonic: { self.monotonic }, sleep: { try await self.sleep($0) }),
+            clock: isShared ? watch.corrected(machine) : machine,
             spawner: Spawner { _, work in if !self.isDead { self.lane.start(work) } },
             events: EventSink { event in world.note(event) }, vault: world.vault,
             store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
-            notices: SessionNotices(), settings: settings)
+            notices: SessionNotices(), settings: settings, watch: watch)
         sessionNotices = context.notices
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
-        if world.weather.processes > 1 {
+        let comparison = isShared ? ClockComparison(context, store) : nil
+        if let comparison {
             notices = SimulatedNotices(self, world.scheduler)
             ReplicaNotices(context).listen(to: store)
-            let comparison = ClockComparison(context, store)
             lane.start {
                 while !self.isDead {
                     try? await comparison.look()
@@ -71,12 +74,13 @@ final class SimulatedProcess: @unchecked Sendable {
                 _ = try? await revocations.work()
             }
         }
-        if world.weather.wallLeaps > 0 {
-            // In earnest the outbox looks every second.
+        if world.weather.wallLeaps > 0 || world.weather.clocksComeBack {
+            // In earnest the outbox looks every second, and the watch over the clock every two.
+            let inquiry = ClockInquiry(context, kernel: { nil }, sources: { [] })
             lane.start {
                 while !self.isDead {
                     try? await self.sleep(.seconds(1))
-                    _ = context.watch.believes(context.clock)
+                    try? await inquiry.look()
                 }
             }
         }
@@ -84,6 +88,7 @@ final class SimulatedProcess: @unchecked Sendable {
         lane.start {
             // A process that cannot ask the store when it starts does not start.
             while !self.isDead {
+                for _ in 0..<3 where context.watch.ahead == nil { try? await comparison?.look() }
                 do {
                     _ = try await Sweeper.checkClock(context)
                     self.hasStarted = true

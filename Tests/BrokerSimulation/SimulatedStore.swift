@@ -239,11 +239,10 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool { true }
     func returnProof(_ name: Digest) async throws(StoreFailure) {}
 
-    /// Asked whether there is work or not, so that every process notices a store that was away; that a process's clock is
-    /// not the store's is other weather.
+    /// Asked whether there is work or not, so that every process notices a store that was away.
     func time() async throws(StoreFailure) -> WallTime {
         try await ping()
-        return process.wallTime
+        return world.storeTime
     }
 
     func close() async {}

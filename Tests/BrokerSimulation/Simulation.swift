@@ -21,6 +21,8 @@ package final class Simulation: @unchecked Sendable {
     private(set) lazy var rules = Rules(self)
     /// The error of every process's wall clock.
     private(set) var wallLeap = 0
+    /// The error of the store's own clock.
+    private(set) var storeOffset = 0
     private var longestOutage = 0
     private var awaySince = 0
     /// The grant that each session stands on.
@@ -74,7 +76,7 @@ package final class Simulation: @unchecked Sendable {
             process.clearUp()
         }
         heldUntil = min(heldUntil, scheduler.now)
-        wallLeap = 0
+        (wallLeap, storeOffset) = (0, 0)
         awayUntil = min(awayUntil, scheduler.now)
         scheduler.run(until: weather.length + 130_000)
         // A revocation that failed in bad weather comes again within minutes, and where it failed often, within an hour.
@@ -149,6 +151,12 @@ package final class Simulation: @unchecked Sendable {
             let process = scheduler.random.pick(processes)
             process.wallOffset += scheduler.random.number(weather.wallJumpRange)
             say("wall clock of process \(process.number) is off by \(process.wallOffset)")
+            comesBack { process.wallOffset = 0 }
+        }
+        moments(weather.storeJumps) { [self] in
+            storeOffset = scheduler.random.number(weather.wallJumpRange)
+            say("the store's clock is off by \(storeOffset)")
+            comesBack { [self] in storeOffset = 0 }
         }
         moments(weather.wallLeaps) { [self] in
             // A clock that is wrong for one of several replicas alone is another matter: rows have their writers' times.
@@ -161,6 +169,15 @@ package final class Simulation: @unchecked Sendable {
             scheduler.after(scheduler.random.number(weather.wallLeapRange)) { [self] in
                 if isFoul { wallLeap -= leap }
             }
+        }
+    }
+
+    /// Sets a clock right again after a while, where the weather has it so.
+    private func comesBack(_ setRight: @escaping () -> Void) {
+        guard weather.clocksComeBack else { return }
+        scheduler.after(scheduler.random.number(2_000...200_000)) { [self] in
+            say("a clock is set right")
+            setRight()
         }
     }
 
@@ -396,12 +413,11 @@ package final class Simulation: @unchecked Sendable {
 
     /// Hears that an app used its session: one that has lapsed is used no more.
     func used(_ ticket: Ticket, askedAt: Int) {
-        if let idleEnd = weather.idleEnd, askedAt > ticket.usedAt + idleEnd + 1_000 {
+        if let idleEnd = weather.idleEnd, askedAt > ticket.usedAt + idleEnd + weather.lateEnd {
             say("FAULT: a session was used \(askedAt - ticket.usedAt) ms after its last use")
             verdict.endedSessionsAlive += 1
         }
-        ticket.usedAt = scheduler.now
-        ticket.holder.usedAt = scheduler.now
+        for used in [ticket, ticket.holder] { (used.usedAt, used.answeredAt) = (scheduler.now, scheduler.now) }
     }
 
     /// Hears that somebody was told what came of a code which is another's.
@@ -413,7 +429,16 @@ package final class Simulation: @unchecked Sendable {
     /// Hears that an app was told that its session is over.
     func toldOfEnd(_ ticket: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
-        if weather.idleEnd != nil, SessionLimits.lapse(of: row, at: wallTime) != nil { return }
+        if let idleEnd = weather.idleEnd {
+            // By the world's own clock: uses move the idle time once in a hundredth of it, and at most once in a second.
+            if let used = ticket.answeredAt, case let unused = scheduler.now - used,
+                unused < idleEnd - max(1_500, idleEnd / 100 + 500)
+            {
+                say("FAULT: a session was over \(unused) ms after its last use: \(row.handle)")
+                verdict.wrongfulLogOuts += 1
+            }
+            if weather.clocksComeBack || SessionLimits.lapse(of: row, at: wallTime) != nil { return }
+        }
         if let parent = ticket.parent, let row = try? await memory.session(tokenDigest: parent.digest),
             row.endedAt != nil
         {
@@ -422,6 +447,11 @@ package final class Simulation: @unchecked Sendable {
         }
         say("FAULT: an app was told that a session is over which lives: \(row.handle)")
         verdict.wrongfulLogOuts += 1
+    }
+
+    /// The time as the store's clock says it.
+    var storeTime: WallTime {
+        WallTime(milliseconds: SimulatedProcess.begin + Int64(scheduler.now + wallLeap + storeOffset))
     }
 
     /// The time as it is.

@@ -12,6 +12,8 @@ final class Ticket: @unchecked Sendable {
     var signedInAt: Int64 = 0
     /// The time at which it was used last.
     var usedAt: Int
+    /// The time at which a use of it, or of its child, was last answered.
+    var answeredAt: Int?
     /// The session that it is a child of.
     let parent: Ticket?
 

@@ -150,7 +150,7 @@ struct User: Sendable {
         }
         while world.isFoul {
             await pause(between(world.weather.idleRange))
-            if weather.idleEnd != nil, chance(0.2) { await slideLate(own) }
+            if weather.idleEnd != nil, !weather.clocksComeBack, chance(0.2) { await slideLate(own) }
             if world.scheduler.random.chance(world.weather.logOuts) { return await logOut(own) }
             if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(own) }
             if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(own) }

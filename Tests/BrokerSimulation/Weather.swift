@@ -82,6 +82,10 @@ struct Weather {
     var pauseRange = 1_000...45_000
     var wallJumps = 0
     var wallJumpRange = -45_000...45_000
+    /// The number of times that the store's own clock is stepped, as the processes' are by `wallJumps`.
+    var storeJumps = 0
+    /// Whether a clock that is stepped is set right again after a while.
+    var clocksComeBack = false
     /// The number of times that a wall clock is wrong by three months, and their lengths.
     var wallLeaps = 0
     var wallLeapRange = 1_000...60_000
@@ -115,6 +119,8 @@ struct Weather {
     var reach = RevocationReach.token
     /// The time without use after which a session ends; nil for longer than a run.
     var idleEnd: Int?
+    /// The most that a session may live beyond its idle time.
+    var lateEnd: Int { clocksComeBack ? 180_000 : 1_000 }
 
     /// Has the provider bind its tokens, and give nonces in one of the ways that servers do.
     mutating func bind(_ random: inout SeededRandom) {

@@ -4,14 +4,17 @@ docs/operations.md says what it shows.
 
 The provider rotates strictly and its tokens live five seconds. A gate before it notes each use of a code and of a refresh
 token, and by whom. Meanwhile replicas are killed and started again, PostgreSQL is restarted, crashes and fails over, the
-provider is away or loses its answers, and single replicas' wall clocks are stepped.
+provider is away or loses its answers, and the wall clocks of single replicas and of the database are stepped.
+
+Some phones have sessions with short idle times, which they use, and now and then leave alone. They are judged by this program's
+own monotonic clock, which nobody steps.
 
 Half of the phones have sessions that belong to a key: they send passes or proofs by a clock that is up to a day wrong, on a
 network that sends what may be sent twice with the same bytes. Beside each is a thief with its cookie.
 
 What has to be zero: sessions ended for another reason than one that counts, 5xx without `Retry-After`, sessions that are
 unknown after their 201, refresh tokens and codes that were used again, log-outs undone after their 204, good proofs and passes
-refused, answers to thieves. A session whose rotated token was lost with the provider's answer, or with the process that had it,
+refused, answers to thieves, sessions that are over before their idle time or are opened three minutes after it. A session whose rotated token was lost with the provider's answer, or with the process that had it,
 ends with `refresh_lost`: counted apart.
 """
 
@@ -25,6 +28,7 @@ import random
 import re
 import signal
 import sys
+import tempfile
 import time
 import urllib.parse
 
@@ -37,6 +41,11 @@ from support.verdicts import Verdicts  # noqa: E402
 TOKEN_LIFETIME = 5
 FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
 # By client: a pass is the shortest that there is.
+IDLE = {"brief": 30, "short": 120, "steady": 600}
+# A use moves the idle time once in a second, or in a hundredth of it, and is written behind the answer.
+IDLE_GRAIN = 2.5
+# Lapses are judged up to two minutes late after a step of the database's clock; the cache and the sweeper take their time.
+IDLE_LATE = 180
 BINDINGS = {"strict": {"mode": "enforce", "evidence": "pass", "pass": "1m"}, "silent": {"mode": "enforce", "evidence": "proof"}}
 EVIDENCE_CODES = ("proof_required", "use_dpop_nonce", "proof_invalid")
 
@@ -146,6 +155,8 @@ class Tally:
         "requests without an answer for a minute": "hung",
         "good evidence of honest phones refused": "evidence",
         "answers with content to thieves of a cookie": "stolen",
+        "sessions over before their idle time": "early",
+        "sessions opened three minutes after their idle time": "late",
     }
 
     def __init__(self):
@@ -319,7 +330,10 @@ class Replica(harness.Broker):
                 "store": {"url": chaos.database.both()},
                 "providers": {"oidc": {"endpoints": {"token": through_gate, "refresh": through_gate}, "clients": {
                     name: {"client_id": f"{name}-app", "auth": "none", "scope": "openid email offline_access", "binding": binding,
-                           "redirect_uris": [f"com.example.{name}:/cb"]} for name, binding in BINDINGS.items()}}},
+                           "redirect_uris": [f"com.example.{name}:/cb"]} for name, binding in BINDINGS.items()} | {
+                    name: {"client_id": f"{name}-app", "auth": "none", "scope": "openid email offline_access",
+                           "session": {"idle": f"{idle}s"}, "redirect_uris": [f"com.example.{name}:/cb"]}
+                    for name, idle in IDLE.items()}}},
                 "backends": {"orders": {"original_request": True}},
                 "upstreams": {
                     "api": {"base_url": f"{chaos.sandbox.url}/api", "provider": "oidc", "allow": ["GET /private/**"]},
@@ -349,9 +363,25 @@ class Database(harness.Database):
     """PostgreSQL and its standby, and when they were away."""
 
     def __init__(self, fault):
-        super().__init__("--standby", *(["synchronous_standby_names="] if fault == "unsynchronous" else []))
+        # Its servers have a user of their own, who reads the clock.
+        self.folder = tempfile.TemporaryDirectory(prefix="coatcheck-chaos-clock.")
+        pathlib.Path(self.folder.name).chmod(0o755)
+        self.clock = harness.Clock(None, folder=self.folder.name)
+        # Until when its clock was wrong; infinite while it is.
+        self.wrong_until = float("-inf")
+        super().__init__(
+            "--standby", *(["synchronous_standby_names="] if fault == "unsynchronous" else []), clock=self.clock)
         self.away = []
         self.lock = asyncio.Lock()
+
+    def set_clock(self, seconds):
+        self.clock.set(seconds)
+        # Replicas ask for its time every two seconds.
+        self.wrong_until = float("inf") if seconds else time.monotonic() + 5
+
+    def is_right(self, since):
+        """Whether its clock has been right since then."""
+        return self.wrong_until < since
 
     def both(self):
         one, other = self.ports
@@ -374,6 +404,12 @@ class Session:
         # Whether its end was judged.
         self.is_counted = False
         self.began_at = time.monotonic()
+        # The last use that was answered: when it was sent, and when the answer came.
+        self.used_from = self.used_until = self.began_at
+        self.idle = IDLE.get(phone.client)
+
+    def was_used(self, sent):
+        self.used_from, self.used_until = sent, time.monotonic()
 
 
 class Phone:
@@ -390,6 +426,8 @@ class Phone:
         # Some never log out.
         self.stays = number % 2 == 0
         self.session = None
+        if type(self) is Phone and number % 4 == 1:
+            self.client = list(IDLE)[number // 4 % len(IDLE)]
 
     async def run(self):
         # Not all at once.
@@ -433,7 +471,7 @@ class Phone:
 
     async def sign_in(self):
         self.sign_ins += 1
-        user = f"p{self.number}n{self.sign_ins}"
+        user, began = f"p{self.number}n{self.sign_ins}", time.monotonic()
         begun = await self.call("POST", "/v1/logins", body={"provider": "oidc", "client": self.client})
         if not begun or begun.status != 201:
             return None
@@ -454,7 +492,10 @@ class Phone:
                 return session
             if answer.status == 503 and "retry" not in answer.json:
                 continue
-            if answer.status < 500 and answer.told not in ("409 login_required", "410 login_expired"):
+            if not self.chaos.database.is_right(began):
+                # The database's time is everybody's: by it the provider's token is from the future.
+                self.chaos.tally.events["sign-ins refused by a wrong clock"] += 1
+            elif answer.status < 500 and answer.told not in ("409 login_required", "410 login_expired"):
                 self.chaos.tally.answers[f"refused sign-in: {answer.told}"] += 1
             return None
         return None
@@ -474,12 +515,18 @@ class Phone:
 
     async def one_call(self, session):
         cookie, dice = f"coatcheck={session.token}", self.random.random()
+        if session.idle and dice < 0.003:
+            # Left alone, perhaps for too long.
+            self.chaos.tally.events["sessions left alone"] += 1
+            await asyncio.sleep(min(session.idle, 60) * self.random.uniform(0.5, 1.3))
+        sent = time.monotonic()
         if dice < 0.4:
             answer = await self.call("GET", "/v1/session", Cookie=cookie)
         elif dice < 0.8:
             path = "/v1/relay/closed/x" if self.chaos.fault == "bare" and dice < 0.42 else "/v1/relay/api/private/echo"
             answer = await self.call("GET", path, Cookie=cookie)
             if answer and answer.status == 200 and answer.fields.get("coatcheck-source") == "upstream":
+                session.was_used(sent)
                 held = dict((name.lower(), value) for name, value in answer.json.get("headers", []))
                 self.chaos.gate.seen.add(held.get("authorization", "").removeprefix("Bearer "))
         elif dice < 0.97:
@@ -488,6 +535,7 @@ class Phone:
                     "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session.token,
                     "subject_token_type": "urn:ietf:params:oauth:token-type:access_token"} | self.handed_in(session))
             if answer and answer.status == 200:
+                session.was_used(sent)
                 self.chaos.gate.seen.add(answer.json["access_token"])
             if answer and answer.status == 400:
                 # OAuth's word for a session that is over: which way, the session's own answer says.
@@ -594,7 +642,8 @@ class BoundPhone(Phone):
 
     def refused(self, answer, used, request):
         """Counts a refusal of what was asked for just now, where the clocks that made and judged it were right."""
-        if used and not (self.asked.is_right(used.began) and used.replica.is_right(used.began)):
+        clocks = (self.asked, used.replica, self.chaos.database) if used else ()
+        if not all(clock.is_right(used.began) for clock in clocks):
             self.chaos.tally.events["refused by a wrong clock"] += 1
         else:
             self.chaos.tally.count("evidence", f"replica {self.asked.number}: {request}: {answer.told} {answer.json.get('reason')}")
@@ -647,6 +696,9 @@ class Chaos(harness.Processes):
     def still_lives(self, session, answer):
         """Judges what a session's answer says of it; false when it is over."""
         if answer is None or answer.status != 401:
+            unused = time.monotonic() - answer.seconds - session.used_until if answer else 0
+            if answer and answer.status == 200 and session.idle and unused > session.idle + IDLE_LATE:
+                self.tally.count("late", f"{session.subject}, {unused:.1f} s after its last use")
             if answer and answer.status == 200 and session.is_sure and time.monotonic() > session.ended_at + 6:
                 self.tally.count("undone", f"{session.subject}, {time.monotonic() - session.ended_at:.1f} s after")
             return True
@@ -661,6 +713,11 @@ class Chaos(harness.Processes):
             pass
         elif answer.json.get("reason") == "refresh_lost" and self.family_is_lost(session):
             self.tally.events["refresh_lost"] += 1
+        elif session.idle and answer.json.get("reason") == "idle_expired":
+            unused = time.monotonic() - session.used_from
+            self.tally.events["idle times over"] += 1
+            if unused < session.idle - max(IDLE_GRAIN, session.idle / 100):
+                self.tally.count("early", f"{session.subject}: {unused:.1f} s after its last use of {session.idle} s")
         else:
             self.tally.count("wrongful", f"{session.subject}: {answer.told}")
         return False
@@ -732,7 +789,7 @@ class Chaos(harness.Processes):
 
     async def step(self):
         replica = self.random.choice(self.replicas)
-        seconds = self.random.choice([45, -45, 600, -600, 7200, -7200, 91 * 86400, -30 * 86400])
+        seconds = self.random.choice([45, -45, self.random.randint(-120, 120), 600, -600, 7200, -7200, 91 * 86400, -30 * 86400])
         replica.set_clock(seconds)
         self.tally.events["clock steps"] += 1
         # One that starts with a wrong clock sees no step.
@@ -743,6 +800,14 @@ class Chaos(harness.Processes):
             await self.bring_back(replica)
         await asyncio.sleep(self.random.uniform(1, 5))
         replica.set_clock(0)
+
+    async def step_database(self):
+        if not self.database.is_right(time.monotonic()):
+            return
+        self.database.set_clock(self.random.randint(-120, 120))
+        self.tally.events["database clock steps"] += 1
+        await asyncio.sleep(self.random.uniform(2, 30))
+        self.database.set_clock(0)
 
     async def end_one(self):
         """The wired-in fault `ended`: an operator's hand in the table."""
@@ -795,11 +860,11 @@ class Chaos(harness.Processes):
         """Has things go wrong, each kind in turn, until the time is over; then waits until all is well."""
         end = time.monotonic() + self.seconds
         kinds = [self.kill, self.outage, self.step, self.restart, self.kill, self.outage, self.step, self.failover, self.kill,
-                 self.outage, self.step, self.crash]
+                 self.outage, self.step, self.crash, self.step_database]
         if self.fault == "ended":
             kinds += [self.end_one]
         # The first round has one of each, however short the time is.
-        deck = [self.kill, self.outage, self.step, self.failover, self.restart, self.kill, self.outage]
+        deck = [self.kill, self.outage, self.step, self.step_database, self.failover, self.restart, self.kill, self.outage]
         tasks = set()
         await asyncio.sleep(min(2, self.seconds / 10))
         while time.monotonic() < end:
@@ -831,7 +896,12 @@ class Chaos(harness.Processes):
                             continue
                         if answer.status < 500 and answer.json.get("code") not in EVIDENCE_CODES:
                             break
+                        if answer.status == 503 and session.idle and time.monotonic() - session.used_until > session.idle:
+                            # It has lapsed, and no lapse is believed for ten minutes after a clock has jumped.
+                            break
                         await asyncio.sleep(0.2)
+                    if session.idle and answer and answer.status == 503:
+                        continue
                     if answer is None or answer.status >= 500 or answer.json.get("code") in EVIDENCE_CODES:
                         self.tally.count("hung", f"replica {replica.number} does not come back: {answer and answer.told}")
                         return
@@ -867,6 +937,7 @@ class Chaos(harness.Processes):
         self.end()
         if self.database:
             await asyncio.to_thread(self.database.__exit__)
+            self.database.folder.cleanup()
 
     # -- the verdict
 
@@ -886,7 +957,7 @@ class Chaos(harness.Processes):
         # A machine that does ten times as much is usual; a busy one has to be enough.
         said.verdict(good > 3 * self.seconds, f"work was done: {good} good answers")
         said.verdict(self.gate.rotations > self.seconds / 5, f"tokens were rotated: {self.gate.rotations}")
-        wanted = ["kills", "provider outages", "clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce"]
+        wanted = ["kills", "provider outages", "clock steps", "database clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce"]
         said.verdict(all(self.tally.events[name] for name in wanted), "everything went wrong at least once")
         refused = {told: count for told, count in self.tally.answers.items() if told.startswith("refused sign-in")}
         said.verdict(not refused, "no sign-in was refused for good", refused)

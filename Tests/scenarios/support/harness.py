@@ -324,9 +324,10 @@ class Gate:
 class Clock:
     """The clocks of the processes that preload it, which can be moved."""
 
-    def __init__(self, case, name="clock"):
-        self.library = case.folder / "preloaded_clock.so"
-        self.file = case.folder / name
+    def __init__(self, case, name="clock", folder=None):
+        folder = pathlib.Path(folder or case.folder)
+        self.library = folder / "preloaded_clock.so"
+        self.file = folder / name
         if not self.library.exists():
             subprocess.run(
                 [shutil.which("cc") or "clang", "-shared", "-fPIC", "-O2", "-o", self.library, HERE / "preloaded_clock.c", "-ldl"], check=True)
@@ -533,9 +534,10 @@ class Broker:
 class Database:
     """A PostgreSQL of its own: `Tests/scenarios/support/postgresql`, which takes the options and ends with its input."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, clock=None):
         self.process = subprocess.Popen(
-            [HERE / "postgresql", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+            [HERE / "postgresql", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+            env=os.environ | (clock.environment if clock else {}))
         words = self.process.stdout.readline().split()
         if words[:1] != ["ready"]:
             raise GaveUp("no PostgreSQL: scripts/setup test installs what is missing")

@@ -78,7 +78,11 @@ struct FramingRulesTests {
     func bodies() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Content-Length", "0")]) == .pass(summary(), path: nil))
-        #expect(verdict("/", [host, ("Content-Length", "5")]) == .pass(summary { $0.hasBody = true }, path: nil))
+        let five = summary {
+            $0.hasBody = true
+            $0.bodyLength = 5
+        }
+        #expect(verdict("/", [host, ("Content-Length", "5")]) == .pass(five, path: nil))
         #expect(
             verdict("/", [host, ("Transfer-Encoding", "chunked")]) == .pass(summary { $0.hasBody = true }, path: nil))
     }

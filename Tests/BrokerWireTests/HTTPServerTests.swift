@@ -251,4 +251,81 @@ struct HTTPServerTests {
         }
     }
 
+    // MARK: Small chunks
+
+    /// Counts the pieces in which bodies reach their readers.
+    private static func counting() -> TestService {
+        TestService { request, body, _ in
+            var (pieces, bytes, memory) = (0, 0, 0)
+            do {
+                for try await piece in body {
+                    pieces += 1
+                    bytes += piece.readableBytes
+                    memory += piece.storageCapacity
+                }
+            } catch { return .text("[\(request.path ?? "") \(error)]") }
+            return .text("[\(request.path ?? "") \(bytes) \(pieces) \(memory)]")
+        }
+    }
+
+    private static func chunked(_ path: String, _ body: String) -> String {
+        "POST \(path) HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\(body)"
+    }
+
+    @Test(
+        "A body of eleven thousand chunks of one byte reaches its reader in few pieces, which hold little more than their bytes (SEC-105)",
+        arguments: [false, true])
+    func smallChunks(isSecure: Bool) async throws {
+        try await Self.counting().run(isSecure: isSecure) { (port) async throws in
+            let client = try await WireClient.connect(port, isSecure ? try TestCertificate.client() : nil)
+            try await client.send(Self.chunked("/small", String(repeating: "1\r\nx\r\n", count: 11_000) + "0\r\n\r\n"))
+            let text = try await client.received { $0.contains("]") }
+            let figures = text.split(separator: "[").last?.dropLast().split(separator: " ").compactMap { Int($0) } ?? []
+            #expect(figures.first == 11_000, "\(text)")
+            #expect(figures.dropFirst().first ?? .max <= 100, "\(text)")
+            #expect(figures.last ?? .max <= 64 * 1024, "\(text)")
+            try await client.channel.close().get()
+        }
+    }
+
+    @Test(
+        "Requests behind chunked bodies, with trailers and without, are answered in turn, wherever the input is cut (SEC-101)"
+    )
+    func chunkedPipelines() async throws {
+        let requests = [
+            Self.chunked("/a", "1\r\nx\r\n2;e=f\r\n\r\n\r\n0\r\n\r\n"), Self.get("/b"),
+            "POST /c HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n0\r\n\r\n0\r\n\r\nab",
+            Self.chunked("/d", "0\r\nTrailer: x\r\nOther: y\r\n\r\n"), "\r\n",
+            Self.chunked("/e", "3\r\nGET\r\n0\r\nTrailer: x\r\n\r\n"), Self.get("/f", "Connection: close\r\n"),
+        ].joined()
+        let bytes = Array(requests.utf8)
+        try await Self.counting().run { (port) async throws in
+            for cut in stride(from: 1, through: bytes.count, by: 3) {
+                let client = try await WireClient.connect(port)
+                try await client.send(String(decoding: bytes[..<cut], as: UTF8.self))
+                try await client.send(String(decoding: bytes[cut...], as: UTF8.self))
+                _ = try await client.ended()
+                let answers = client.text.split(separator: "[").dropFirst().map {
+                    $0.split(separator: " ").prefix(2).joined(separator: " ")
+                }
+                #expect(answers == ["/a 3", "/b 0", "/c 12", "/d 0", "/e 3", "/f 0"], "cut at \(cut): \(client.text)")
+            }
+        }
+    }
+
+    @Test(
+        "A chunked body behind a head that ends with a bare LF is refused, and nothing in it is served (SEC-101)",
+        arguments: ["\n\n", "\r\n\n", "\n\r\n"])
+    func bareLineFeeds(end: String) async throws {
+        try await Self.counting().run { (port) async throws in
+            let client = try await WireClient.connect(port)
+            try await client.send(
+                "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\(end)0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+            )
+            try? await client.finish()
+            _ = try await client.ended()
+            #expect(!client.text.contains("smuggled"))
+            #expect(client.text.hasPrefix("HTTP/1.1 400"), "\(client.text)")
+        }
+    }
 }

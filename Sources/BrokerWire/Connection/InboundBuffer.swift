@@ -2,16 +2,27 @@ import NIOCore
 
 /// Stands in front of the HTTP/1 decoder and hands it no more than its connection takes.
 ///
-/// The decoder makes parts of everything it is given: a kilobyte of pipelined requests at a time keeps what waits for
-/// its turn small. While the connection takes nothing, one read is kept and no more: stopping to listen at once, and
-/// listening again a moment later, would be two system calls for every request that waits for something.
+/// The decoder makes parts of everything it is given, so it is given one head at a time, and at most a kilobyte of it. Chunked
+/// bodies do not go through it: it would make a part of every chunk. It only sees where such a body ends. While the connection
+/// takes nothing, one read is kept and no more: stopping to listen at once, and listening again a moment later, would be two
+/// system calls for every request that waits for something.
 final class InboundBuffer: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = Never
 
-    /// The bytes that the decoder is given at a time between bodies.
+    /// The form of a body that is coming in.
+    enum BodyForm: Equatable {
+        /// So many bytes are still to come.
+        case length(Int)
+        case chunked
+    }
+
+    /// The most bytes that the decoder is given at a time between bodies.
     private static let slice = 1024
+
+    /// The last chunk of a body, as the decoder hears of it.
+    private static let lastChunk = ByteBuffer(staticString: "0\r\n")
 
     /// The connection whose input it is; let go when that ends.
     private var connection: ServerConnectionHandler?
@@ -23,6 +34,12 @@ final class InboundBuffer: ChannelDuplexHandler {
     private var isFeeding = false
     /// Whether the decoder is at a slice: there may be more in it than it has made parts of.
     private(set) var isDecoding = false
+    private var emptyLine = EmptyLine()
+    /// Whether the decoder was given a head to its end, and nothing behind it.
+    private var isBehindHead = false
+    /// The coding of the body that is coming in; nil for another body, and once its last chunk has come.
+    private var chunks: ChunkedBody?
+    private var isInTrailers = false
 
     init(_ connection: ServerConnectionHandler) { self.connection = connection }
 
@@ -71,21 +88,58 @@ final class InboundBuffer: ChannelDuplexHandler {
     func discard() { held = ByteBuffer() }
 
     private func feed() {
-        guard !isFeeding, let context else { return }
+        guard !isFeeding, context != nil else { return }
         isFeeding = true
         defer { isFeeding = false }
         while held.readableBytes > 0, let connection, connection.takesInput {
-            let length = connection.isBodyOpen ? held.readableBytes : min(held.readableBytes, Self.slice)
-            guard let slice = held.readSlice(length: length) else { break }
-            if held.readableBytes == 0 { held = ByteBuffer() }
             isDecoding = true
-            context.fireChannelRead(wrapInboundOut(slice))
+            switch connection.openBody {
+            case nil:
+                (chunks, isInTrailers) = (nil, false)
+                decodeLines()
+            case .length(let left): decode(left > 0 ? min(left, held.readableBytes) : held.readableBytes)
+            case .chunked: readChunks(connection)
+            }
             isDecoding = false
             connection.drain()
         }
-        guard isEndHeld, held.readableBytes == 0 else { return }
+        guard isEndHeld, held.readableBytes == 0, let context else { return }
         isEndHeld = false
         context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+    }
+
+    /// Gives the decoder bytes of a head or of trailers, and nothing behind their end.
+    private func decodeLines() {
+        let most = min(held.readableBytes, Self.slice)
+        let end = emptyLine.end(in: held, upTo: most)
+        isBehindHead = end != nil
+        decode(end ?? most)
+    }
+
+    private func decode(_ length: Int) {
+        guard let context, let slice = held.readSlice(length: length) else { return }
+        if held.readableBytes == 0 { held = ByteBuffer() }
+        context.fireChannelRead(wrapInboundOut(slice))
+    }
+
+    /// Reads on in a chunked body.
+    private func readChunks(_ connection: ServerConnectionHandler) {
+        guard !isInTrailers else { return decodeLines() }
+        // The decoder took another end of the head than we did, and has made something of what follows.
+        guard chunks != nil || isBehindHead else { return connection.breaksFraming() }
+        var reader = chunks ?? ChunkedBody()
+        let step = reader.next(&held)
+        chunks = reader
+        if held.readableBytes == 0 { held = ByteBuffer() }
+        switch step {
+        case .piece(let piece): connection.receive(piece)
+        case .needsMore: break
+        case .last:
+            (chunks, isInTrailers) = (nil, true)
+            emptyLine = EmptyLine(behindLine: true)
+            context?.fireChannelRead(wrapInboundOut(Self.lastChunk))
+        case .malformed: connection.breaksFraming()
+        }
     }
 }
 

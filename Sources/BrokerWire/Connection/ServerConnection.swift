@@ -28,6 +28,8 @@ package struct ServerConnection: Sendable, Equatable {
         package var isSafe = true
         /// Whether a body follows.
         package var hasBody = false
+        /// The number of the body's bytes; nil for one that is chunked, and for none.
+        package var bodyLength: Int?
         /// Whether the client waits for `100 Continue` before it sends the body.
         package var expectsContinue = false
         /// Whether the request says that it is the last, or has to be.

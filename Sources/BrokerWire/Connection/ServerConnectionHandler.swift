@@ -23,6 +23,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// The input that came before its turn.
     private enum Part {
         case request(HTTPServerRequestPart)
+        /// A piece of a chunked body.
+        case piece(ByteBuffer)
         /// `fault` is what the reader of an open body hears of it.
         case refused(FramingRefusal, fault: BodyFault)
     }
@@ -46,9 +48,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var body: BodySource?
     private var bodyServed: BodySource?
     private var bodyFault = BodyFault.incomplete
+    /// The bytes of it that are still to come; nil for one that is chunked.
+    private var bodyLeft: Int?
     private var hasInputEnded = false
     private var isAdvancing = false
     private var isDraining = false
+    /// Whether the connections of its event loop have their turn.
+    private var isYielding = false
     private var isStreaming = false
     /// The number of requests that were served in this turn, and in all.
     private var served = 0
@@ -86,9 +92,14 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     // MARK: What the input asks
 
-    var takesInput: Bool { waiting.isEmpty && state.takesInput }
+    var takesInput: Bool { served < Self.turn && waiting.isEmpty && state.takesInput }
     var discardsInput: Bool { state.discardsInput }
-    var isBodyOpen: Bool { state.isBodyOpen }
+
+    /// The form of the body that is coming in; nil while none is.
+    var openBody: InboundBuffer.BodyForm? {
+        guard state.isBodyOpen else { return nil }
+        return bodyLeft.map { .length($0) } ?? .chunked
+    }
 
     /// Takes note of bytes that came in; false when they are too many to be kept.
     func received(_ count: Int) -> Bool {
@@ -96,6 +107,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         take(.refused(.overLimit, fault: .overLimit))
         return false
     }
+
+    /// Takes a piece of a chunked body.
+    func receive(_ piece: ByteBuffer) { take(.piece(piece)) }
+
+    /// Takes note of a chunked body that is not well formed.
+    func breaksFraming() { take(.refused(.malformed, fault: .malformed)) }
 
     /// Takes note that the client sends nothing more than what waits with the input.
     func inputEnds() { perform(state.handle(.inputClosed(more: true), at: Self.now)) }
@@ -185,15 +202,24 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 var head = head
                 if let path { head.uri = path }
                 self.head = head
+                bodyLeft = summary.bodyLength
                 perform(state.handle(.head(summary), at: Self.now))
             }
         case .request(.body(let chunk)):
-            guard state.handle(.body, at: Self.now).contains(.deliver), let body else { return }
-            state.wantsBody(body.yield(chunk))
-            // A session's bytes are its own; everybody else's are counted until they are answered.
-            if connection.isOfSession { held.keep(0) }
+            // Chunks are not the decoder's to find: it took another end of the head than we did.
+            guard let left = bodyLeft else { return process(.refused(.malformed, fault: .malformed)) }
+            bodyLeft = left - chunk.readableBytes
+            deliver(chunk)
+        case .piece(let piece): deliver(piece)
         case .request(.end): perform(state.handle(.end, at: Self.now))
         }
+    }
+
+    private func deliver(_ chunk: ByteBuffer) {
+        guard state.handle(.body, at: Self.now).contains(.deliver), let body else { return }
+        state.wantsBody(body.yield(chunk.compact))
+        // A session's bytes are its own; everybody else's are counted until they are answered.
+        if connection.isOfSession { held.keep(0) }
     }
 
     /// Takes what waits, as far as it is its turn.
@@ -217,7 +243,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard waiting.isEmpty else { return }
         guard served < Self.turn else { return yieldTurn() }
         input?.resume()
-        guard waiting.isEmpty, !state.isServing else { return }
+        guard served < Self.turn else { return yieldTurn() }
+        guard waiting.isEmpty, !state.isServing, input?.count ?? 0 == 0 else { return }
         served = 0
         // Requests that came before the end are answered, and the rest of the input is no whole request.
         if hasInputEnded { perform(state.handle(.inputClosed(more: false), at: Self.now)) }
@@ -225,8 +252,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Lets the event loop look at its other connections: only a timer makes it do so before more of its own tasks.
     private func yieldTurn() {
-        served = 0
-        channel.eventLoop.assumeIsolated().scheduleTask(in: .microseconds(100)) { self.advance() }
+        guard !isYielding else { return }
+        isYielding = true
+        channel.eventLoop.assumeIsolated().scheduleTask(in: .microseconds(100)) {
+            self.isYielding = false
+            self.served = 0
+            self.advance()
+        }
     }
 
     // MARK: What has to be done

@@ -46,6 +46,8 @@ enum FramingRules {
                 lengths += 1
                 guard !value.isEmpty, value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return .refuse }
                 summary.hasBody = value != "0"
+                // The decoder has refused what is no number of 64 bits.
+                if summary.hasBody { summary.bodyLength = Int(value) ?? .max }
             case 17 where name.isASCIIEqual(to: "transfer-encoding"):
                 codings += 1
                 guard modern, value.isASCIIEqual(to: "chunked") else { return .refuse }

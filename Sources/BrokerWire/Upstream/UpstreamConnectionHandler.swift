@@ -25,6 +25,8 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
     private let readyBy: Int64
     private var isReadHeld = false
+    /// Whether the body of the answer under way is chunked.
+    private var isChunked = false
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
     /// The writer that waits until the upstream has taken enough.
@@ -142,6 +144,24 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         return state.phase != .closed
     }
 
+    /// The part of the answer that the next bytes belong to.
+    var part: UpstreamDecoder.Part {
+        switch state.phase {
+        case .sending, .waiting: .head
+        case .receiving: isChunked ? .chunks : .other
+        default: .other
+        }
+    }
+
+    /// Returns whether the decoder takes the body behind a head for a chunked one.
+    ///
+    /// With another coding, or two, it decides by itself, and no such answer is passed on.
+    private func isChunked(_ head: HTTPResponseHead) -> Bool {
+        guard exchange?.request.head.method != .HEAD, ![101, 204, 304].contains(head.status.code) else { return false }
+        let codings = head.headers["Transfer-Encoding"]
+        return codings.count == 1 && codings.allSatisfy { $0.isASCIIEqual(to: "chunked") }
+    }
+
     /// Returns the head of a request that was begun since this was asked last; nil for none.
     func takeBegun() -> HTTPRequestHead? {
         defer { begun = nil }
@@ -154,7 +174,10 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         case .head(let head):
             let effects = state.handle(
                 .head(status: Int(head.status.code), keepsAlive: head.isKeepAlive), at: Self.now)
-            if effects.contains(.deliver) { exchange?.receive(head, isEarly: state.isSending) }
+            if effects.contains(.deliver) {
+                isChunked = isChunked(head)
+                exchange?.receive(head, isEarly: state.isSending)
+            }
             perform(effects)
         case .body(let piece):
             let effects = state.handle(.body, at: Self.now)

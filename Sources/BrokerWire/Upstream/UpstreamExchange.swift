@@ -16,6 +16,8 @@ final class UpstreamExchange {
 
     /// The most bytes of a body that may wait for their reader.
     private static let ahead = 65_536
+    /// Pieces that wait are made one up to this size.
+    private static let merged = 8192
 
     let request: UpstreamRequest
     /// Whether it was sent again.
@@ -108,11 +110,22 @@ final class UpstreamExchange {
     }
 
     /// Takes a piece of the answer's body; false when that is enough for now.
+    ///
+    /// What waits is merged, so that many small pieces cost what they hold.
     func receive(_ piece: ByteBuffer) -> Bool {
-        pieces.append(piece)
+        if reader == nil, !pieces.isEmpty { merge(piece) } else { pieces.append(piece) }
         bytes += piece.readableBytes
         tell()
         return bytes < Self.ahead
+    }
+
+    private func merge(_ piece: ByteBuffer) {
+        guard let last = pieces.last, last.readableBytes + piece.readableBytes <= Self.merged else {
+            return pieces.append(piece.compact)
+        }
+        var whole = pieces.removeLast().compact
+        whole.writeImmutableBuffer(piece)
+        pieces.append(whole)
     }
 
     /// Ends the call.

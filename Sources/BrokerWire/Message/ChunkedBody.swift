@@ -1,0 +1,215 @@
+import NIOCore
+
+/// Removes the chunked coding from a body as it comes in (RFC 9112 section 7.1), and merges small chunks into one piece.
+///
+/// A chunk of one byte costs a parser as much as one of a kilobyte, and whoever sends it chooses how many there are. So no chunk is
+/// an event of its own here. The coding is read strictly: each line ends with CRLF, and a size is digits alone, because two readers
+/// that find different ends make two requests of one.
+struct ChunkedBody {
+    /// The next thing in the input.
+    enum Step: Equatable {
+        /// A part of the body.
+        case piece(ByteBuffer)
+        /// Nothing: the rest has not come.
+        case needsMore
+        /// The last chunk's line was read; trailers and an empty line follow.
+        case last
+        case malformed
+    }
+
+    private enum Place { case size, parameters, sizeEnd, data, dataEnd, lineEnd, over, broken }
+
+    /// Chunks from this size on, in bytes, are not copied.
+    private static let long = 1024
+    /// The longest chunk-size line, in bytes, without its end.
+    private static let longestLine = 1024
+    /// The most digits of a size.
+    private static let longestSize = 16
+
+    private var place = Place.size
+    /// The bytes of the chunk that are still to come; its size while that is read.
+    private var left = 0
+    /// The bytes of the present line so far.
+    private var line = 0
+
+    /// Takes the next thing off the front of the input.
+    mutating func next(_ input: inout ByteBuffer) -> Step {
+        switch place {
+        case .over: return .last
+        case .broken: return .malformed
+        case .data where min(left, input.readableBytes) >= Self.long: return slice(of: &input)
+        default: break
+        }
+        let count = input.readableBytes
+        let (taken, merged) = input.withUnsafeReadableBytes { bytes in
+            withUnsafeTemporaryAllocation(byteCount: count, alignment: 1) { room in
+                let (taken, length) = take(bytes, into: room)
+                return (taken, ByteBuffer(bytes: UnsafeRawBufferPointer(rebasing: room[..<length])))
+            }
+        }
+        input.moveReaderIndex(forwardBy: taken)
+        if merged.readableBytes > 0 { return .piece(merged) }
+        switch place {
+        case .over: return .last
+        case .broken: return .malformed
+        case .data where input.readableBytes > 0: return slice(of: &input)
+        default: return .needsMore
+        }
+    }
+
+    /// Hands on what has come of a long chunk, without copying it.
+    private mutating func slice(of input: inout ByteBuffer) -> Step {
+        guard let slice = input.readSlice(length: min(left, input.readableBytes)) else { return .needsMore }
+        took(slice.readableBytes)
+        return .piece(slice)
+    }
+
+    private mutating func took(_ bytes: Int) {
+        left -= bytes
+        if left == 0 { place = .dataEnd }
+    }
+
+    /// Reads up to the end of the input, the last chunk, a fault or a long run of data, and copies data into `room`; returns how
+    /// many bytes it read and how many it copied.
+    private mutating func take(
+        _ bytes: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer
+    ) -> (taken: Int, copied: Int) {
+        var index = 0
+        var copied = 0
+        while index < bytes.count {
+            if place == .data {
+                let run = min(left, bytes.count - index)
+                guard run < Self.long else { break }
+                UnsafeMutableRawBufferPointer(rebasing: room[copied..<(copied + run)])
+                    .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[index..<(index + run)]))
+                copied += run
+                index += run
+                took(run)
+                continue
+            }
+            // The byte at fault stays, so that there is input left when the fault is reported.
+            guard read(bytes[index]) else {
+                place = .broken
+                break
+            }
+            index += 1
+            if place == .over { break }
+        }
+        return (index, copied)
+    }
+
+    /// Reads a byte of the coding; returns false for one that has no place there.
+    private mutating func read(_ byte: UInt8) -> Bool {
+        switch place {
+        case .size:
+            if let digit = Self.digit(byte) {
+                line += 1
+                guard line <= Self.longestSize, left <= Int.max >> 4 else { return false }
+                left = left << 4 | digit
+                return true
+            }
+            guard line > 0 else { return false }
+            return endSize(byte)
+        case .parameters: return endSize(byte)
+        case .sizeEnd:
+            line = 0
+            place = left > 0 ? .data : .over
+            return byte == UInt8(ascii: "\n")
+        case .dataEnd:
+            place = .lineEnd
+            return byte == UInt8(ascii: "\r")
+        case .lineEnd:
+            place = .size
+            return byte == UInt8(ascii: "\n")
+        case .data, .over, .broken: return false
+        }
+    }
+
+    /// Reads a byte behind a size: extensions are ignored, and no control character stands in them.
+    private mutating func endSize(_ byte: UInt8) -> Bool {
+        if byte == UInt8(ascii: "\r") {
+            place = .sizeEnd
+            return true
+        }
+        line += 1
+        guard place == .parameters || byte == UInt8(ascii: ";"), line <= Self.longestLine else { return false }
+        place = .parameters
+        return byte == 0x09 || (byte >= 0x20 && byte != 0x7F)
+    }
+
+    private static func digit(_ byte: UInt8) -> Int? {
+        switch byte {
+        case 0x30...0x39: Int(byte) - 0x30
+        case 0x41...0x46: Int(byte) - 0x37
+        case 0x61...0x66: Int(byte) - 0x57
+        default: nil
+        }
+    }
+}
+
+/// Looks for the empty line that ends a head, or a body's trailers, in input that comes piece by piece.
+///
+/// What stands behind it is not for the parser of heads: a body may be chunked.
+struct EmptyLine {
+    /// The number of bytes of CRLF CRLF that the input so far ends with.
+    private var matched: Int
+
+    /// Creates the search; `behindLine` where a line has just ended.
+    init(behindLine: Bool = false) { matched = behindLine ? 2 : 0 }
+
+    /// Returns the number of bytes up to and with the empty line, within the first `length` of the input; nil where there is none.
+    ///
+    /// Each call goes on behind the bytes of the one before.
+    mutating func end(in input: ByteBuffer, upTo length: Int) -> Int? {
+        input.withUnsafeReadableBytes { end(in: UnsafeRawBufferPointer(rebasing: $0.prefix(length))) }
+    }
+
+    private mutating func end(in bytes: UnsafeRawBufferPointer) -> Int? {
+        guard let start = bytes.baseAddress else { return nil }
+        let count = bytes.count
+        var (index, seen) = (0, matched)
+        defer { matched = seen }
+        while index < count {
+            // Most of a head is not the end of a line: sixteen bytes are looked at together, then eight.
+            if seen == 0 {
+                while index &+ 16 <= count, Self.ends(start, index) | Self.ends(start, index &+ 8) == 0 { index &+= 16 }
+                if index &+ 8 <= count {
+                    let ends = Self.ends(start, index)
+                    guard ends != 0 else {
+                        index &+= 8
+                        continue
+                    }
+                    index &+= ends.trailingZeroBitCount &>> 3
+                }
+                guard index < count else { break }
+            }
+            let byte = start.load(fromByteOffset: index, as: UInt8.self)
+            index &+= 1
+            guard byte == (seen & 1 == 0 ? 0x0D : 0x0A) else {
+                seen = byte == 0x0D ? 1 : 0
+                continue
+            }
+            seen &+= 1
+            if seen == 4 {
+                seen = 0
+                return index
+            }
+        }
+        return nil
+    }
+
+    /// Returns a word whose lowest bit that is set lies in the first byte, of the eight at a place, that may end a line: one below
+    /// 0x0E.
+    @inline(__always)
+    private static func ends(_ start: UnsafeRawPointer, _ index: Int) -> UInt64 {
+        let word = UInt64(littleEndian: start.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+        return (word &- 0x0E0E_0E0E_0E0E_0E0E) & ~word & 0x8080_8080_8080_8080
+    }
+}
+
+extension ByteBuffer {
+    /// The same bytes in memory that is not much larger: a few bytes of a read keep all of its memory.
+    var compact: ByteBuffer {
+        readableBytes * 4 < storageCapacity ? ByteBuffer(bytes: readableBytesView) : self
+    }
+}

@@ -31,6 +31,41 @@ import Testing
         #expect(try full - resident() >= size / 2)
     }
 
+    private static func figures(unused: Int, used: Int, released: Int = 0) -> FreedMemoryRule.Figures {
+        FreedMemoryRule.Figures(unused: unused << 20, used: used << 20, released: released)
+    }
+
+    @Test("What a try left behind is tried again when less is in use, within ten seconds")
+    func leftBehind() {
+        var rule = FreedMemoryRule()
+        rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
+        // While bodies come in: each page has something in use, and a try gives little back.
+        #expect(rule.isWorthIt(Self.figures(unused: 290, used: 26), at: .seconds(10)))
+        rule.tried(leaving: Self.figures(unused: 275, used: 26), at: .seconds(10))
+        #expect(!rule.isWorthIt(Self.figures(unused: 277, used: 26), at: .seconds(20)))
+        // They have gone: little more is free than before, and now the pages are.
+        #expect(!rule.mayTry(at: .seconds(19)))
+        #expect(rule.mayTry(at: .seconds(20)))
+        #expect(rule.isWorthIt(Self.figures(unused: 288, used: 12), at: .seconds(20)))
+        rule.tried(leaving: Self.figures(unused: 5, used: 12), at: .seconds(20))
+        for seconds in stride(from: 30, to: 600, by: 10) {
+            #expect(!rule.isWorthIt(Self.figures(unused: 9, used: 11), at: .seconds(seconds)))
+        }
+    }
+
+    @Test("What cannot be given back is tried once a minute, and dead rows are worth a try")
+    func patience() {
+        var rule = FreedMemoryRule()
+        #expect(!rule.isWorthIt(Self.figures(unused: 7, used: 6), at: .zero))
+        #expect(rule.isWorthIt(Self.figures(unused: 8, used: 6), at: .zero))
+        rule.tried(leaving: Self.figures(unused: 2, used: 6), at: .zero)
+        rule.tried(leaving: Self.figures(unused: 40, used: 6), at: .seconds(10))
+        #expect(!rule.isWorthIt(Self.figures(unused: 40, used: 6), at: .seconds(69)))
+        #expect(rule.isWorthIt(Self.figures(unused: 40, used: 6), at: .seconds(70)))
+        #expect(rule.isWorthIt(Self.figures(unused: 40, used: 6, released: 4096), at: .seconds(20)))
+        #expect(!rule.isWorthIt(Self.figures(unused: 9, used: 6, released: 4095), at: .seconds(20)))
+    }
+
     private func resident() throws -> Int {
         let pages = try String(contentsOfFile: "/proc/self/statm", encoding: .utf8).split(separator: " ").dropFirst()
         return (pages.first.flatMap { Int($0) } ?? 0) * Int(getpagesize())

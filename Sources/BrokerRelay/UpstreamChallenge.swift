@@ -7,6 +7,8 @@ import NIOHTTP1
 enum UpstreamChallenge {
     static let error = "insufficient_user_authentication"
     private static let longest = 4096
+    /// The most challenges of a field, and the most parameters of one: each name is compared with those before it.
+    private static let most = 16
 
     /// Returns the demand of a response that is one such challenge and nothing else of its kind.
     static func demand(in response: UpstreamResponse) -> StepUpDemand? {
@@ -51,7 +53,7 @@ enum UpstreamChallenge {
             var all: [[(name: String, value: String)]] = []
             skipSpace()
             while !rest.isEmpty {
-                guard token() != nil else { return nil }
+                guard all.count < most, token() != nil else { return nil }
                 var parameters: [(name: String, value: String)] = []
                 if takeSpace() {
                     guard let read = self.parameters() else { return nil }
@@ -78,7 +80,7 @@ enum UpstreamChallenge {
                 }
                 skipSpace()
                 guard let value = rest.first == UInt8(ascii: "\"") ? quoted() : token() else { return nil }
-                guard !found.contains(where: { $0.name == name }) else { return nil }
+                guard found.count < most, !found.contains(where: { $0.name == name }) else { return nil }
                 found.append((name, value))
                 skipSpace()
                 guard !rest.isEmpty else { return found }

@@ -187,6 +187,26 @@ struct RelaySignInTests {
         #expect(signIns.challenges.isEmpty)
     }
 
+    /// A challenge with so many parameters, its error among them, and so many challenges of other schemes behind it.
+    private static func challenge(parameters: Int, others: Int = 0) -> String {
+        let more = (1..<max(parameters, 1)).map { ",a\($0)=b" }.joined()
+        return "Bearer error=insufficient_user_authentication" + more + (0..<others).map { ",S\($0)" }.joined()
+    }
+
+    @Test(
+        "A challenge with more parameters, or more challenges, than anybody sends asks for nothing (SEC-106)",
+        arguments: [(16, 0, true), (17, 0, false), (500, 0, false), (1, 15, true), (1, 16, false), (1, 900, false)])
+    func largeChallenges(parameters: Int, others: Int, isRead: Bool) async throws {
+        let field = Self.challenge(parameters: parameters, others: others)
+        try await ScriptedUpstream.run(answering(field)) { upstream in
+            let signIns = SignIns(.stepUpRequired)
+            try await RelayFixture.run(at: upstream.url, signIns: signIns) { (fixture) async throws in
+                _ = try? await fixture.call(.get, "/x")
+                #expect(signIns.challenges.count == (isRead ? 1 : 0))
+            }
+        }
+    }
+
     @Test(
         "Challenges are read strictly",
         arguments: [

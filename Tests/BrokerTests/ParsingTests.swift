@@ -154,6 +154,23 @@ import Testing
         #expect(FormPairs.encode("a:b%c+d ü") == "a%3Ab%25c%2Bd%20%C3%BC")
         let many = (0..<65).map { "n\($0)=1" }.joined(separator: "&")
         #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: many) }
+        // What is behind the last that may be is not looked at.
+        #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: many + "&%zz&=&&") }
+        #expect(try FormPairs(parsing: "a=1&b=2", maximumPairs: 2).pairs.count == 2)
+        #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: "a=1&b=2&c=3", maximumPairs: 2) }
+    }
+
+    @Test(
+        "The values of a JSON text are counted at every depth, and the place of a duplicate in a list is named (SEC-106)"
+    )
+    func manyValues() throws {
+        func parse(_ text: String, _ values: Int) throws(JSONFailure) -> JSONParser.Result {
+            try JSONParser.parse(Array(text.utf8), maximumBytes: 1000, maximumValues: values)
+        }
+        #expect(throws: JSONFailure(.tooManyMembers, at: 5)) { try parse("[1,2,3,4]", 3) }
+        #expect(throws: JSONFailure(.tooManyMembers, at: 9)) { try parse(#"{"a":[[],[]]}"#, 3) }
+        #expect(try parse("[1,2,3,4]", 5).value.array?.count == 4)
+        #expect(try parse(#"{"a":[1,{"b":1,"b":2}]}"#, 100).duplicates == ["/a/1/b"])
     }
 
     @Test(

@@ -30,7 +30,10 @@ package struct FormPairs: Sendable, Equatable {
         var pairs: [(name: String, value: String)] = []
         var names: Set<[UInt8]> = []
         if !text.isEmpty {
-            for part in text.split(separator: UInt8(ascii: "&"), omittingEmptySubsequences: false) {
+            // What is behind the last pair that may be is one part, however many `&` it has.
+            let parts = text.split(
+                separator: UInt8(ascii: "&"), maxSplits: max(maximumPairs, 0), omittingEmptySubsequences: false)
+            for part in parts {
                 guard pairs.count < maximumPairs else { throw .tooManyPairs }
                 let equals = part.firstIndex(of: UInt8(ascii: "="))
                 guard let name = Self.decoded(part[..<(equals ?? part.endIndex)]), !name.isEmpty,

@@ -22,32 +22,54 @@ package struct JSONParser {
     /// The most members of one object: more than any provider's answer has, and looked for one by one.
     package static let maximumMembers = 1024
 
+    /// The most values of a text, however small they are: each costs an allocation or two.
+    package static let maximumValues = 65_536
+
+    /// A step on the way to a value; a text is only made of it for who has to find the place.
+    private enum Step {
+        case member(String)
+        case item(Int)
+
+        var text: String {
+            switch self {
+            case .member(let name): name
+            case .item(let index): String(index)
+            }
+        }
+    }
+
     private let bytes: [UInt8]
     private var position = 0
     private let maximumDepth: Int
     private let maximumMembers: Int
+    private let maximumValues: Int
     private let mendsTexts: Bool
+    private var values = 0
     private var duplicates: [String] = []
     private var halvedTexts: [String: String] = [:]
     /// Whether the text that was read last holds half a surrogate pair.
     private var isHalved = false
-    private var path: [String] = []
+    private var path: [Step] = []
 
-    private init(_ bytes: [UInt8], maximumDepth: Int, maximumMembers: Int, mendsTexts: Bool) {
+    private init(
+        _ bytes: [UInt8], maximumDepth: Int, maximumMembers: Int, maximumValues: Int, mendsTexts: Bool
+    ) {
         self.mendsTexts = mendsTexts
         self.bytes = bytes
         self.maximumDepth = maximumDepth
         self.maximumMembers = maximumMembers
+        self.maximumValues = maximumValues
     }
 
     /// Parses a whole text; throws what is wrong and at which byte.
     package static func parse(
         _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, maximumMembers: Int = maximumMembers,
-        mendingTexts: Bool = false
+        maximumValues: Int = maximumValues, mendingTexts: Bool = false
     ) throws(JSONFailure) -> Result {
         guard bytes.count <= maximumBytes else { throw JSONFailure(.tooLarge, at: maximumBytes) }
         var parser = JSONParser(
-            bytes, maximumDepth: maximumDepth, maximumMembers: maximumMembers, mendsTexts: mendingTexts)
+            bytes, maximumDepth: maximumDepth, maximumMembers: maximumMembers, maximumValues: maximumValues,
+            mendsTexts: mendingTexts)
         parser.skipSpace()
         let value = try parser.value(depth: 0)
         parser.skipSpace()
@@ -90,6 +112,8 @@ package struct JSONParser {
 
     private mutating func value(depth: Int) throws(JSONFailure) -> JSONValue {
         guard let byte = peek else { throw failure(.syntax) }
+        values += 1
+        guard values <= maximumValues else { throw failure(.tooManyMembers) }
         switch byte {
         case UInt8(ascii: "{"): return try object(depth: depth + 1)
         case UInt8(ascii: "["): return try array(depth: depth + 1)
@@ -97,7 +121,7 @@ package struct JSONParser {
             let text = try string()
             guard isHalved else { return .string(text) }
             guard halvedTexts.count < Self.maximumHalvedTexts else { throw failure(.loneSurrogate) }
-            halvedTexts[JSONPointer.make(path)] = text
+            halvedTexts[JSONPointer.make(path.map(\.text))] = text
             return .null
         case UInt8(ascii: "t"): return try literal("true", .bool(true))
         case UInt8(ascii: "f"): return try literal("false", .bool(false))
@@ -126,13 +150,13 @@ package struct JSONParser {
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }
             skipSpace()
-            path.append(name)
+            path.append(.member(name))
             let member = try value(depth: depth)
             if isNamed, Self.isNew(name, among: object, &names) {
                 object.append(name, member)
             } else if isNamed, duplicates.count < Self.maximumDuplicates {
                 // As long as somebody needs to find the place.
-                duplicates.append(JSONPointer.make(path.map { $0.firstScalars(128) }))
+                duplicates.append(JSONPointer.make(path.map { $0.text.firstScalars(128) }))
             }
             path.removeLast()
             skipSpace()
@@ -159,7 +183,7 @@ package struct JSONParser {
         if take(UInt8(ascii: "]")) { return .array(items) }
         while true {
             skipSpace()
-            path.append(String(items.count))
+            path.append(.item(items.count))
             items.append(try value(depth: depth))
             path.removeLast()
             skipSpace()

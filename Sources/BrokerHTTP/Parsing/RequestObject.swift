@@ -14,13 +14,16 @@ struct RequestObject {
     private static let maximumFaults = 32
     /// The most members of one of its objects.
     private static let maximumMembers = 256
+    /// The bytes that a body may have for each of its values, in objects and lists at any depth: 4,096 in 64 KiB.
+    private static let bytesOfValue = 16
 
     /// Parses a body; throws `invalid_request` for what is no JSON object.
     init(parsing bytes: [UInt8], maximumBytes: Int) throws(BrokerProblem) {
         let result: JSONParser.Result
         do throws(JSONFailure) {
             result = try JSONParser.parse(
-                bytes, maximumBytes: maximumBytes, maximumMembers: Self.maximumMembers)
+                bytes, maximumBytes: maximumBytes, maximumMembers: Self.maximumMembers,
+                maximumValues: maximumBytes / Self.bytesOfValue)
         } catch {
             throw BrokerProblem(
                 .invalidRequest, detail: "The body is not JSON as this service reads it.",

@@ -38,6 +38,24 @@ import Testing
         #expect(try #require(IPAddress(text)).limitedNetworks.map(\.description) == networks)
     }
 
+    @Test(
+        "Behind a translator an address is the IPv4 address inside, and nowhere else",
+        arguments: [
+            ("64:ff9b::c000:201", "192.0.2.1"), ("64:ff9b::", "0.0.0.0"),
+            ("64:ff9b::1:c000:201", "64:ff9b::1:c000:201"),
+            ("64:ff9b:1::c000:201", "64:ff9b:1::c000:201"), ("2001:db8:64::c000:201", "192.0.2.1"),
+            ("2001:db8:64::1:0:0", "2001:db8:64::1:0:0"), ("2001:db8:65::c000:201", "2001:db8:65::c000:201"),
+            ("192.0.2.1", "192.0.2.1"), ("::1", "::1"),
+        ])
+    func translators(_ text: String, _ expected: String) throws {
+        // Prefixes of other lengths are no translators'.
+        let further = ["2001:db8:64::/96", "2001:db8:65::/64", "2001:db8:66::1", "0.0.0.0/0"].compactMap {
+            IPNetwork($0)
+        }
+        #expect(further.count == 4)
+        #expect(AddressTranslators(further).client(try #require(IPAddress(text))).description == expected)
+    }
+
     @Test("Networks of different lengths that begin alike are not one")
     func begin() throws {
         #expect(Set(try #require(IPAddress("2001:db8::1")).limitedNetworks).count == 3)

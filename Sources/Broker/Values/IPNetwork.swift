@@ -31,6 +31,9 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
         guard first == address else { return nil }
     }
 
+    /// Whether it is as a translator's: IPv6, with room for one IPv4 address behind its 96 bits.
+    package var isTranslators: Bool { !isIPv4 && prefixLength == 96 }
+
     /// Whether it is one family's whole address space.
     package var isEverything: Bool { prefixLength == 0 }
 

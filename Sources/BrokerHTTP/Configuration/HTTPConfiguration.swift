@@ -22,6 +22,8 @@ package struct HTTPConfiguration: Sendable {
     /// Names accepted in `Host` on the management listener, beside addresses and loopback names.
     package var managementHosts: [String] = []
     package var trustedProxies: [IPNetwork] = []
+    /// The translators behind which IPv4 clients are counted by their own addresses.
+    package var translators = AddressTranslators()
     /// The session cookie's name; on an http `publicURL` its `__Host-` prefix is left off.
     package var cookieName = "__Host-coatcheck"
     package var sameSite: SameSite = .strict

@@ -12,6 +12,7 @@ extension PeerPolicy {
     ) -> @Sendable (PeerAddress) -> [PeerPolicy] {
         let isDevelopment = PublicName(configuration).isLoopback
         let trusted = configuration.trustedProxies
+        let translators = configuration.translators
         let shares = Shares(configuration.limits, ofAll: all)
         let proxyBytes = configuration.limits.heldBytesOfProxy
         return { peer in
@@ -22,7 +23,7 @@ extension PeerPolicy {
                 policy.heldBytes = proxyBytes
                 return [policy]
             }
-            return address.limitedNetworks.map { network in
+            return translators.client(address).limitedNetworks.map { network in
                 let first = PeerAddress(high: network.address.high, low: network.address.low)
                 var policy = PeerPolicy(key: Key(first, prefix: network.prefix))
                 policy.connections = shares.connections[network.level]
@@ -43,16 +44,20 @@ extension PeerPolicy {
             let connections = min(limits.connectionsPerAddress, quarter)
             let anonymous = min(limits.anonymousConnectionsPerAddress, connections)
             self.connections = Self.shares(connections, quarter)
-            anonymousConnections = Self.shares(anonymous, quarter)
-            heldBytes = LimitShares(
-                address: limits.heldBytesPerAddress, customer: 4 * limits.heldBytesPerAddress,
-                network: limits.heldBytesOfProxy)
+            let ofNetwork = min(Self.times(8, anonymous), quarter)
+            anonymousConnections = Self.shares(anonymous, ofNetwork)
+            let bytes = limits.heldBytesPerAddress
+            heldBytes = LimitShares(address: bytes, customer: Self.times(2, bytes), network: Self.times(4, bytes))
         }
 
-        /// Four times as many for a line, and a quarter of all for a network.
-        private static func shares(_ address: Int, _ quarter: Int) -> LimitShares {
-            let (four, overflow) = address.multipliedReportingOverflow(by: 4)
-            return LimitShares(address: address, customer: min(overflow ? .max : four, quarter), network: quarter)
+        /// Four times as many for a line, and what a network has at most.
+        private static func shares(_ address: Int, _ network: Int) -> LimitShares {
+            LimitShares(address: min(address, network), customer: min(times(4, address), network), network: network)
+        }
+
+        private static func times(_ factor: Int, _ count: Int) -> Int {
+            let (product, overflow) = count.multipliedReportingOverflow(by: factor)
+            return overflow ? .max : product
         }
     }
 }

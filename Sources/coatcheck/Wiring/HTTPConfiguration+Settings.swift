@@ -11,6 +11,7 @@ extension HTTPConfiguration {
         endsTLS = configuration.server.tls != nil
         managementHosts = configuration.management.hosts
         trustedProxies = configuration.server.trustedProxies
+        translators = AddressTranslators(configuration.server.translators)
         cookieName = session.cookieName
         sameSite = session.sameSite
         allowedOrigins = Set(session.allowedOrigins)

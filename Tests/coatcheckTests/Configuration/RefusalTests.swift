@@ -75,6 +75,15 @@ struct RefusalTests {
             "a proxy that is a name", url, url + "\n  trusted_proxies: [proxy.example.com]",
             at: "server.trusted_proxies", says: "IP addresses"),
         Refusal(
+            "a translator with another length", url, url + "\n  translators: [\"2001:db8:64::/64\"]",
+            at: "server.translators", says: "96 bits"),
+        Refusal(
+            "a translator with bits beyond its prefix", url, url + "\n  translators: [\"2001:db8:64::1/96\"]",
+            at: "server.translators", says: "96 bits"),
+        Refusal(
+            "a translator of IPv4", url, url + "\n  translators: [\"::ffff:0:0/96\"]",
+            at: "server.translators", says: "96 bits"),
+        Refusal(
             "a proxy range with bits beyond its prefix", url, url + "\n  trusted_proxies: [10.0.0.1/8]",
             at: "server.trusted_proxies", says: "IP addresses"),
         Refusal(

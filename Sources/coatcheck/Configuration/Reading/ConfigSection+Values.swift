@@ -211,6 +211,17 @@ extension ConfigSection {
         }
     }
 
+    /// Reads a list of translators' prefixes, of 96 bits each: with any other length the IPv4 address is elsewhere.
+    func translators(_ key: String) -> [IPNetwork] {
+        scalars(key).compactMap { scalar in
+            if let range = IPNetwork(scalar.text), range.isTranslators { return range }
+            context.report(
+                "has to hold IPv6 prefixes of 96 bits, such as `2001:db8:64::/96` (no bits set beyond the prefix)",
+                path: child(key), line: scalar.line)
+            return nil
+        }
+    }
+
     /// Reads a list of IP addresses and ranges.
     func networks(_ key: String) -> [IPNetwork] {
         scalars(key).compactMap { scalar in

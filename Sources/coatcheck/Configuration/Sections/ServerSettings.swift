@@ -12,6 +12,8 @@ struct ServerSettings: Sendable {
     let hosts: [String]
     /// The proxies whose `X-Forwarded-For` and `-Proto` are believed.
     let trustedProxies: [IPNetwork]
+    /// The prefixes of stateless translators besides the well-known one.
+    let translators: [IPNetwork]
     /// The certificate of the listeners for apps and backends; nil where TLS ends in front.
     let tls: ServerTLS?
     /// The time for which readiness is red before a listener closes.
@@ -28,6 +30,7 @@ struct ServerSettings: Sendable {
         }
         tls = Self.tls(section)
         trustedProxies = section.networks("trusted_proxies")
+        translators = section.translators("translators")
         drainDelay = section.duration("drain_delay", default: .seconds(2), in: .zero ... .seconds(60))
         shutdownTimeout = section.duration("shutdown_timeout", default: .seconds(30), in: .seconds(1) ... .seconds(300))
         hosts = section.hostNames("hosts")

@@ -1,0 +1,18 @@
+/// The stateless translators between IPv4 clients and the broker (RFC 6052): each has a prefix of 96 bits, and the client's IPv4
+/// address is the rest.
+///
+/// Behind one of them all of IPv4 is one /64, which limits would count as one address.
+package struct AddressTranslators: Sendable {
+    private let prefixes: [IPNetwork]
+
+    /// Creates the translators with the well-known prefix (`64:ff9b::/96`) and further ones.
+    package init(_ further: [IPNetwork] = []) {
+        prefixes = [SpecialPurposeAddresses.translated] + further.filter(\.isTranslators)
+    }
+
+    /// Returns the address that limits count a client by: the IPv4 address inside a translated one.
+    package func client(_ address: IPAddress) -> IPAddress {
+        guard !address.isIPv4, prefixes.contains(where: { $0.contains(address) }) else { return address }
+        return IPAddress(v4: UInt32(truncatingIfNeeded: address.low))
+    }
+}

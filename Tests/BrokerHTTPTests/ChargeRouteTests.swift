@@ -1,4 +1,5 @@
 import Broker
+import BrokerTestSupport
 import HTTPTypes
 import Testing
 
@@ -63,6 +64,47 @@ struct ChargeRouteTests {
             #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:0:1::1", port)) == "429")
             #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:1::1", port)) == "201")
         }
+    }
+
+    @Test(
+        "Behind a translator clients are counted by their IPv4 addresses, and a /64 that is not one's is one client (SEC-119)"
+    )
+    func translators() async throws {
+        let time = TestClock()
+        let harness = try HTTPHarness(time: time) { configuration, _ in
+            configuration.trustedProxies = [IPNetwork("127.0.0.0/8")].compactMap { $0 }
+            configuration.translators = AddressTranslators([IPNetwork("2001:db8:64::/96")].compactMap { $0 })
+            configuration.limits.charges.loginsPerMinute = 2
+        }
+        let login = #"{"provider":"as","client":"ios"}"#
+        try await harness.live { (port) async throws in
+            for prefix in ["64:ff9b::", "2001:db8:64::"] {
+                for _ in 0..<2 {
+                    #expect(
+                        Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.1", port)) == "201")
+                }
+                #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.1", port)) == "429")
+                #expect(Self.status(try await post("/v1/logins", login, from: prefix + "203.0.113.2", port)) == "201")
+                // The same client without a translator.
+                #expect(Self.status(try await post("/v1/logins", login, from: "203.0.113.1", port)) == "429")
+                time.advance(.seconds(120))
+            }
+            for last in ["1", "2"] {
+                #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:65::" + last, port)) == "201")
+            }
+            #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8:65::3", port)) == "429")
+        }
+    }
+
+    @Test("A body of `&`, or a list of thousands of numbers, is refused before it is taken apart (SEC-106)")
+    func emptyPairs() async throws {
+        let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
+        let form = try await harness.form("/v1/introspect", String(repeating: "&", count: 65_536), Backends.proof)
+        #expect(form.status == 400)
+        let list = try await harness.post("/v1/logins", "{\"a\":[" + String(repeating: "1,", count: 30_000) + "1]}")
+        #expect(list.status == 400 && list.faults == [" too_long"])
+        let some = try await harness.post("/v1/logins", "{\"a\":[" + String(repeating: "1,", count: 4000) + "1]}")
+        #expect(some.status == 400 && some.faults.contains("/a unknown"))
     }
 
     @Test("A stranger's log-out with an invented token writes nothing, and is 204 all the same")

@@ -39,6 +39,27 @@ struct HeldBodyTests {
         #expect(refusal(bodies, 65_536, stranger) == nil)
     }
 
+    @Test(
+        "Bodies with evidence that nobody has looked at take nothing of what the session's own phone may have, nor of other addresses"
+    )
+    func unproven() async throws {
+        let harness = try HTTPHarness()
+        let row = try await row(harness, try await harness.signIn())
+        let bodies = HeldBodies(limitPerSubject: 4 * 65_536)
+        func take(_ address: UInt32?) -> ProblemCode? {
+            do throws(BrokerProblem) {
+                let owner = HeldBodies.Owner(session: row, address: address.map { IPAddress(v4: $0) })
+                _ = try bodies.take(65_536, of: 65_536, for: owner)
+                return nil
+            } catch { return error.code }
+        }
+        for _ in 0..<2 { #expect(take(1) == nil) }
+        #expect(take(1) == .rateLimited)
+        for _ in 0..<2 { #expect(take(2) == nil) }
+        for _ in 0..<2 { #expect(take(nil) == nil) }
+        #expect(take(nil) == .rateLimited)
+    }
+
     @Test("What is given back can be taken again, and nobody is remembered who holds nothing")
     func givingBack() async throws {
         let harness = try HTTPHarness()

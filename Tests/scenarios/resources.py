@@ -619,6 +619,39 @@ def user_bodies(case):
             end.close()
 
 
+def own_bodies(case):
+    name = "640 bodies of one user to the broker itself without their last byte, from eight addresses"
+    with Broker(case, name) as broker:
+        session, second, other = broker.sign_in(), broker.sign_in(), broker.sign_in("bob")
+        broker.rest()
+        fields = ["Content-Type: application/json"]
+        ends = []
+        for index in range(640):
+            end = broker.connect(f"127.0.0.{70 + index % 8}")
+            ends.append(end)
+            try:
+                own = session if index % 2 else second
+                end.sendall(head("POST /v1/session/children", own, *fields, length=65_536) + b"{" + b" " * 65_534)
+            except OSError:
+                pass
+        settled(ends)
+        waiting = [end for end in ends if is_open(end)]
+        refused = sum(found[:1] != [] and found[0][0] == 429 for found in (answers(read_all(end, 2)[0]) for end in ends if end not in waiting))
+        case.say(f"{name}: {len(waiting)} wait, {refused} were answered 429")
+        case.verdict(len(waiting) == 128, f"{name}: 8 MiB are kept, and no more", f"{len(waiting)} wait")
+        case.verdict(refused == 640 - len(waiting), f"{name}: the others get 429", refused)
+        broker.within(name)
+        served, *_ = broker.ask("POST", "/v1/session/children", other, *fields, body=b"{}", source="127.0.0.70")
+        case.verdict(served in (400, 403), f"{name}: another user at the same address is served", served)
+        for end in waiting[:4]:
+            end.sendall(b"}")
+        done = [answers(read_all(end, 5)[0])[:1] for end in waiting[:4]]
+        case.verdict(
+            all(found and found[0][0] in (400, 403) for found in done), f"{name}: those that wait are answered once whole", done)
+        for end in ends:
+            end.close()
+
+
 # ---- (g) behind an answer that says close, and half-closed clients ---------------------------------------------------
 
 
@@ -749,6 +782,7 @@ QUICK = {
     "idle": idle,
     "last-byte": last_byte,
     "user-bodies": user_bodies,
+    "own-bodies": own_bodies,
     "endings": endings,
     "descriptors": descriptors,
 }

@@ -15,7 +15,8 @@ struct EvidenceCheck: Sendable {
         let evidence = try read()
         do throws(BrokerProblem) {
             guard evidence.proofs.isEmpty else {
-                try await ProofCheck(context: context).take(try candidate(evidence, binding, token))
+                try await ProofCheck(context: context).take(
+                    try candidate(evidence, binding, token), of: session.tokenDigest, paidBy: evidence.charge)
                 note("accepted", session)
                 return nil
             }
@@ -27,15 +28,18 @@ struct EvidenceCheck: Sendable {
     }
 
     /// Judges what is cheap, and takes nothing: for who only wants to know whether it is worth reading on.
+    ///
+    /// - Returns: whether the evidence is good; a proof's signature was not looked at.
     func look(
         _ read: PresentedEvidence.Reading, for session: LiveSession, _ binding: SessionBinding, token: Secret
-    ) throws(BrokerProblem) {
+    ) throws(BrokerProblem) -> Bool {
         let evidence = try read()
         guard evidence.proofs.isEmpty else {
             _ = try candidate(evidence, binding, token)
-            return
+            return false
         }
         _ = try pass(evidence, session, binding, .any)
+        return true
     }
 
     private func candidate(
@@ -71,12 +75,17 @@ package struct PresentedEvidence: Sendable {
     /// The values of its passes, by cookie and field.
     package let passes: [Secret]
     package let target: ProofTarget
+    /// The payer of the checks of its proofs, where they are a session's.
+    package let charge: ProofCharge
 
     /// Creates the evidence of a request.
-    package init(proofs: [String], passes: [Secret] = [], target: ProofTarget) {
+    package init(
+        proofs: [String], passes: [Secret] = [], target: ProofTarget, charge: ProofCharge = .nobody
+    ) {
         self.proofs = proofs
         self.passes = passes
         self.target = target
+        self.charge = charge
     }
 
     /// Reads the evidence of a request, where a session asks for it: most belong to no key.

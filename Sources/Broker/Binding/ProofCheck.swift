@@ -21,11 +21,23 @@ struct ProofCheck: Sendable {
             taken: context.memory.proofs, now: context.clock.now())
     }
 
+    /// Verifies the signature of a session's proof, which is charged for first, and takes the proof as `take` does.
+    func take(
+        _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
+    ) async throws(BrokerProblem) {
+        if let refusal = try await verified(candidate, of: session, paidBy: charge) { throw BrokerProblem(refusal) }
+        try await takeVerified(candidate)
+    }
+
     /// Verifies the signature and takes the proof, once over all replicas where its request changes something.
     ///
     /// An answer to a proof whose nonce is aging brings a new one.
     func take(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         if let refusal = await verified(candidate) { throw BrokerProblem(refusal) }
+        try await takeVerified(candidate)
+    }
+
+    private func takeVerified(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
             // In this process first: it bounds what one key may make anybody store.
             try context.memory.proofs.take(
@@ -50,6 +62,13 @@ struct ProofCheck: Sendable {
             context.events.emit(.storeFailed(operation: "takeProof", detail: "\(error)"))
             throw BrokerProblem(error)
         }
+    }
+
+    /// Returns what is wrong with the signature of a session's proof, which is charged for before anybody looks at it.
+    func verified(
+        _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
+    ) async throws(BrokerProblem) -> ProofRefusal? {
+        try await charge.check(of: session) { await verified(candidate) }
     }
 
     /// Returns what is wrong with a signature.

@@ -7,10 +7,12 @@ import Synchronization
 package final class TakenProofs: Sendable {
     /// The most that are kept of one key.
     package static let maximumOfKey = 4096
-    /// The most that are kept in all: 16 MiB.
+    /// The most that are kept in all: 24 MiB where each is of another key.
+    ///
+    /// A table has up to 8/3 as many places as entries, of 16 bytes for a proof and 18 for a key.
     package static let maximum = 262_144
 
-    /// Sixteen bytes of the digest of a thumbprint and a `jti`.
+    /// Sixteen bytes of a digest: of a thumbprint and a `jti`, or of a thumbprint alone.
     private struct Name: Hashable {
         let high, low: UInt64
 
@@ -25,7 +27,7 @@ package final class TakenProofs: Sendable {
         /// The proofs taken, by their nonce's minute.
         var taken: [Int64: Set<Name>] = [:]
         /// The number kept of a key, by its nonce's minute.
-        var ofKeys: [Int64: [Digest: Int]] = [:]
+        var ofKeys: [Int64: [Name: UInt16]] = [:]
         var count = 0
         /// Nonces of before are taken no more.
         var earliest = Int64.min
@@ -44,7 +46,7 @@ package final class TakenProofs: Sendable {
 
     /// Creates an empty table.
     package init(maximumOfKey: Int = maximumOfKey, maximum: Int = maximum) {
-        self.maximumOfKey = maximumOfKey
+        self.maximumOfKey = min(maximumOfKey, Int(UInt16.max))
         self.maximum = maximum
     }
 
@@ -62,6 +64,7 @@ package final class TakenProofs: Sendable {
 
     /// Takes a proof whose signature is good; throws `replayed` where somebody was faster.
     package func take(_ name: Digest, of key: Digest, nonce: ProofNonce, now: WallTime) throws(ProofRefusal) {
+        let key = Name(key)
         let verdict: ProofRefusal? = state.withLock { state in
             let present = ProofNonce.minute(now)
             let oldest = ProofNonce.oldest(at: present)
@@ -69,7 +72,7 @@ package final class TakenProofs: Sendable {
             // A proof that was judged in time may come here late: what was taken with its nonce is forgotten by now.
             if nonce.minute < max(state.earliest, oldest) { return .nonce }
             if state.taken[nonce.minute]?.contains(Name(name)) == true { return .replayed }
-            guard state.ofKeys.values.reduce(0, { $0 + ($1[key] ?? 0) }) < maximumOfKey else { return .limited }
+            guard state.ofKeys.values.reduce(0, { $0 + Int($1[key] ?? 0) }) < maximumOfKey else { return .limited }
             if state.count >= maximum {
                 state.earliest = present
                 state.forget(before: present)
@@ -86,10 +89,11 @@ package final class TakenProofs: Sendable {
 
     /// Forgets a proof that was taken for what did not happen: it may be taken again.
     func giveBack(_ candidate: ProofVerifier.Candidate) {
-        let (key, minute) = (candidate.thumbprint, candidate.nonce.minute)
+        let (key, minute) = (Name(candidate.thumbprint), candidate.nonce.minute)
         state.withLock { state in
             guard state.taken[minute]?.remove(Name(candidate.name)) != nil else { return }
-            state.ofKeys[minute]?[key, default: 1] -= 1
+            let kept = state.ofKeys[minute]?[key] ?? 0
+            state.ofKeys[minute]?[key] = kept > 1 ? kept - 1 : nil
             state.count -= 1
         }
     }

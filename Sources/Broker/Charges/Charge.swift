@@ -20,6 +20,12 @@ package struct Charge: Sendable {
         self.init(ledger: ledger, address: address)
     }
 
+    /// The payer of the checks of the caller's proofs for a session.
+    package var ofProofs: ProofCharge {
+        guard let ledger, let address else { return .nobody }
+        return ProofCharge(address, in: ledger)
+    }
+
     /// Takes what an item costs; throws `rate_limited` when the caller has used up what is theirs.
     ///
     /// An item that is charged for already costs nothing more. `payer` names the login or exchange whose own charge

@@ -27,6 +27,8 @@ package final class ChargeLedger: Sendable {
     private let logins: TokenBuckets
     private let callbacks: TokenBuckets
     private let wrongTokens: TokenBuckets
+    /// The checks of sessions' proofs, each charged until its signature was found right.
+    let signatureFaults: SignatureCharges
     private let monotonic: @Sendable () -> Duration
     /// Guards the books; only the buckets' own locks are taken while it is held.
     private let state: Mutex<State>
@@ -37,6 +39,7 @@ package final class ChargeLedger: Sendable {
         logins = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
         callbacks = TokenBuckets(perMinute: limits.loginsPerMinute, monotonic: monotonic)
         wrongTokens = TokenBuckets(perMinute: limits.wrongTokensPerMinute, monotonic: monotonic)
+        signatureFaults = SignatureCharges(perMinute: limits.wrongTokensPerMinute, monotonic: monotonic)
         state = Mutex(State())
         adopt(limits)
     }
@@ -46,6 +49,7 @@ package final class ChargeLedger: Sendable {
         logins.adopt(perMinute: limits.loginsPerMinute)
         callbacks.adopt(perMinute: limits.loginsPerMinute)
         wrongTokens.adopt(perMinute: limits.wrongTokensPerMinute)
+        signatureFaults.adopt(perMinute: limits.wrongTokensPerMinute)
         let pending = max(limits.pending, 1)
         state.withLock { state in
             state.capacity = pending

@@ -15,8 +15,9 @@ package struct PresenceCheck: Sendable {
     ) async throws(BrokerProblem) -> JudgedPresence {
         do throws(BrokerProblem) {
             let candidate = try await candidate(evidence, session)
+            let charge = evidence.charge
             return JudgedPresence { () async throws(BrokerProblem) in
-                try await take(candidate, session)
+                try await take(candidate, session, charge)
             } giveBack: {
                 await giveBack(candidate)
             }
@@ -57,9 +58,12 @@ package struct PresenceCheck: Sendable {
         return try resume.presence(of: try await resume.reread(session))
     }
 
-    private func take(_ candidate: ProofVerifier.Candidate, _ session: LiveSession) async throws(BrokerProblem) {
+    private func take(
+        _ candidate: ProofVerifier.Candidate, _ session: LiveSession, _ charge: ProofCharge
+    ) async throws(BrokerProblem) {
         do throws(BrokerProblem) {
-            try await ProofCheck(context: context).takePresence(candidate, of: session.tokenDigest)
+            try await ProofCheck(context: context).takePresence(
+                candidate, of: session.tokenDigest, paidBy: charge)
         } catch {
             note(error, session)
             throw error
@@ -104,8 +108,12 @@ extension ProofCheck {
     ///
     /// Its nonce is judged again: between its judgement and this moment its body may have come, and its session's token, and
     /// what was taken with an older nonce is kept no longer. An answer to a proof whose nonce is aging brings a new one.
-    func takePresence(_ candidate: ProofVerifier.Candidate, of session: Digest) async throws(BrokerProblem) {
-        if let refusal = await verified(candidate) { throw BrokerProblem(PresenceRefusal(refusal)) }
+    func takePresence(
+        _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
+    ) async throws(BrokerProblem) {
+        if let refusal = try await verified(candidate, of: session, paidBy: charge) {
+            throw BrokerProblem(PresenceRefusal(refusal))
+        }
         let uses = context.memory.presences
         guard uses.allows(session, at: context.clock.monotonic()) else {
             throw BrokerProblem(PresenceRefusal(.limited))

@@ -30,14 +30,16 @@ package struct RegisterPresenceKey: Sendable {
             if let standing = try resume.presence(of: session) {
                 let candidate = try candidate(evidence, session)
                 try checkIsSame(candidate, standing)
-                try await ProofCheck(context: context).takePresence(candidate, of: session.tokenDigest)
+                try await ProofCheck(context: context).takePresence(
+                    candidate, of: session.tokenDigest, paidBy: evidence.charge)
                 return try resume.view(of: session)
             }
             // Before the proof, which the user was asked for: a sign-in comes first.
             let fresh = try await SignInCheck(context).require(
                 StepUpDemand(maximumAge: Self.longestAge), of: session)
             let candidate = try candidate(evidence, fresh)
-            try await ProofCheck(context: context).takePresence(candidate, of: fresh.tokenDigest)
+            try await ProofCheck(context: context).takePresence(
+                candidate, of: fresh.tokenDigest, paidBy: evidence.charge)
             try await store(candidate, fresh)
             // Read again: a step-up may have changed the session beside this, and the answer's version says what it has.
             return try resume.view(of: try await resume.resume(fresh.tokenDigest))

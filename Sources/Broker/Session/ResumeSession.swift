@@ -31,15 +31,19 @@ package struct ResumeSession: Sendable {
     }
 
     /// Throws as `resume` does, but for a proof's signature, and takes no proof: for who wants to know whether the rest of a
-    /// request is worth reading.
+    /// request is worth reading, and whose it is.
+    ///
+    /// - Returns: the session's row, and whether the request has shown that it may use the session: a proof has not yet.
     package func look(
         _ token: Secret, _ evidence: PresentedEvidence.Reading,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
-    ) async throws(BrokerProblem) {
+    ) async throws(BrokerProblem) -> (row: SessionRow, isProven: Bool) {
         let session = try await live(token)
         try admits(session)
-        guard let binding = session.binding else { return }
-        try EvidenceCheck(context: context).look(evidence, for: session, binding, token: token)
+        guard let binding = session.binding else { return (session.row, true) }
+        let isProven = try EvidenceCheck(context: context).look(
+            evidence, for: session, binding, token: token)
+        return (session.row, isProven)
     }
 
     private func live(_ token: Secret) async throws(BrokerProblem) -> LiveSession {

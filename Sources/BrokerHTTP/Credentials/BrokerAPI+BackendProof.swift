@@ -11,7 +11,10 @@ struct ProvenBackend: Sendable {
 extension BrokerAPI {
     /// Throws what a caller is refused with who is no backend, or none that may ask this.
     func isBackend(for permission: BackendPermission) -> Route.Check {
-        { [self] call throws(BrokerProblem) in _ = try backend(call, for: permission) }
+        { [self] call throws(BrokerProblem) in
+            _ = try backend(call, for: permission)
+            return nil
+        }
     }
 
     /// Returns the backend that calls; throws `backend_unauthorized` when none proved itself, and

@@ -73,21 +73,24 @@ extension BrokerAPI {
         return presented
     }
 
-    /// Throws what a request without a live session, or without evidence for it, is refused with.
+    /// Throws what a request without a live session, or without evidence for it, is refused with; returns the session, whose the
+    /// body is.
     ///
-    /// A body that it sends is its address's all the same, until it was read: a body of these routes says nothing.
-    @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) { try await look(call) { _ in } }
+    /// The body counts for its address as well.
+    @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
+        try await look(call) { _ in }
+    }
 
     /// The same for what is closed to children.
-    @Sendable func hasOwnSession(_ call: Call) async throws(BrokerProblem) {
+    @Sendable func hasOwnSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         try await look(call, admits: Self.isNobodysChild)
     }
 
     private func look(
         _ call: Call, admits: (LiveSession) throws(BrokerProblem) -> Void
-    ) async throws(BrokerProblem) {
+    ) async throws(BrokerProblem) -> HeldBodies.Owner {
         let token = try requiredSession(call)
-        try await counting(call) { () async throws(BrokerProblem) in
+        let found = try await counting(call) { () async throws(BrokerProblem) in
             try await useCases.resumeSession.look(
                 token.secret, { () throws(BrokerProblem) in try evidence(of: call) }
             ) { session throws(BrokerProblem) in
@@ -95,6 +98,9 @@ extension BrokerAPI {
                 try admits(session)
             }
         }
+        // With a stolen cookie and no key, nobody uses up what the session's own phone may have.
+        let address = rules.client(of: call).address.map(configuration.translators.client)
+        return HeldBodies.Owner(session: found.row, address: found.isProven ? nil : address?.limitKey)
     }
 
     /// Returns the session token that the request presents; throws `session_required` without one.
@@ -107,14 +113,16 @@ extension BrokerAPI {
     func evidence(of call: Call) throws(BrokerProblem) -> PresentedEvidence {
         PresentedEvidence(
             proofs: call.fields.proofs, passes: try passes(call),
-            target: ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path))))
+            target: ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path))),
+            charge: charge(call).ofProofs)
     }
 
     /// Returns the proof of presence that the request shows.
     func presence(in call: Call) -> PresentedEvidence {
         PresentedEvidence(
             proofs: presences(call),
-            target: ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path))))
+            target: ProofTarget(method: call.request.method.rawValue, address: .own(path: String(call.path))),
+            charge: charge(call).ofProofs)
     }
 
     /// Returns the values of the field that brings a proof of presence; looked for where a call needs it, which few do.

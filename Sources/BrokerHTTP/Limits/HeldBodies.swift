@@ -2,22 +2,36 @@ package import Broker
 import BrokerRelay
 import Synchronization
 
-/// Counts the memory that bodies of relayed requests take while they come in, by subject and by session, against what each
-/// may have.
+/// Counts the memory that bodies of requests with a session take, by subject and by session, against what each may have.
 ///
-/// A small body is held whole until it is answered, because it may have to be sent again; of a large one some pieces are.
+/// A body for the broker itself is held whole until it is answered. So is a small one for an upstream, because it may have to be
+/// sent again; of a large one some pieces are.
 /// There is an entry only for who has a body under way.
 package final class HeldBodies: Sendable {
     /// The bytes held for a request, until they are given back.
     package struct Place: Sendable {
         fileprivate let bytes: Int
-        fileprivate let subject: Digest
-        fileprivate let session: Digest
+        fileprivate let subject: Key
+        fileprivate let session: Key
+    }
+
+    /// The session whose a body is.
+    package struct Owner: Sendable {
+        let session: SessionRow
+        /// The address that the body comes from, while only that one has to do with it: the request has not proved that it may use
+        /// the session.
+        let address: IPAddress?
+    }
+
+    /// The subject or session that bytes are counted for, at one address or everywhere.
+    fileprivate struct Key: Sendable, Hashable {
+        let digest: Digest
+        let address: IPAddress?
     }
 
     private struct State {
-        var subjects: [Digest: Int] = [:]
-        var sessions: [Digest: Int] = [:]
+        var subjects: [Key: Int] = [:]
+        var sessions: [Key: Int] = [:]
     }
 
     private let limitPerSubject: Int
@@ -30,11 +44,20 @@ package final class HeldBodies: Sendable {
         limitPerSession = max(limitPerSubject / 2, Relay.heldBody)
     }
 
-    /// Takes what a body of an announced length may come to, nil for one that is not announced; throws `rate_limited` when
-    /// its session or subject holds as much as it may.
-    package func take(_ length: Int?, for session: SessionRow) throws(BrokerProblem) -> Place {
-        let bytes = min(max(length ?? Relay.heldBody, 0), Relay.heldBody)
-        let place = Place(bytes: bytes, subject: session.subject, session: session.tokenDigest)
+    /// Takes what a body of an announced length may come to, nil for one that is not announced, and of which `most` is held; throws
+    /// `rate_limited` when its session or subject holds as much as it may.
+    package func take(_ length: Int?, of most: Int = Relay.heldBody, for session: SessionRow) throws(BrokerProblem)
+        -> Place
+    {
+        try take(length, of: most, for: Owner(session: session, address: nil))
+    }
+
+    /// Takes the same for a session that the request may not have proved.
+    func take(_ length: Int?, of most: Int, for owner: Owner) throws(BrokerProblem) -> Place {
+        let bytes = min(max(length ?? most, 0), most)
+        let place = Place(
+            bytes: bytes, subject: Key(digest: owner.session.subject, address: owner.address),
+            session: Key(digest: owner.session.tokenDigest, address: owner.address))
         let isTaken = state.withLock { state in
             let ofSubject = (state.subjects[place.subject] ?? 0) + bytes
             let ofSession = (state.sessions[place.session] ?? 0) + bytes

@@ -111,7 +111,8 @@ extension BrokerAPI {
         let nobodys = ProofTarget(method: "", address: .foreign(nil))
         let target = try originalRequest(call, backend)
         return PresentedEvidence(
-            proofs: target == nil ? [] : call.fields.proofs, passes: try passes(call), target: target ?? nobodys)
+            proofs: target == nil ? [] : call.fields.proofs, passes: try passes(call), target: target ?? nobodys,
+            charge: backendProofCharge)
     }
 
     /// Returns the request that the proxy asks about, where it is trusted to say and says it.
@@ -135,7 +136,7 @@ extension BrokerAPI {
                 .backendNotAllowed, detail: "This backend cannot ask for the user's presence.",
                 privateDetail: "`presence` needs `original_request: true` and a proxy that says method and URL")
         }
-        return PresentedEvidence(proofs: presences(call), target: target)
+        return PresentedEvidence(proofs: presences(call), target: target, charge: backendProofCharge)
     }
 
     /// Returns the evidence that a backend was given by the app, from its form.
@@ -146,7 +147,8 @@ extension BrokerAPI {
         let address = form.visible("htu", required: proof != nil, maximum: 4096)
         return PresentedEvidence(
             proofs: proof.map { [$0] } ?? [], passes: pass.map { [Secret($0)] } ?? [],
-            target: ProofTarget(method: method ?? "", address: .foreign(address.flatMap { ProofAddress($0) })))
+            target: ProofTarget(method: method ?? "", address: .foreign(address.flatMap { ProofAddress($0) })),
+            charge: backendProofCharge)
     }
 
     /// `POST /v1/introspect` (RFC 7662); it slides the idle time for backends with `slides` alone.

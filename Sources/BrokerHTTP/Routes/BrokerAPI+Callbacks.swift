@@ -52,7 +52,10 @@ extension BrokerAPI {
     }
 
     /// Throws `provider_not_found` for a path that names none.
-    @Sendable func hasProvider(_ call: Call) async throws(BrokerProblem) { _ = try provider(of: call) }
+    @Sendable func hasProvider(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
+        _ = try provider(of: call)
+        return nil
+    }
 
     private func provider(of call: Call) throws(BrokerProblem) -> ProviderName {
         let provider: ProviderName = try call.name(orElse: .providerNotFound)

@@ -71,7 +71,7 @@ package final class ServerLoad: Sendable {
     private let streaming = Atomic<Int>(0)
     private let draining = Atomic<Bool>(false)
 
-    /// The memory of relayed bodies on their way.
+    /// The memory of the bodies of sessions' requests.
     let bodies = HeldBodies()
 
     package init() {}

@@ -47,6 +47,9 @@ final class BrokerAPI: Sendable {
         guard let peer = call.connection?.address, !(name.isLoopback && peer.isLoopback) else {
             return Charge(nil, in: ledger)
         }
-        return Charge(rules.client(of: call).address, in: ledger)
+        return Charge(rules.client(of: call).address.map(configuration.translators.client), in: ledger)
     }
+
+    /// The payer of the checks of proofs that a proven backend brings.
+    var backendProofCharge: ProofCharge { ProofCharge(ofBackendIn: ledger) }
 }

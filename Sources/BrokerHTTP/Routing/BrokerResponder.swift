@@ -152,19 +152,25 @@ package final class BrokerResponder: WireService {
         if isRefusing { throw BrokerProblem(.shuttingDown, retryAfter: .zero) }
         try rules.checkOrigin(call, route)
         let call = call.with(parameters: found.parameters)
-        return try await route.handler(call.with(body: try await body(of: call, route)))
+        guard !route.traits.contains(.relay), call.fields.hasBody || MediaType(route.traits) != nil else {
+            return try await route.handler(call)
+        }
+        return try await serveWithBody(call, route)
     }
 
-    /// Returns the body of a request that its head does not refuse already: none is asked for by `100 Continue`, and
+    /// Serves a request with the body that its head does not refuse already: none is asked for by `100 Continue`, and
     /// none is held, of one that has nothing to prove itself with or is of another type (RFC 9110 section 10.1.1).
-    private func body(of call: Call, _ route: Route) async throws(BrokerProblem) -> [UInt8] {
-        guard !route.traits.contains(.relay) else { return [] }
-        let media = MediaType(route.traits)
+    private func serveWithBody(_ call: Call, _ route: Route) async throws(BrokerProblem) -> Answer {
         // A caller who may not ask at all hears that, and not what else is wrong.
-        if call.fields.hasBody || media != nil { try await route.proof?(call) }
-        try media?.check(call.fields)
-        guard call.fields.hasBody else { return [] }
+        let owner = try await route.proof?(call)
+        try MediaType(route.traits)?.check(call.fields)
+        guard call.fields.hasBody else { return try await route.handler(call) }
         let maximum = route.traits.contains(.largeBody) ? HTTPLimits.largeBody : limits.body
-        return try await BodyReader.collect(call, upTo: maximum, within: limits.bodyDeadline)
+        var place: HeldBodies.Place?
+        if let owner { place = try load.bodies.take(call.fields.contentLength, of: maximum, for: owner) }
+        // Once the answer is made: the handler has the body all the while.
+        defer { place.map(load.bodies.giveBack) }
+        let body = try await BodyReader.collect(call, upTo: maximum, within: limits.bodyDeadline)
+        return try await route.handler(call.with(body: body))
     }
 }

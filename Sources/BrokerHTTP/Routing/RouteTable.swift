@@ -142,8 +142,8 @@ package struct Route: Sendable {
     }
 
     typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer
-    /// Throws what a request is refused with, whatever its body says.
-    typealias Check = @Sendable (Call) async throws(BrokerProblem) -> Void
+    /// Throws what a request is refused with, whatever its body says; returns the session whose body it is, if it is a session's.
+    typealias Check = @Sendable (Call) async throws(BrokerProblem) -> HeldBodies.Owner?
 
     /// The method; for the relay, GET stands for any.
     package let method: HTTPRequest.Method

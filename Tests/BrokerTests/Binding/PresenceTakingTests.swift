@@ -37,7 +37,7 @@ struct PresenceTakingTests {
 
     private func take(_ candidate: ProofVerifier.Candidate, at check: ProofCheck) async -> String? {
         do throws(BrokerProblem) {
-            try await check.takePresence(candidate, of: session)
+            try await check.takePresence(candidate, of: session, paidBy: .nobody)
             return nil
         } catch { return error.presence?.result ?? error.code.rawValue }
     }

@@ -1,0 +1,199 @@
+import Synchronization
+
+/// Charges the signature checks of sessions' proofs before they are made: to an address and a session together, or to the session
+/// alone where a proven backend brings the proof.
+///
+/// Whoever has copied a session's cookie and its public key can send proofs with spoiled signatures, and each costs some hundred
+/// microseconds. A check takes a token, and gives it back if the signature is right. So a phone pays for nothing, and other sessions
+/// behind its address are not concerned.
+final class SignatureCharges: Sendable {
+    /// A session with the network that its proofs come from; nil where a backend brings them.
+    private struct Key: Hashable {
+        let network: LimitedNetwork?
+        let session: Digest?
+
+        /// The key of all that find the table full.
+        static let overflow = Key(network: nil, session: nil)
+    }
+
+    private struct Bucket {
+        /// The checks that may still fail.
+        var tokens: Double
+        var at: Duration
+        /// The checks that have begun and not ended: each may take a token yet.
+        var underWay = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
+    private enum Verdict {
+        case begun([Key])
+        /// So many checks are under way as may fail. When they have ended there may be room.
+        case wait(Key)
+        case refused(Duration)
+    }
+
+    private struct State {
+        var shares: LimitShares
+        var buckets: [Key: Bucket] = [:]
+        /// Not before then is a full table searched again for buckets that have refilled.
+        var nextSweep = Duration.zero
+
+        func limit(_ key: Key) -> Double {
+            guard key != .overflow else { return Double(shares.network) }
+            return Double(max(shares[key.network?.level ?? .address], 1))
+        }
+
+        func bucket(_ key: Key, now: Duration) -> Bucket {
+            let limit = limit(key)
+            guard var bucket = buckets[key] else { return Bucket(tokens: limit, at: now) }
+            let elapsed = Double(max(now - bucket.at, .zero).wholeMilliseconds) / 1000
+            bucket.tokens = min(limit, bucket.tokens + elapsed * limit / 60)
+            bucket.at = max(now, bucket.at)
+            return bucket
+        }
+
+        mutating func sweep(now: Duration, maximum: Int) {
+            guard buckets.count >= maximum, now >= nextSweep else { return }
+            nextSweep = now + .seconds(1)
+            let full = buckets.keys.filter { key in
+                let bucket = bucket(key, now: now)
+                return bucket.underWay == 0 && bucket.tokens >= limit(key)
+            }
+            for key in full { buckets[key] = nil }
+        }
+    }
+
+    private let monotonic: @Sendable () -> Duration
+    private let maximum: Int
+    /// Guards the buckets; nothing is called while it is held.
+    private let state: Mutex<State>
+
+    /// Creates charges of `perMinute` wrong signatures for each session and address, of more for its networks (`LimitShares`);
+    /// `maximum` buckets are remembered.
+    init(perMinute: Int, maximum: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
+        self.monotonic = monotonic
+        self.maximum = maximum
+        state = Mutex(State(shares: LimitShares(perMinute: perMinute)))
+    }
+
+    /// Goes on with another number; what was taken stays taken.
+    func adopt(perMinute: Int) { state.withLock { $0.shares = LimitShares(perMinute: perMinute) } }
+
+    /// The number of buckets that are remembered: those of who has checks under way, or had wrong ones lately.
+    var count: Int { state.withLock(\.buckets.count) }
+
+    /// Makes a check that is charged to a session and an address, or to the session alone; returns what the check returns, which is
+    /// nil for a right signature.
+    ///
+    /// Throws `rate_limited` without a check where too many were wrong lately.
+    func check(
+        of session: Digest, from address: IPAddress?, _ check: () async -> ProofRefusal?
+    ) async throws(BrokerProblem) -> ProofRefusal? {
+        let keys = await begin(session, address)
+        switch keys {
+        case .failure(let problem): throw problem
+        case .success(let keys):
+            let refusal = await check()
+            end(keys, isRight: refusal == nil)
+            return refusal
+        }
+    }
+
+    private func begin(_ session: Digest, _ address: IPAddress?) async -> Result<[Key], BrokerProblem> {
+        let keys =
+            address.map { $0.limitedNetworks.map { Key(network: $0, session: session) } }
+            ?? [Key(network: nil, session: session)]
+        while true {
+            switch take(keys) {
+            case .begun(let keys): return .success(keys)
+            case .wait(let key): await ended(key)
+            case .refused(let wait):
+                var problem = BrokerProblem(.rateLimited, privateDetail: "wrong proofs of a session", retryAfter: wait)
+                problem.proof = .limited
+                return .failure(problem)
+            }
+        }
+    }
+
+    private func take(_ keys: [Key]) -> Verdict {
+        let now = monotonic()
+        return state.withLock { state in
+            state.sweep(now: now, maximum: maximum)
+            let isFull = state.buckets.count >= maximum
+            let keys = keys.map { isFull && state.buckets[$0] == nil ? .overflow : $0 }
+            for key in keys {
+                let bucket = state.bucket(key, now: now)
+                if bucket.tokens < 1 {
+                    return .refused(
+                        .milliseconds(Int64(((1 - bucket.tokens) * 60_000 / state.limit(key)).rounded(.up))))
+                }
+                if bucket.tokens - Double(bucket.underWay) < 1 { return .wait(key) }
+            }
+            for key in keys {
+                var bucket = state.bucket(key, now: now)
+                bucket.underWay += 1
+                state.buckets[key] = bucket
+            }
+            return .begun(keys)
+        }
+    }
+
+    /// Waits until one of a key's checks has ended; returns at once where none is under way any more.
+    private func ended(_ key: Key) async {
+        await withCheckedContinuation { continuation in
+            let isOver = state.withLock { state in
+                guard state.buckets[key]?.underWay ?? 0 > 0 else { return true }
+                state.buckets[key]?.waiting.append(continuation)
+                return false
+            }
+            if isOver { continuation.resume() }
+        }
+    }
+
+    private func end(_ keys: [Key], isRight: Bool) {
+        let now = monotonic()
+        let waiting = state.withLock { state in
+            var waiting: [CheckedContinuation<Void, Never>] = []
+            for key in keys {
+                var bucket = state.bucket(key, now: now)
+                bucket.underWay -= 1
+                if !isRight { bucket.tokens -= 1 }
+                waiting += bucket.waiting
+                bucket.waiting = []
+                let isAsNew = bucket.underWay == 0 && bucket.tokens >= state.limit(key)
+                state.buckets[key] = isAsNew ? nil : bucket
+            }
+            return waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
+}
+
+/// The payer of the checks of a request's proofs.
+package struct ProofCharge: Sendable {
+    private let ledger: ChargeLedger?
+    /// The address that the proofs come from; nil where a proven backend brings them.
+    private let address: IPAddress?
+
+    /// The charge of a caller whom no limit concerns.
+    package static let nobody = ProofCharge(ledger: nil, address: nil)
+
+    private init(ledger: ChargeLedger?, address: IPAddress?) {
+        self.ledger = ledger
+        self.address = address
+    }
+
+    /// Creates the charge of a proven backend's calls: they are charged to the session alone.
+    package init(ofBackendIn ledger: ChargeLedger) { self.init(ledger: ledger, address: nil) }
+
+    /// Creates the charge of an address.
+    init(_ address: IPAddress, in ledger: ChargeLedger) { self.init(ledger: ledger, address: address) }
+
+    /// Makes a check of a session's proof, charged before it is made; returns what the check returns.
+    func check(
+        of session: Digest, _ check: () async -> ProofRefusal?
+    ) async throws(BrokerProblem) -> ProofRefusal? {
+        guard let ledger else { return await check() }
+        return try await ledger.signatureFaults.check(of: session, from: address, check)
+    }
+}

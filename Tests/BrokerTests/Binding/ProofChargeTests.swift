@@ -1,0 +1,168 @@
+import BrokerTestSupport
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// The signature checks of sessions' proofs, and who pays for them (guarantee 8).
+@Suite("Signature checks are paid for first", .timeLimit(.minutes(1)))
+struct ProofChargeTests {
+    /// A number that tasks share, and the most that it was.
+    private final class Count: Sendable {
+        private let state = Mutex((value: 0, most: 0))
+
+        var value: Int { state.withLock(\.value) }
+        var most: Int { state.withLock(\.most) }
+
+        func add(_ count: Int) {
+            state.withLock { state in
+                state.value += count
+                state.most = max(state.most, state.value)
+            }
+        }
+    }
+
+    private static let limit = 10
+    private let clock = TestClock()
+    private let ledger: ChargeLedger
+    private let address = IPAddress(v4: 0x0A00_0001)
+
+    init() {
+        ledger = ChargeLedger(
+            ChargeLimits(wrongTokensPerMinute: Self.limit), monotonic: clock.clock.monotonic)
+    }
+
+    private static func session(_ number: UInt8) throws -> Digest {
+        try #require(Digest(Array(repeating: number, count: 32)))
+    }
+
+    private static func phone(_ number: UInt64) -> IPAddress {
+        IPAddress(high: 0x2001_0DB8_0000_0000 | number, low: 1)
+    }
+
+    /// The outcome of a check: what was found, or that there was none.
+    private enum Outcome: Equatable { case right, wrong, refused }
+
+    private func check(_ charge: ProofCharge, _ session: Digest, isRight: Bool) async -> Outcome {
+        do throws(BrokerProblem) {
+            return try await charge.check(of: session) { isRight ? nil : .signature } == nil ? .right : .wrong
+        } catch { return error.code == .rateLimited && error.proof == .limited ? .refused : .right }
+    }
+
+    private func from(_ address: IPAddress) -> ProofCharge { Charge(address, in: ledger).ofProofs }
+
+    @Test("Four thousand spoiled signatures cost ten checks a minute, one after the other and all at once")
+    func spoiled() async throws {
+        let session = try Self.session(1)
+        let charge = from(address)
+        for minute in 0..<2 {
+            var checks = 0
+            for _ in 0..<2000 where await check(charge, session, isRight: false) == .wrong { checks += 1 }
+            #expect(checks == Self.limit, "minute \(minute)")
+            clock.advance(.seconds(60))
+        }
+        let (checks, refused) = (Count(), Count())
+        await withTaskGroup(of: Void.self) { group in
+            for _ in 0..<2000 {
+                group.addTask {
+                    do throws(BrokerProblem) {
+                        _ = try await charge.check(of: session) {
+                            checks.add(1)
+                            await Task.yield()
+                            return .signature
+                        }
+                    } catch { refused.add(1) }
+                }
+            }
+        }
+        #expect(checks.value == Self.limit)
+        #expect(refused.value == 2000 - Self.limit)
+    }
+
+    @Test("An honest phone is never refused, however many proofs it sends at once, and nothing is remembered of it")
+    func honest() async throws {
+        let session = try Self.session(1)
+        let charge = from(address)
+        let underWay = Count()
+        let outcomes = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<500 {
+                group.addTask {
+                    do throws(BrokerProblem) {
+                        return try await charge.check(of: session) {
+                            underWay.add(1)
+                            await Task.yield()
+                            underWay.add(-1)
+                            return nil
+                        } == nil
+                    } catch { return false }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes.count == 500 && outcomes.allSatisfy { $0 })
+        // Each of them might have been wrong.
+        #expect(underWay.most <= Self.limit)
+        #expect(ledger.signatureFaults.count == 0)
+    }
+
+    @Test("Other sessions behind the address are not concerned, nor is the session from elsewhere")
+    func others() async throws {
+        let (victim, other) = (try Self.session(1), try Self.session(2))
+        for _ in 0..<100 { _ = await check(from(address), victim, isRight: false) }
+        #expect(await check(from(address), victim, isRight: true) == .refused)
+        #expect(await check(from(address), other, isRight: true) == .right)
+        #expect(await check(from(IPAddress(v4: 0x0A00_0002)), victim, isRight: true) == .right)
+        // A tenth of a minute brings a tenth of the checks.
+        clock.advance(.seconds(6))
+        #expect(await check(from(address), victim, isRight: true) == .right)
+        #expect(await check(from(address), victim, isRight: false) == .wrong)
+        #expect(await check(from(address), victim, isRight: true) == .refused)
+    }
+
+    @Test("A proven backend's calls are charged to the session alone, and an app's own calls are not theirs")
+    func backends() async throws {
+        let (victim, other) = (try Self.session(1), try Self.session(2))
+        let backend = ProofCharge(ofBackendIn: ledger)
+        var checks = 0
+        for _ in 0..<100 where await check(backend, victim, isRight: false) == .wrong { checks += 1 }
+        #expect(checks == Self.limit)
+        #expect(await check(backend, victim, isRight: true) == .refused)
+        #expect(await check(backend, other, isRight: true) == .right)
+        #expect(await check(from(address), victim, isRight: true) == .right)
+    }
+
+    @Test("A line has eight times the checks of an address, a network a hundred times (SEC-119)")
+    func networks() async throws {
+        let session = try Self.session(1)
+        var checks = 0
+        for number in 0..<UInt64(256) {
+            for _ in 0..<20 where await check(from(Self.phone(number)), session, isRight: false) == .wrong {
+                checks += 1
+            }
+        }
+        #expect(checks == 8 * Self.limit)
+        for number in 256..<UInt64(65_536) where number % 16 == 0 {
+            for _ in 0..<20 where await check(from(Self.phone(number)), session, isRight: false) == .wrong {
+                checks += 1
+            }
+        }
+        #expect(checks == 100 * Self.limit)
+    }
+
+    @Test("The table is bounded, and forgets who has all checks again")
+    func bounded() async throws {
+        let charges = SignatureCharges(perMinute: 2, maximum: 8, monotonic: clock.clock.monotonic)
+        func check(_ number: UInt8, _ refusal: ProofRefusal?) async -> Bool {
+            guard let session = try? Self.session(number) else { return false }
+            do throws(BrokerProblem) {
+                _ = try await charges.check(of: session, from: address) { refusal }
+                return true
+            } catch { return false }
+        }
+        for number in 0..<UInt8(200) { _ = await check(number, .signature) }
+        #expect(charges.count <= 9)
+        clock.advance(.seconds(60))
+        #expect(await check(250, nil))
+        #expect(charges.count <= 1)
+    }
+}

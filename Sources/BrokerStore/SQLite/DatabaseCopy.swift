@@ -71,8 +71,11 @@ package struct DatabaseCopy: Sendable {
 
     private static func sample(_ database: Database) throws -> [SealedRow] {
         try SealedPlace.allCases.flatMap { place -> [SealedRow] in
-            // An older schema may lack a table.
-            guard try database.tableExists(SealedColumn(of: place).table) else { return [] }
+            // An older schema may lack a table, or a column of one.
+            let at = SealedColumn(of: place)
+            guard try database.tableExists(at.table),
+                try database.columns(in: at.table).contains(where: { $0.name == at.keyID })
+            else { return [] }
             let values = ["".databaseValue, [UInt8]().sql, sampled.databaseValue]
             return try database.rows(AdministrationSQL.sealed(place), values) { try $0.sealedValue(of: place) }
                 .compactMap(\.row)

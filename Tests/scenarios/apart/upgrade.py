@@ -1,5 +1,6 @@
 """Upgrades from one release to the next and back, under traffic, on SQLite and on two replicas with PostgreSQL. `scripts/prove-upgrade`
-starts it: OLD_COATCHECK is the older release's program, COATCHECK the newer one's.
+starts it: OLD_COATCHECK is the older release's program, COATCHECK the newer one's. A backup of the older release is restored by the
+newer one.
 
 Phones sign in, look at their sessions, refresh and log out without pause. As apps do, they ask again where nobody answers or the
 answer is 503. The provider rotates strictly: a refresh token that comes twice ends its family. Sleepers sign in once and are
@@ -18,7 +19,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support.dpop import Phone  # noqa: E402
-from support.harness import COATCHECK, Broker, Database, Sandbox, call, main  # noqa: E402
+from support.harness import ADMIN, COATCHECK, Broker, Database, Sandbox, call, main, sha256  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
 PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))
@@ -167,6 +168,47 @@ def postgresql(case):
             [OLD, OLD], [COATCHECK, OLD], [COATCHECK, COATCHECK], [OLD, COATCHECK], [OLD, OLD], [COATCHECK, COATCHECK]])
 
 
+def restored(case):
+    """A backup that the older release made, put back by the newer one."""
+    sandbox = start_sandbox(case)
+    (case.folder / "endings").mkdir(mode=0o700)
+    broker = Broker(case, sandbox, start=False, settings={
+        "management": {"admin_tokens": [{"name": "keeper", "sha256": sha256(ADMIN), "may": ["read", "maintain"]}]},
+        "store": {"endings_file": str(case.folder / "endings" / "endings")}})
+    broker.program = OLD
+    broker.start()
+    token = case.folder / "keeper"
+    token.write_text(ADMIN)
+    token.chmod(0o600)
+    backup = case.folder / "backup.db"
+
+    def run(program, *arguments):
+        done = subprocess.run([program, *arguments], capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    sleepers = [broker.sign_in(f"sleeper-{number}") for number in range(SLEEPERS)]
+    status, told = run(OLD, "backup", str(backup), "--management", broker.management, "--token-file", str(token))
+    case.verdict(status == 0, f"{version(OLD)}: writes a backup", told)
+    gone, kept = sleepers[: SLEEPERS // 2], sleepers[SLEEPERS // 2 :]
+    case.same({204}, {broker.log_out(session).status for session in gone}, "half of the sessions are logged out after it")
+    broker.stop(signal.SIGTERM)
+    status, told = run(COATCHECK, "restore", str(backup), "--config", str(broker.configuration))
+    case.verdict(status == 0, f"{version(COATCHECK)}: restores the backup of {version(OLD)}", told)
+    case.verdict(f"{len(gone)} of them had ended since" in told, "and ends who logged out since", told)
+    broker.program = COATCHECK
+    broker.start()
+    case.same({"200"}, {broker.refresh(session).told for session in kept}, "who stayed is there, and is refreshed")
+    case.same({"401 session_ended logged_out"}, {broker.look(session).told for session in gone}, "who logged out stays logged out")
+    # Without the endings file, the schema stays the older one until the start.
+    broker.stop(signal.SIGTERM)
+    broker.configure(store={"endings_file": None})
+    status, told = run(COATCHECK, "restore", str(backup), "--config", str(broker.configuration), "--without-endings")
+    case.verdict(status == 0, "without the endings file, too, where it is asked for", told)
+    broker.start()
+    case.same({"200"}, {broker.look(session).told for session in sleepers}, "and the sessions of the backup live")
+    broker.stop()
+
+
 def binding(mode):
     return {"oidc": {"clients": {"ios": {"binding": {"mode": mode}}}}}
 
@@ -216,4 +258,4 @@ def bound(case):
 if __name__ == "__main__":
     if not OLD or version(OLD) == version(COATCHECK):
         raise SystemExit("upgrade: OLD_COATCHECK and COATCHECK have to be two releases")
-    main({"sqlite": (sqlite, 400), "postgresql": (postgresql, 500), "bound": (bound, 200)}, "Upgrades between two releases")
+    main({"sqlite": (sqlite, 400), "postgresql": (postgresql, 500), "restored": (restored, 120), "bound": (bound, 200)}, "Upgrades between two releases")

@@ -1654,8 +1654,9 @@ paths:
       summary: Live or ended sessions by subject, provider or client.
       description: |
         Needs an admin token with `read`. With no admin token configured, `/admin` is 404. Ended sessions are found for 30
-        days, with the reason: "why was I logged out?". One that is past its times is swept within half a minute, and is in
-        neither list until then.
+        days, with the reason: "why was I logged out?". One that ran out by time is refused at once and is in neither list for
+        about a day, because its row is kept whole for that long in case the clock was wrong. Then it is listed as ended, with
+        that time as `ended_at`.
       security: [{adminBearer: []}]
       parameters:
         - {name: subject, in: query, schema: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x20-\x7E]+$'}, description: Needs `provider` too.}
@@ -2956,7 +2957,7 @@ components:
       type: object
       required: [status]
       properties:
-        status: {type: string, description: '`ready`, `store_unavailable`, `keys_do_not_fit` or `shutting_down`.'}
+        status: {type: string, description: '`ready`, `store_unavailable`, `store_rights_missing`, `keys_do_not_fit` or `shutting_down`.'}
         store: {type: string, description: '`ok` or `unavailable`.'}
         disk: {type: string, description: 'Of the store, `ok` or `full`. Full: sign-ins are refused, sessions are served and ended; it does not count.'}
         endings_file: {type: string, description: 'With `store.endings_file`: `ok`, or why it takes nothing. Log-outs are then in force and answered with 503; it does not count.'}

@@ -93,6 +93,29 @@ struct ManagementTests {
                 == .array([.string("provider as: metadata: revocation_endpoint is not a URL to call")]))
     }
 
+    @Test(
+        "The store's role lacks rights → readiness is red if it never had them, and only shows it otherwise",
+        arguments: [(false, 503, "store_rights_missing"), (true, 200, "ready")])
+    func rights(_ hadAll: Bool, _ status: Int, _ word: String) async throws {
+        let harness = try harness()
+        let health = ManagementHealth(
+            ping: { () async throws(StoreFailure) in },
+            conditions: {
+                var conditions = ManagementHealth.Conditions()
+                conditions.hasRights = hadAll
+                conditions.lackingRights = "the role app lacks SELECT on sessions"
+                return conditions
+            })
+        let responder = ManagementRouter.responder(
+            health: health, sessions: harness.useCases.adminSessions, configuration: harness.configuration,
+            clock: harness.clock, digest: { harness.vault.digest($0) }, log: harness.log)
+        let reply = try await HTTPHarness.send(to: responder, .get, "/readyz")
+        #expect(reply.status == status && (reply.headers[.retryAfter] != nil) == (status == 503))
+        #expect(reply.json?["status"]?.string == word)
+        #expect(
+            reply.json?.value(at: "/problems/0")?.string == "the role app lacks SELECT on sessions; GRANT them to it")
+    }
+
     @Test("Readiness turns red when the key ring does not open what is stored")
     func foreignKeys() async throws {
         let harness = try harness()

@@ -39,16 +39,14 @@ final class ManagementAPI: Sendable {
         Answers.json(.ok, Self.status("live"), call)
     }
 
-    /// `GET /readyz`: the store is reachable and migrated, the key ring opens it; providers and the clock are shown and do
+    /// `GET /readyz`: the store is reachable and migrated, its role has its rights, the key ring opens it; providers and the clock are shown and do
     /// not count, nor does a full disk: sessions are served all the same.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
         let found = health.conditions()
         let keys = found.keysFit ? "ok" : "do_not_open_the_store"
-        let status =
-            found.drain != nil
-            ? "shutting_down" : store != "ok" ? "store_unavailable" : !found.keysFit ? "keys_do_not_fit" : "ready"
+        let status = Self.status(found, storeAnswers: store == "ok")
         let providers = health.providers()
         var writer = JSONWriter()
         writer.object { writer in
@@ -95,6 +93,14 @@ final class ManagementAPI: Sendable {
         }
     }
 
+    /// Returns the first condition that turns readiness red, in one word.
+    private static func status(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> String {
+        if found.drain != nil { return "shutting_down" }
+        if !storeAnswers { return "store_unavailable" }
+        if !found.hasRights { return "store_rights_missing" }
+        return found.keysFit ? "ready" : "keys_do_not_fit"
+    }
+
     /// The faults, a sentence each.
     private static func problems(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> [String] {
         var problems: [String] = []
@@ -103,6 +109,7 @@ final class ManagementAPI: Sendable {
                 "shutting down: \(drain.requests) requests and \(drain.streams) event streams are under way")
         }
         if !storeAnswers { problems.append("the store does not answer, or is not migrated") }
+        if let lacking = found.lackingRights { problems.append("\(lacking); GRANT them to it") }
         if !found.keysFit {
             problems.append("the key ring is not the store's: \(found.keys)")
         } else if let foreign = found.foreignKeys {
@@ -185,6 +192,10 @@ package struct ManagementHealth: Sendable {
 
     /// The conditions that readiness shows beside the store's answer and the providers.
     package struct Conditions: Sendable {
+        /// Whether the store's role has, or once had, the rights that the tables need.
+        package var hasRights = true
+        /// The rights that it lacks, in words; nil for none.
+        package var lackingRights: String?
         /// Whether the key ring opens what is stored.
         package var keysFit = true
         /// The finding of the last try, in words.

@@ -99,6 +99,9 @@ enum OnlineCheck {
         do throws(StoreOpenFailure) {
             let version = try await PostgreSQLStore.check(place.connection)
             if let listening = place.listening { _ = try await PostgreSQLStore.check(listening) }
+            if let lacking = try await PostgreSQLStore.lackingRights(place.connection) {
+                return Finding(place: "store", isGood: false, text: "\(lacking); GRANT them to it")
+            }
             let waits = try await PostgreSQLStore.waitsForStandby(place.connection)
             let failover =
                 waits

@@ -87,6 +87,7 @@ struct Serve: AsyncParsableCommand {
         if let words = start.words {
             log.write(start == .uncertain ? .notice : .warning, words.message, [("detail", words.detail)])
         }
+        await composition.parts.rightsWatch?.look()
         await composition.parts.ringWatch.look()
         log.write(.notice, "starting", [("version", Version.text)])
         do {

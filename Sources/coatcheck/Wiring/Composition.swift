@@ -52,6 +52,9 @@ struct Composition: Sendable {
             sealUse: SealUse(vault, timed),
             keyWatch: keyWatch,
             ringWatch: RingWatch(vault, keyWatch, store, now: clock.now, log: log),
+            rightsWatch: (store as? PostgreSQLStore).map { postgresql in
+                RightsWatch({ () async throws(StoreFailure) in try await postgresql.lackingRights() }, log: log)
+            },
             clockCheck: ClockCheck(context, shared, log: log),
             resealing: Resealing(context, store, owner: owner(vault)), store: store, shared: shared, context: context,
             revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
@@ -165,6 +168,7 @@ extension Composition {
         ]
         // It goes after everything that makes spans.
         if let tracing = parts.tracing { services.insert(tracing.exporter, at: 1) }
+        if let rightsWatch = parts.rightsWatch { services.append(rightsWatch.service(context.clock)) }
         services.append(parts.clockCheck.inquiring { [running] in running.current.context.providers })
         if parts.shared != nil { services.append(parts.clockCheck.comparing) }
         if let shared = parts.shared { services.append(Maintenance.refreshes(context, shared)) }

@@ -18,6 +18,8 @@ struct ProcessParts: Sendable {
     let sealUse: SealUse
     let keyWatch: KeyWatch
     let ringWatch: RingWatch
+    /// Nil where the store has no roles.
+    let rightsWatch: RightsWatch?
     let clockCheck: ClockCheck
     let resealing: Resealing
     let store: any AdministeredStore
@@ -96,6 +98,8 @@ extension ProcessParts {
         conditions.keysFit = ringWatch.isGood
         conditions.keys = ringWatch.description
         conditions.foreignKeys = ringWatch.foreign
+        conditions.hasRights = rightsWatch?.isGood ?? true
+        conditions.lackingRights = rightsWatch?.lacking
         conditions.clockAhead = context.watch.ahead
         conditions.drain = readiness.isDraining ? (requests: load.requests, streams: load.streams) : nil
         conditions.diskIsFull = disk.isFull

@@ -1,0 +1,62 @@
+import Broker
+import BrokerStore
+import Synchronization
+
+/// Checks now and then whether the store's role has the rights that the tables need.
+///
+/// A process that starts without them is not ready until it has them. One that has had them and loses some, because another
+/// role has migrated, reports it and stays in the balancer: it still serves sessions.
+final class RightsWatch: Sendable {
+    private struct State {
+        /// The rights that were lacking at the last look; nil for none.
+        var lacking: String?
+        var hadAll = false
+    }
+
+    private let ask: @Sendable () async throws(StoreFailure) -> String?
+    private let log: ProcessLog
+    private let state = Mutex(State())
+
+    private static let interval = Duration.seconds(30)
+    /// The pause while rights are lacking: an operator is probably granting them.
+    private static let faultyInterval = Duration.seconds(2)
+
+    /// Creates it; `ask` returns the rights that are lacking, in a sentence.
+    init(_ ask: @escaping @Sendable () async throws(StoreFailure) -> String?, log: ProcessLog) {
+        self.ask = ask
+        self.log = log
+    }
+
+    /// Whether the process may take traffic.
+    var isGood: Bool { state.withLock { $0.lacking == nil || $0.hadAll } }
+
+    /// The rights that were lacking at the last look, in a sentence; nil for none.
+    var lacking: String? { state.withLock { $0.lacking } }
+
+    /// Looks once; a store that does not answer leaves the finding as it was.
+    func look() async {
+        let found: String?
+        do throws(StoreFailure) { found = try await ask() } catch { return }
+        let before = state.withLock { state in
+            defer {
+                state.lacking = found
+                state.hadAll = state.hadAll || found == nil
+            }
+            return state.lacking
+        }
+        guard found != before else { return }
+        if let found {
+            log.write(.error, "the store's role lacks rights", [("detail", "\(found); GRANT them to it")])
+        } else {
+            log.write(.notice, "the store's role has its rights again")
+        }
+    }
+
+    /// The work of looking.
+    func service(_ clock: BrokerClock) -> RepeatedWork {
+        RepeatedWork(clock: clock, delay: Self.faultyInterval) { [self] in
+            await look()
+            return lacking == nil ? Self.interval : Self.faultyInterval
+        }
+    }
+}

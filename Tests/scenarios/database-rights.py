@@ -1,0 +1,59 @@
+"""A PostgreSQL role without rights on a table that another role's migration has made: what starts with it is not ready and names
+table and right, `check --online` refuses, and granting the rights mends it without a restart.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from support.harness import COATCHECK, Broker, Database, Sandbox, call, main, wait_for  # noqa: E402
+
+TABLES = "audience_tokens"
+
+
+def psql(database, sql):
+    subprocess.run(
+        ["psql", "-qX", "-v", "ON_ERROR_STOP=1", "-c", sql, database.url()], check=True, capture_output=True, text=True)
+
+
+def rights(case):
+    sandbox = Sandbox(case)
+    with Database() as database:
+        # The owner migrates; the broker is another role.
+        owner = Broker(case, sandbox, name="owner", settings={"store": {"url": database.url()}}, start=False)
+        subprocess.run([COATCHECK, "migrate", "--config", str(owner.configuration)], check=True, capture_output=True)
+        psql(database, "CREATE ROLE app LOGIN; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO app;"
+             f"REVOKE ALL ON {TABLES} FROM app")
+        url = database.url().replace("//coatcheck@", "//app@")
+        broker = Broker(case, sandbox, name="app", settings={"store": {"url": url}}, start=False)
+
+        def check():
+            done = subprocess.run(
+                [COATCHECK, "check", "--online", "--config", str(broker.configuration)], capture_output=True, text=True)
+            return done.returncode, done.stdout
+
+        status, told = check()
+        sentence = f"the role app lacks SELECT, INSERT, UPDATE, DELETE on {TABLES}"
+        case.verdict(status == 1 and f"FAULT  store: {sentence}" in told, "`check --online` names role, right and table", told)
+        broker.health = "/livez"
+        broker.start()
+        wait_for(20, lambda: "lacks rights" in broker.log())
+        ready = call(broker.management + "/readyz")
+        case.same((503, "store_rights_missing"), (ready.status, ready.json.get("status")), "what starts with it is not ready")
+        case.verdict(sentence in " ".join(ready.json["problems"]), "readiness says what is lacking", ready.body)
+        lines = [json.loads(line) for line in broker.log().splitlines() if "lacks rights" in line]
+        case.same(["error"], [line["level"] for line in lines], "the log has one error line")
+        case.verdict(sentence in lines[0]["detail"], "which names role, right and table", lines)
+        psql(database, f"GRANT SELECT, INSERT, UPDATE, DELETE ON {TABLES} TO app")
+        case.verdict(
+            wait_for(20, lambda: call(broker.management + "/readyz").status == 200), "granting the rights makes it ready",
+            call(broker.management + "/readyz").body)
+        session = broker.sign_in("ana")
+        case.same(204, broker.log_out(session).status, "and log-outs work")
+        case.same(0, check()[0], "`check --online` is content")
+
+
+if __name__ == "__main__":
+    main({"rights": (rights, 120)}, "Rights of the database role")

@@ -4,12 +4,29 @@ import Yams
 /// Every setting of a file by its path, with what `{env: …}` and `{file: …}` stand for: what two configurations are
 /// compared by.
 ///
-/// The same meaning in other words (`30d` and `720h`) counts as another value.
+/// The same meaning in other words (`30d` and `720h`) counts as another value. An empty list or mapping is a value, too: it may
+/// mean something else than no key at all.
 struct ConfigValues: Sendable {
+    /// A value at the end of a path.
+    private struct Value: Sendable {
+        /// The form that a value has in the file.
+        enum Form: UInt8 {
+            case plain, quoted, emptyList, emptyMapping
+        }
+
+        let form: Form
+        let text: Secret
+
+        /// The bytes that tell the value from every other.
+        ///
+        /// 0xFF is in no UTF-8 text, so a form cannot be written as a text.
+        var bytes: [UInt8] { form == .plain ? text.bytes() : [0xFF, form.rawValue] + text.bytes() }
+    }
+
     /// More than any file has that was not made to be large.
     private static let maximum = 100_000
 
-    private var values: [String: Secret] = [:]
+    private var values: [String: Value] = [:]
 
     /// Walks a file's mappings; `resolved` has what references stand for, by the path of the reference.
     init(_ root: Node, resolved: [String: Secret]) { add(root, "", resolved) }
@@ -17,22 +34,33 @@ struct ConfigValues: Sendable {
     private mutating func add(_ node: Node, _ path: String, _ resolved: [String: Secret]) {
         guard values.count < Self.maximum else { return }
         if let value = resolved[path] {
-            values[path] = value
+            values[path] = Value(form: .plain, text: value)
             return
         }
         switch node {
         case .scalar(let scalar):
             // Two keys that look alike when they are printed are compared together.
-            values[path] = Secret((values[path].map { $0.reveal() + "\n" } ?? "") + scalar.string)
+            let text = (values[path].map { $0.text.reveal() + "\n" } ?? "") + scalar.string
+            let isQuoted = scalar.style != .plain && scalar.style != .any && Self.hasPlainMeaning(scalar.string)
+            values[path] = Value(form: isQuoted ? .quoted : .plain, text: Secret(text))
         case .sequence(let items):
+            if items.isEmpty { values[path] = Value(form: .emptyList, text: Secret("")) }
             for (index, item) in items.enumerated() { add(item, "\(path)[\(index)]", resolved) }
         case .mapping(let mapping):
+            if mapping.isEmpty { values[path] = Value(form: .emptyMapping, text: Secret("")) }
             for (key, value) in mapping {
                 let name = ConfigContext.printable(key.scalar?.string ?? "?")
                 add(value, path.isEmpty ? name : "\(path).\(name)", resolved)
             }
         default: break
         }
+    }
+
+    /// Returns whether a text without quotes could be something else than that text: null, a truth value or a number, which
+    /// Zephr's attributes tell apart.
+    private static func hasPlainMeaning(_ text: String) -> Bool {
+        ["", "~", "null", "true", "false"].contains(text.lowercased())
+            || text.first.map { $0 == "-" || $0.isASCII && $0.isNumber } == true
     }
 
     /// Returns the paths whose values differ, or that only one of the two has, in order.
@@ -52,13 +80,13 @@ struct ConfigValues: Sendable {
 
     private func isSame(_ path: String, as other: ConfigValues) -> Bool {
         guard let value = values[path], let another = other.values[path] else { return false }
-        return value.bytes() == another.bytes()
+        return value.bytes == another.bytes
     }
 
     /// Returns a digest of each setting under a salt, by path.
     func digests(_ salt: [UInt8], _ digest: ([UInt8]) -> Digest) -> [String: Digest] {
         var digests: [String: Digest] = [:]
-        for (path, value) in values { digests[path] = digest(salt + [0] + Array(path.utf8) + [0] + value.bytes()) }
+        for (path, value) in values { digests[path] = digest(salt + [0] + Array(path.utf8) + [0] + value.bytes) }
         return digests
     }
 }

@@ -1,0 +1,75 @@
+import Broker
+import BrokerVault
+import Testing
+
+@testable import coatcheck
+
+@Suite("Two configurations are compared by every value of their files")
+struct ConfigValuesTests {
+    /// Loads a file with a client's `children`, a backend's `allow` and a default of a Zephr attribute.
+    private func load(
+        children: String = "{quiet: {}}", allow: String = "[{provider: example}]", attribute: String = "x"
+    ) throws -> Configuration {
+        try ConfigurationFixture.load(
+            ConfigurationFixture.minimal + """
+
+                        children: \(children)
+                  news:
+                    kind: zephr
+                    base_url: https://news.example.com
+                    social_providers: [google]
+                    attribute_defaults: {source: \(attribute)}
+                    clients:
+                      ios: {platform: ios, redirect_uris: ["com.example.news:/cb"]}
+                backends:
+                  orders:
+                    sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d
+                    may: [introspect]
+                    allow: \(allow)
+                """)
+    }
+
+    private func paths(_ old: Configuration, _ new: Configuration) -> [String] {
+        let changes = new.values.changes(since: old.values)
+        // `config diff` compares digests and has to find the same.
+        let salt: [UInt8] = [1, 2, 3]
+        let vault = try? OpenSSLVault(ring: .generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
+        guard let vault else { return ["no vault"] }
+        let compared = FixedSettings.compare(
+            old.values.digests(salt) { vault.digest($0) }, with: new.values.digests(salt) { vault.digest($0) })
+        #expect(compared.filter(\.isChanged).map(\.path) == changes)
+        return changes
+    }
+
+    @Test("An empty mapping that takes another's place → both paths have changed")
+    func mapping() throws {
+        let children = "providers.example.clients.ios.children"
+        #expect(
+            paths(try load(), try load(children: "{silent: {}}")) == ["\(children).quiet", "\(children).silent"])
+        #expect(paths(try load(), try load(children: "{quiet: {}, silent: }")) == ["\(children).silent"])
+        #expect(paths(try load(children: "{quiet: {}}"), try load(children: "{}")) == [children, "\(children).quiet"])
+        #expect(paths(try load(), try load()).isEmpty)
+    }
+
+    @Test("A list that is emptied → its path has changed, and the running backend may ask about nobody's session")
+    func list() throws {
+        let (open, closed) = (try load(), try load(allow: "[]"))
+        #expect(
+            paths(open, closed) == ["backends.orders.allow", "backends.orders.allow[0].provider"])
+        #expect(closed.backends.first?.settings.allow?.isEmpty == true)
+    }
+
+    @Test(
+        "A value in other quotes that decide whether it is a text → its path has changed",
+        arguments: [("true", "\"true\""), ("1", "'1'"), ("-2", "\"-2\"")])
+    func quotes(_ plain: String, _ quoted: String) throws {
+        #expect(
+            paths(try load(attribute: plain), try load(attribute: quoted))
+                == ["providers.news.attribute_defaults.source"])
+    }
+
+    @Test("A text in other quotes is the same text")
+    func sameText() throws {
+        #expect(paths(try load(attribute: "app"), try load(attribute: "\"app\"")).isEmpty)
+    }
+}

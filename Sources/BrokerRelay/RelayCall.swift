@@ -274,7 +274,7 @@ extension BrokerProblem {
         case .connection(let error): self.init(.upstreamError, privateDetail: error)
         case .connectionTimedOut: self.init(.upstreamTimeout, privateDetail: "no connection in time")
         case .refusedAddress:
-            self.init(.upstreamError, privateDetail: "the upstream's address is not public")
+            self.init(.upstreamError, privateDetail: "the upstream's address is not one that it may have")
         case .requestTooLong: self.init(.tooLarge)
         case .requestTooShort: self.init(.invalidRequest, detail: "The request's body broke off.")
         case .request(let problem as BrokerProblem): self = problem

@@ -73,11 +73,11 @@ extension UpstreamClient {
         _ base: UpstreamBase, _ policy: AddressPolicy, _ outbound: RelayOutbound, tls: Result<NIOSSLContext, any Error>?
     ) {
         var target = UpstreamTarget(host: base.host, port: base.port) { address in
-            policy.allows(address?.ipAddress.flatMap { IPAddress($0) })
+            base.allows(address?.ipAddress.flatMap { IPAddress($0) }, policy)
         }
         target.tls = base.isSecure ? tls : nil
         // A proxy is for what lies outside.
-        target.proxy = base.isLoopback ? nil : outbound.proxy
+        target.proxy = base.isLoopback || !base.isSecure ? nil : outbound.proxy
         var limits = UpstreamLimits()
         limits.silence = TimeAmount(outbound.readTimeout)
         limits.connect = TimeAmount(outbound.connectTimeout)

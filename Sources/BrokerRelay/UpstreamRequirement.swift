@@ -16,6 +16,18 @@ package struct UpstreamRequirement: Sendable, Equatable {
     /// Whether some call that a list allows is one that it is for.
     package func isReached(by list: AllowList) -> Bool { list.entries.contains { pattern.overlaps(EntryPattern($0)) } }
 
+    /// Whether some call that another upstream allows is one that it is for; `base` is where its own upstream is.
+    package func isReached(at base: UpstreamBase, through other: UpstreamSettings) -> Bool {
+        guard base.origin == other.base.origin else { return false }
+        let pattern = pattern.below(base)
+        return other.allow.entries.contains { pattern.overlaps(EntryPattern($0).below(other.base)) }
+    }
+
+    /// Whether some call is one that both are for, each of an upstream at its base.
+    package func overlaps(_ other: UpstreamRequirement, at base: UpstreamBase, and otherBase: UpstreamBase) -> Bool {
+        pattern.below(base).overlaps(other.pattern.below(otherBase))
+    }
+
     /// Whether a call is one that it is for.
     func covers(method: String, path: CanonicalPath) -> Bool { pattern.covers(method: method, path: path) }
 }
@@ -47,6 +59,17 @@ private struct EntryPattern: Sendable, Equatable {
         }
         if parts.last == .literal([]) { parts.removeLast() }
         self.parts = parts
+    }
+
+    private init(methods: [String]?, parts: [AllowEntry.Part]) {
+        self.methods = methods
+        self.parts = parts
+    }
+
+    /// Returns the pattern of whole paths at an upstream's origin.
+    func below(_ base: UpstreamBase) -> EntryPattern {
+        let segments = base.path.utf8.split(separator: 0x2F).map { AllowEntry.Part.literal(Self.plain($0)) }
+        return EntryPattern(methods: methods, parts: segments + parts)
     }
 
     /// Whether a call is one that it is for.

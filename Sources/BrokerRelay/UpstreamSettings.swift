@@ -32,6 +32,13 @@ package struct UpstreamSettings: Sendable {
     /// Whether a challenge of its own for another sign-in becomes ours (`challenges: pass`).
     package var passesChallenges = true
 
+    /// Whether some client's sessions may call both this one and another.
+    package func sharesSessions(with other: UpstreamSettings) -> Bool {
+        guard provider == other.provider else { return false }
+        guard let clients, let others = other.clients else { return true }
+        return !clients.isDisjoint(with: others)
+    }
+
     /// The deadline for a response head unless configured otherwise.
     package static let defaultTimeout = Duration.seconds(30)
 
@@ -44,7 +51,7 @@ package struct UpstreamSettings: Sendable {
         var faults: [UpstreamFault] = []
         var base: UpstreamBase?
         do throws(UpstreamFault) {
-            let parsed = try UpstreamBase(baseURL)
+            let parsed = try UpstreamBase(baseURL, isInternal: isInternal)
             if let address = parsed.address, !isInternal, !address.isLoopback, !address.isPublic {
                 throw UpstreamFault(
                     "base_url", "is at an address that is not public; say `internal: true` if it is meant")
@@ -124,8 +131,9 @@ package struct UpstreamBase: Sendable, Equatable {
     /// Scheme and authority.
     package var origin: String { (isSecure ? "https://" : "http://") + authority }
 
-    /// Parses a base URL: https, or http on loopback; host, optional port, optional path; nothing else.
-    package init(_ text: String) throws(UpstreamFault) {
+    /// Parses a base URL: https, or http on loopback or inside the operator's own network (decision 80); host, optional port,
+    /// optional path; nothing else.
+    package init(_ text: String, isInternal: Bool = false) throws(UpstreamFault) {
         func fault(_ message: String) -> UpstreamFault { UpstreamFault("base_url", message) }
         let secure: Bool
         let rest: Substring
@@ -134,7 +142,7 @@ package struct UpstreamBase: Sendable, Equatable {
         } else if text.lowercased().hasPrefix("http://") {
             (secure, rest) = (false, text.dropFirst(7))
         } else {
-            throw fault("must begin with https:// (or http:// on loopback)")
+            throw fault("must begin with https:// (or http:// on loopback, or with `internal: true`)")
         }
         guard !rest.contains(where: { $0 == "?" || $0 == "#" }) else { throw fault("must have no query or fragment") }
         let authorityEnd = rest.firstIndex(of: "/") ?? rest.endIndex
@@ -144,7 +152,12 @@ package struct UpstreamBase: Sendable, Equatable {
 
         address = IPAddress(urlHost: host)
         isLoopback = IPAddress.isLoopback(urlHost: host)
-        guard secure || isLoopback else { throw fault("must be https:// unless the host is loopback") }
+        guard secure || isLoopback || isInternal else {
+            throw fault("must be https:// unless the host is loopback, or inside your own network (`internal: true`)")
+        }
+        if !secure, let address, !address.isOfOwnNetwork {
+            throw fault("must be https://: plain http is for addresses of your own network")
+        }
 
         var path = rest[authorityEnd...]
         if path.last == "/" { path = path.dropLast() }
@@ -164,6 +177,13 @@ package struct UpstreamBase: Sendable, Equatable {
         self.port = port ?? (secure ? 443 : 80)
         isSecure = secure
         self.path = canonical
+    }
+
+    /// Returns whether a connection to an address may be used.
+    ///
+    /// Without TLS nobody proves to be the upstream, and the token is readable on the way: that has to be the own network's.
+    func allows(_ address: IPAddress?, _ policy: AddressPolicy) -> Bool {
+        policy.allows(address) && (isSecure || address?.isOfOwnNetwork == true)
     }
 
     private static func split(_ authority: String) throws(UpstreamFault) -> (host: String, port: Int?) {

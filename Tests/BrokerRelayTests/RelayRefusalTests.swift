@@ -156,7 +156,7 @@ struct RelayRefusalTests {
                 } catch {
                     let problem = BrokerProblem(error)
                     #expect(problem.code == .upstreamError)
-                    #expect(problem.privateDetail == "the upstream's address is not public")
+                    #expect(problem.privateDetail == "the upstream's address is not one that it may have")
                 }
             }
             await client.shutDown()

@@ -1,6 +1,7 @@
 import Broker
-import BrokerRelay
 import Testing
+
+@testable import BrokerRelay
 
 @Suite("Upstream settings (SEC-71, SEC-72, SEC-74)", .timeLimit(.minutes(2)))
 struct UpstreamSettingsTests {
@@ -51,6 +52,33 @@ struct UpstreamSettingsTests {
     func privateAddress(url: String) throws {
         #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
         _ = try Self.settings(url, isInternal: true)
+    }
+
+    @Test(
+        "Plain http to an address that is not of one's own network → refused, also with `internal: true`",
+        arguments: ["http://8.8.8.8", "http://169.254.169.254", "http://[2606:4700::1111]", "http://[fe80::1]"])
+    func plainOutside(url: String) {
+        #expect(throws: UpstreamFaults.self) { try Self.settings(url, isInternal: true) }
+    }
+
+    @Test(
+        "Plain http inside one's own network → taken with `internal: true` alone",
+        arguments: ["http://orders.shop.svc.cluster.local:8080", "http://10.0.0.1", "http://[fd00::1]"])
+    func plainInside(url: String) throws {
+        #expect(throws: UpstreamFaults.self) { try Self.settings(url) }
+        #expect(try !Self.settings(url, isInternal: true).base.isSecure)
+    }
+
+    @Test(
+        "A name of a plain http upstream that leads outside → its connection is not used; one of https is judged by its policy"
+    )
+    func plainConnections() throws {
+        let addresses = ["8.8.8.8", "169.254.169.254", "::ffff:1.1.1.1", "10.0.0.1", "127.0.0.1"].map { IPAddress($0) }
+        let plain = try Self.settings("http://orders", isInternal: true).base
+        #expect((addresses + [nil]).map { plain.allows($0, .any) } == [false, false, false, true, true, false])
+        let secure = try Self.settings("https://orders", isInternal: true).base
+        #expect((addresses + [nil]).map { secure.allows($0, .any) } == [true, true, true, true, true, true])
+        #expect(addresses.map { secure.allows($0, .publicOnly) } == [true, false, true, false, false])
     }
 
     @Test(

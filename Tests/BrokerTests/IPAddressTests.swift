@@ -135,6 +135,18 @@ struct IPAddressTests {
         #expect(try #require(IPAddress(text)).isPublic)
     }
 
+    @Test(
+        "Private, shared, unique local and loopback addresses are of one's own network; public, link-local and metadata ones are not",
+        arguments: [
+            ("10.1.2.3", true), ("172.31.0.1", true), ("192.168.1.1", true), ("100.64.0.1", true), ("127.0.0.1", true),
+            ("::1", true), ("fd12:3456::1", true), ("::ffff:10.0.0.1", true), ("172.32.0.1", false), ("8.8.8.8", false),
+            ("169.254.169.254", false), ("fe80::1", false), ("224.0.0.1", false), ("2606:4700::1111", false),
+            ("64:ff9b::a00:1", false), ("0.0.0.0", false),
+        ])
+    func isOfOwnNetwork(_ text: String, _ expected: Bool) throws {
+        #expect(try #require(IPAddress(text)).isOfOwnNetwork == expected)
+    }
+
     @Test("A policy lets through what it says, and nothing without an address but where all is allowed (SEC-74)")
     func policies() throws {
         let loopback = try #require(IPAddress("127.0.0.1"))

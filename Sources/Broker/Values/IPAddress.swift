@@ -135,6 +135,13 @@ extension IPAddress {
         return !SpecialPurposeAddresses.ranges.contains { $0.contains(self) }
     }
 
+    /// Whether the address is of a network of somebody's own: private, shared or unique local, or this machine's.
+    ///
+    /// Link-local addresses are none: a cloud's metadata service is at one.
+    package var isOfOwnNetwork: Bool {
+        isLoopback || SpecialPurposeAddresses.ownNetworks.contains { $0.contains(self) }
+    }
+
     /// Whether the address inside is public, wherever a prefix of 48, 56, 64 or 96 bits puts it (RFC 6052 section 2.2).
     ///
     /// The length is not known here: no reading may be special, but those that only found the zeros beside the real
@@ -189,6 +196,13 @@ enum SpecialPurposeAddresses {
         v6(0xFE80 << 48, 10),  // link-local, RFC 4291
         v6(0xFEC0 << 48, 10),  // site-local, RFC 3879
         v6(0xFF00 << 48, 8),  // multicast, RFC 4291
+    ]
+
+    /// The ranges that networks of one's own are made of: clusters, companies, homes.
+    static let ownNetworks: [IPNetwork] = [
+        v4(10, 0, 0, 0, 8), v4(172, 16, 0, 0, 12), v4(192, 168, 0, 0, 16),  // RFC 1918
+        v4(100, 64, 0, 0, 10),  // RFC 6598, which some clusters use for pods
+        v6(0xFC00 << 48, 7),  // RFC 4193
     ]
 
     /// The block that IANA has allocated as IPv6 global unicast; nothing else of IPv6 is public, whatever it will be used for.

@@ -15,11 +15,14 @@ package final class ClientIdentity: Sendable {
     }
 
     package let files: Files
+    /// The path of the setting that names the certificate's file.
+    package let setting: String
     /// Guards the certificate that is shown.
     private let state: Mutex<ClientCertificate>
 
-    package init(_ certificate: ClientCertificate, files: Files) {
+    package init(_ certificate: ClientCertificate, files: Files, setting: String = "") {
         self.files = files
+        self.setting = setting
         state = Mutex(certificate)
     }
 

@@ -26,7 +26,7 @@ struct Check: AsyncParsableCommand {
         }
         try await checkProviders(configuration)
         for warning in configuration.warnings { print(warning) }
-        if let fault = Certificates.firstFault(configuration, at: SystemClock.wallTime()) { throw refuse(fault) }
+        if let fault = Certificates.firstFault(configuration, at: SystemClock.wallTime()) { throw refuse("\(fault)") }
         let clients = configuration.providers.reduce(0) { $0 + $1.clients.count }
         print("\(file.config) is in order: \(configuration.providers.count) providers, \(clients) clients")
         for line in ProfileWords.lines(configuration) { print(line) }

@@ -9,10 +9,11 @@ struct Sessions: AsyncParsableCommand {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract:
-                "Print sessions, newest first: handle, provider, client, created, last used, subject, how their tokens are bound.",
+                "Print sessions, newest first: handle, provider, client, created, last used, subject, how their tokens are bound, key, kind, parent.",
             discussion: """
-                With --ended those that have ended in the last 30 days, by their end: handle, provider, client, ended, \
-                reason, subject.
+                `key` is the thumbprint of the device's key that a session belongs to; `kind` and `parent` are a child \
+                session's. With --ended those that have ended in the last 30 days, by their end: handle, provider, client, \
+                ended, reason, subject, key, kind, parent.
                 """)
 
         @OptionGroup var defaults: ConfigDefaults
@@ -43,11 +44,14 @@ struct Sessions: AsyncParsableCommand {
 
         private var columns: [String] {
             ["handle", "provider", "client"] + (ended ? ["ended_at", "reason"] : ["created_at", "last_used_at"])
-                + ["subject"] + (ended ? [] : ["sender_constrained"])
+                + ["subject"] + (ended ? [] : ["sender_constrained"]) + ["key", "kind", "parent"]
         }
 
         private func line(_ item: JSONObject?) -> String {
-            columns.map { Self.printable(item?[$0]?.string ?? "-") }.joined(separator: "\t")
+            columns.map { column in
+                let value = column == "key" ? item?["binding"]?.object?["jkt"] : item?[column]
+                return Self.printable(value?.string ?? "-")
+            }.joined(separator: "\t")
         }
 
         /// A subject is a provider's text: what could move a terminal's cursor is left out.

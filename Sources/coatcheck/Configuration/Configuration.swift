@@ -19,6 +19,8 @@ struct Configuration: Sendable {
     let tracing: TracingSettings?
     /// Every setting by its path, to compare configurations by.
     let values: ConfigValues
+    /// The lines of the file, for faults that show later.
+    let lines: ConfigLines
     /// The faults that are allowed and unwise; start-up logs each.
     let warnings: [ConfigProblem]
 
@@ -44,7 +46,8 @@ struct Configuration: Sendable {
         ConfigurationRules.check(draft, context)
         let problems = context.finish()
         guard !problems.contains(where: { $0.severity == .error }), let root,
-            let configuration = draft.complete(problems, ConfigValues(root, resolved: context.resolved))
+            let configuration = draft.complete(
+                problems, ConfigValues(root, resolved: context.resolved), context.lines)
         else {
             throw ConfigurationFailure(problems: problems)
         }
@@ -132,13 +135,13 @@ struct ConfigurationDraft {
     }
 
     /// Returns the configuration, or nil when something that has to be there is missing.
-    func complete(_ warnings: [ConfigProblem], _ values: ConfigValues) -> Configuration? {
+    func complete(_ warnings: [ConfigProblem], _ values: ConfigValues, _ lines: ConfigLines) -> Configuration? {
         guard let server, let store, let keys else { return nil }
         let targets = ConfiguredTargets(upstreams, backends)
         return Configuration(
             server: server, management: management, store: store, keys: keys, session: session, limits: limits,
             providers: providers.map(targets.joined), upstreams: upstreams, backends: backends, appLinks: appLinks,
-            outbound: outbound, log: log, tracing: tracing, values: values, warnings: warnings)
+            outbound: outbound, log: log, tracing: tracing, values: values, lines: lines, warnings: warnings)
     }
 }
 

@@ -26,6 +26,7 @@ enum ConfigurationRules {
         StepUpRules.check(draft, context)
         TargetRules.check(draft, context)
         checkForwardedTokens(draft, context)
+        EffectRules.check(draft, context)
     }
 
     /// A token that is bound to a key of ours is of no use to a backend that is given it bare, and nobody else's.
@@ -174,9 +175,9 @@ enum ConfigurationRules {
         }
         for (index, backend) in draft.backends.enumerated() {
             let settings = backend.settings
-            for scope in settings.allow ?? [] {
+            for (scope, path) in zip(settings.allow ?? [], backend.allowPaths) {
                 guard let fault = fault(scope.provider, scope.clients) else { continue }
-                context.report(fault, path: "\(backend.path).allow", line: backend.line)
+                context.report(fault, path: path)
             }
             for other in draft.backends.prefix(index)
             where settings.digest != nil && other.settings.digest == settings.digest {

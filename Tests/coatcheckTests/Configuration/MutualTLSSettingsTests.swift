@@ -125,10 +125,41 @@ struct MutualTLSSettingsTests {
             let loaded = try Configuration.load(text: file(client: "auth: none, tls: {\(Self.pair)}"), sources: sources)
             #expect(loaded.warnings.contains { "\($0)".contains(words) }, "\(loaded.warnings)")
             let fault = Certificates.firstFault(loaded, at: WallTime(seconds: second))
-            #expect(fault?.contains("providers.bank.clients.web.tls: the certificate \(words)") == true, "check fails")
+            #expect(
+                fault?.path == "providers.bank.clients.web.tls.certificate"
+                    && fault?.message == "names a file with a certificate that \(words) "
+                        + (second > 4_000_000_000 ? "(2126-10-29T15:31:42Z)" : "(2026-11-22T15:31:42Z)"),
+                "check fails")
         }
         let good = try ConfigurationFixture.load(file(client: "auth: none, tls: {\(Self.pair)}"))
         #expect(Certificates.firstFault(good, at: WallTime(seconds: 1_795_400_000)) == nil)
+    }
+
+    @Test("A certificate that has run out → `check` names its file's key and that key's line, in either form")
+    func faultPlaces() throws {
+        let later = WallTime(seconds: 4_950_000_000)
+        func fault(_ tls: String) throws -> ConfigProblem? {
+            let text = """
+                server: {public_url: "https://auth.example.com"}
+                keys: {file: keys.json}
+                providers:
+                  bank:
+                    kind: oidc
+                    issuer: https://bank.example.com
+                    clients:
+                      web:
+                        client_id: app
+                        auth: none
+                        redirect_uris: ["com.example.bank:/cb"]
+                        \(tls)
+                """
+            return Certificates.firstFault(try ConfigurationFixture.load(text), at: later)
+        }
+        let client = "providers.bank.clients.web"
+        let other = try fault("certificate:\n          key: example-client.key\n          file: example-client.pem")
+        #expect(other?.path == "\(client).certificate.file" && other?.line == 14, "\(String(describing: other))")
+        let plain = try fault("tls: {\(Self.pair)}")
+        #expect(plain?.path == "\(client).tls.certificate" && plain?.line == 12, "\(String(describing: plain))")
     }
 
     @Test("An upstream's own certificate is for tokens that are not bound to their client's; its trust roots are free")

@@ -31,7 +31,7 @@ struct StepUpConfigurationTests {
     func refused() {
         let none = "    step_up: {acr: false, max_age: false}\n"
         for (require, backend, provider, words) in [
-            ("[{allow: \"GET /pay/1\", max_age: 5m}]", "", "", "upstreams.api.require has an entry for calls"),
+            ("[{allow: \"GET /pay/1\", max_age: 5m}]", "", "", "upstreams.api.require[0] is an entry for calls"),
             ("[{allow: \"POST /pay/1\", max_age: 59s}]", "", "", "max_age"),
             ("[{allow: \"POST /pay/1\"}]", "", "", "needs `acr`, `max_age` or `presence: true`"),
             ("[{allow: \"POST /pay/1\", presence: false}]", "", "", "needs `acr`, `max_age` or `presence: true`"),

@@ -46,8 +46,14 @@ struct TargetConfigurationTests {
                 "authorization_parameters has `resource`"
             ),
             ("", "], tokens: [{audience: a}]", "", "backends.orders.tokens needs `token` in `may`"),
-            ("", ", token], tokens: [{audience: a}, {exchange: {audience: a}}]", "", "has an entry twice"),
-            ("", ", token], tokens: [{audience: a}]", "        refresh: {mode: none}\n", "has an entry that none"),
+            (
+                "", ", token], tokens: [{audience: a}, {exchange: {audience: a}}]", "",
+                "tokens[1] is an entry for the second time"
+            ),
+            (
+                "", ", token], tokens: [{audience: a}]", "        refresh: {mode: none}\n",
+                "tokens[0] is an entry that none"
+            ),
         ] {
             let found = problems(token, backend: backend, client: client)
             #expect(found.contains { $0.contains(words) && !$0.hasPrefix("no line") }, "\(token) \(backend): \(found)")

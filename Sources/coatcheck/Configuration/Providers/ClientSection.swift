@@ -184,6 +184,9 @@ enum BindingReader {
         policy.mode = section.choice("mode") ?? policy.mode
         policy.evidence = section.choice("evidence") ?? policy.evidence
         policy.passLifetime = section.duration("pass", default: policy.passLifetime, in: lifetimes)
+        if section.has("pass"), policy.evidence == .proof {
+            section.warn("pass", "has no effect: with `evidence: proof` there are no passes")
+        }
         return policy
     }
 }

@@ -114,7 +114,7 @@ enum HostedCallbackRules {
         let profile = client.settings.profile
         let route = "/callback/\(provider.name)"
         func report(_ key: String, _ message: String) {
-            context.report(message, path: "\(client.location.path).\(key)", line: client.location.redirectLine)
+            context.report(message, path: "\(client.location.path).\(key)")
         }
         let own = profile.redirectURIs.filter {
             WebURL($0.base)?.origin == publicURL.origin && $0.path.hasPrefix("/callback/")

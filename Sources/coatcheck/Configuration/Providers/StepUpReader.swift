@@ -33,6 +33,12 @@ enum StepUpReader {
                     + "`original_request: true`")
         }
         let presence = takesPresence && section.flag("presence", default: false)
+        for scalar in section.scalars("acr") where scalar.text.contains(" ") {
+            section.context.report(
+                "is read as several classes, of which one is enough: a class has no space in it",
+                path: section.child("acr"),
+                line: scalar.line, severity: .warning)
+        }
         // A list of none would be a demand that every sign-in meets.
         if section.has("acr"), !StepUpDemand.areClasses(classes) {
             section.report(
@@ -51,13 +57,13 @@ enum StepUpReader {
         return demand
     }
 
-    /// Reads `require` of an upstream.
-    static func requirements(_ section: ConfigSection) -> [UpstreamRequirement] {
+    /// Reads the entries of an upstream's `require`, with their places.
+    static func requirements(_ section: ConfigSection) -> [(requirement: UpstreamRequirement, path: String)] {
         section.list("require").compactMap { item in
             let text = item.requiredText("allow", limit: 1024)
             guard let demand = demand(item, takesPresence: true), let text else { return nil }
-            do throws(UpstreamFault) { return try UpstreamRequirement(text, demand) } catch {
-                section.report("require", error.message)
+            do throws(UpstreamFault) { return (try UpstreamRequirement(text, demand), item.path) } catch {
+                item.report("allow", error.message)
                 return nil
             }
         }
@@ -70,26 +76,24 @@ enum StepUpRules {
         for upstream in draft.upstreams {
             guard let settings = upstream.settings, !settings.require.isEmpty else { continue }
             let path = "\(upstream.path).require"
-            for requirement in settings.require where !requirement.isReached(by: settings.allow) {
-                context.report("has an entry for calls that `allow` does not have", path: path, line: upstream.line)
+            let entries = Array(zip(settings.require, upstream.requirePaths))
+            for (requirement, path) in entries where !requirement.isReached(by: settings.allow) {
+                context.report("is an entry for calls that `allow` does not have", path: path)
             }
             guard let provider = draft.providers.first(where: { $0.name == settings.provider }) else { continue }
-            for requirement in settings.require
+            for (requirement, path) in entries
             where !provider.settings.profile.stepUp.canFulfil(requirement.demand) {
-                context.report(
-                    "demands what provider `\(provider.name)` cannot do: see its `step_up`", path: path,
-                    line: upstream.line)
+                context.report("demands what provider `\(provider.name)` cannot do: see its `step_up`", path: path)
             }
             let clients = provider.settings.profile.clients.filter { settings.clients?.contains($0.name) ?? true }
-            if settings.require.contains(where: \.demand.presence),
-                !clients.contains(where: { $0.binding.mode == .enforce })
-            {
+            for (requirement, path) in entries
+            where requirement.demand.presence && !clients.contains(where: { $0.binding.mode == .enforce }) {
                 context.report(
                     "demands presence, which only bound sessions have: no client of provider `\(provider.name)` that may call it "
-                        + "has `binding: {mode: enforce}`", path: path, line: upstream.line)
+                        + "has `binding: {mode: enforce}`", path: path)
             }
-            if settings.require.contains(where: { $0.demand.ofSignIn != nil }) {
-                warn(of: clients, provider.name, path, upstream.line, context)
+            if let entry = entries.first(where: { $0.0.demand.ofSignIn != nil }) {
+                warn(of: clients, provider.name, entry.1, upstream.line, context)
             }
             warnOfTokens(settings, clients, draft.backends, path, upstream.line, context)
         }

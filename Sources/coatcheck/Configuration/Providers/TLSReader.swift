@@ -60,7 +60,8 @@ enum TLSReader {
             return ClientIdentity(
                 certificate,
                 files: ClientIdentity.Files(
-                    certificate: certificateFile.path, key: section.context.sources.resolve(keyFile)))
+                    certificate: certificateFile.path, key: section.context.sources.resolve(keyFile)),
+                setting: section.child(certificateName))
         } catch {
             switch error {
             case .noCertificate: section.report(certificateName, "names a file that \(error)")

@@ -34,15 +34,15 @@ enum TargetReader {
         return exchanged
     }
 
-    /// Reads the targets of a backend, each once: a request names one by its parameters alone.
-    static func targets(_ section: ConfigSection, _ key: String) -> [TokenTarget] {
+    /// Reads the targets of a backend with their places, each once: a request names one by its parameters alone.
+    static func targets(_ section: ConfigSection, _ key: String) -> [(target: TokenTarget, path: String)] {
         var names: Set<TokenTarget> = []
         return section.list(key).compactMap { item in
             guard let target = target(item) else { return nil }
             let name = TokenTarget(
                 resources: target.resources.sorted(), audience: target.audience, scope: target.scope.sorted())
-            if !names.insert(name).inserted { section.report(key, "has an entry twice") }
-            return target
+            if !names.insert(name).inserted { item.report(nil, "is an entry for the second time") }
+            return (target, item.path)
         }
     }
 
@@ -162,18 +162,16 @@ enum TargetRules {
 
     /// A backend may ask about sessions of several providers: one that can has to be among them.
     private static func check(_ backend: BackendSection, _ draft: ConfigurationDraft, _ context: ConfigContext) {
-        let path = "\(backend.path).tokens"
         let asked = draft.providers.flatMap { provider in
             provider.settings.clients.filter { backend.settings.mayAsk(about: provider.name, $0.profile.name) }
                 .map { (kind: provider.kind, client: $0) }
         }
-        for target in backend.settings.tokens {
+        for (target, path) in zip(backend.settings.tokens, backend.tokenPaths) {
             let able = asked.filter { $0.kind.takesTargets && fault($0.client, target) == nil }
             if able.isEmpty, !asked.isEmpty {
                 context.report(
-                    "has an entry that none of the clients can get whose sessions it may ask about: it is for the kinds `oidc` "
-                        + "and `oauth2`, and needs refresh tokens unless it is an `exchange`", path: path,
-                    line: backend.line)
+                    "is an entry that none of the clients can get whose sessions it may ask about: it is for the kinds `oidc` "
+                        + "and `oauth2`, and needs refresh tokens unless it is an `exchange`", path: path)
             }
             for (_, client) in able { warn(of: client, target, path, backend.line, context) }
         }

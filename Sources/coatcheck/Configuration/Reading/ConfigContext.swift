@@ -8,6 +8,8 @@ import Yams
 final class ConfigContext {
     let sources: ConfigSources
     private(set) var problems: [ConfigProblem] = []
+    /// The lines of the file's keys and list entries.
+    private(set) var lines = ConfigLines()
     /// Every key that was asked for, as a pattern with `*` for names (`providers.*.issuer`).
     private(set) var knownKeys: Set<String> = []
     /// Whether lists and named maps are walked once although they are empty, to learn their keys.
@@ -26,8 +28,12 @@ final class ConfigContext {
 
     func know(_ pattern: String) { knownKeys.insert(pattern) }
 
-    func report(_ message: String, path: String, line: Int?, severity: ConfigProblem.Severity = .error) {
-        problems.append(ConfigProblem(line: line, path: path, message: message, severity: severity))
+    /// Reports a problem at a path; `line` is one that the caller knows, perhaps of the entry inside the path's list.
+    ///
+    /// What lies deeper in the file is on a later line, so the later of the two lines is the nearer one.
+    func report(_ message: String, path: String, line: Int? = nil, severity: ConfigProblem.Severity = .error) {
+        let nearest = [line, lines.line(of: path)].compactMap { $0 }.max()
+        problems.append(ConfigProblem(line: nearest, path: path, message: message, severity: severity))
     }
 
     /// Whether something wrong was found at a path: what follows from that alone is not said, too.
@@ -69,6 +75,7 @@ final class ConfigContext {
                 report("the file has no settings, only blank lines and comments", path: "", line: nil)
                 return nil
             }
+            lines = ConfigLines(node)
             return node
         } catch YamlError.scanner(_, let problem, let mark, _) {
             report("is not YAML: \(problem)", path: "", line: mark.line)

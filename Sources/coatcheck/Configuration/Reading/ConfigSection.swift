@@ -75,8 +75,14 @@ final class ConfigSection {
             let near =
                 Spelling.nearest(to: name, among: asked.filter { !has($0) }) ?? Spelling.nearest(to: name, among: asked)
             let known = pattern.isEmpty ? name : "\(pattern).\(name)"
-            let place = context.knownKeys.contains(known) ? "does not apply here" : "is not a key of this file"
-            report(name, place + Spelling.hint(near))
+            if context.knownKeys.contains(known) {
+                report(name, "does not apply here" + Spelling.hint(near))
+            } else if let elsewhere = KeyPlaces.hint(for: name, in: pattern) {
+                report(name, "is not a key here" + elsewhere)
+                continue
+            } else {
+                report(name, "is not a key of this file" + Spelling.hint(near))
+            }
             if let near { meant.append(near) }
         }
         return meant

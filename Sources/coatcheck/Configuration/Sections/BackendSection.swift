@@ -4,6 +4,9 @@ import BrokerHTTP
 /// A service of the operator's that may ask about sessions (`backends.NAME`), with its place in the file.
 struct BackendSection: Sendable {
     let settings: BackendConfiguration
+    /// The places of the entries of `allow` and of `tokens`, in their order.
+    let allowPaths: [String]
+    let tokenPaths: [String]
     let path: String
     let line: Int?
 
@@ -23,11 +26,15 @@ struct BackendSection: Sendable {
             section.has("require") || section.context.isCataloguing
             ? StepUpReader.demand(required, takesPresence: false) : nil
         let tokens = TargetReader.targets(section, "tokens")
-        let scopes = section.list("allow").compactMap { item -> BackendConfiguration.Scope? in
+        tokenPaths = tokens.map(\.path)
+        let scopes = section.list("allow").compactMap { item -> (scope: BackendConfiguration.Scope, path: String)? in
             let clients = item.words("clients").map { Set($0.map { ClientName(unchecked: $0) }) }
             guard let provider = item.requiredText("provider", limit: 63) else { return nil }
-            return BackendConfiguration.Scope(provider: ProviderName(unchecked: provider), clients: clients)
+            return (
+                BackendConfiguration.Scope(provider: ProviderName(unchecked: provider), clients: clients), item.path
+            )
         }
+        allowPaths = scopes.map(\.path)
         if !section.has("sha256"), ranges.isEmpty {
             section.report(nil, "needs `sha256` or `peers`: how it proves itself")
         }
@@ -60,12 +67,12 @@ struct BackendSection: Sendable {
         }
         var settings = BackendConfiguration(
             name: name, digest: digest, may: may, peers: ranges,
-            allow: section.has("allow") ? scopes : nil, forwardAccessToken: forward, slides: slides)
+            allow: section.has("allow") ? scopes.map(\.scope) : nil, forwardAccessToken: forward, slides: slides)
         settings.originalRequest = original
         settings.origins = origins
         settings.checksEvidence = evidence == .own
         settings.require = require
-        settings.tokens = tokens
+        settings.tokens = tokens.map(\.target)
         self.settings = settings
     }
 

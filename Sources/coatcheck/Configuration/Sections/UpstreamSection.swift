@@ -10,6 +10,8 @@ struct UpstreamSection: Sendable {
     let employees: Bool
     /// `tls`: a certificate of its own, and whom to trust.
     let connection: ConnectionSettings
+    /// The places of the entries of `require`, in their order.
+    let requirePaths: [String]
     let path: String
     let line: Int?
 
@@ -38,6 +40,7 @@ struct UpstreamSection: Sendable {
         self.connection = connection
         employees = section.flag("employees", default: false)
         let require = StepUpReader.requirements(section)
+        requirePaths = require.map(\.path)
         let token = section.optionalSection("token").flatMap { TargetReader.target($0) }
         let challenges = section.choice("challenges", as: Challenges.self) ?? .pass
         let concurrent = section.integer("max_concurrent", default: 1024, in: 1...65_536)
@@ -58,7 +61,7 @@ struct UpstreamSection: Sendable {
                 credential: credential,
                 requestHeaders: headers, timeout: timeout, isInternal: isInternal, maximumConcurrent: concurrent)
             made.proof = proof
-            made.require = require
+            made.require = require.map(\.requirement)
             made.token = token
             made.passesChallenges = challenges == .pass
             settings = made

@@ -1,0 +1,125 @@
+import Broker
+import BrokerHTTP
+import BrokerProviders
+import BrokerRelay
+
+/// Warns of settings whose effect is another than their words suggest.
+enum EffectRules {
+    static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
+        for provider in draft.providers {
+            for client in provider.clients {
+                checkToken(client, context)
+                checkChildren(client, context)
+                checkOrigins(client, of: provider, draft, context)
+            }
+        }
+        for upstream in draft.upstreams {
+            checkNeighbours(upstream, draft, context)
+            checkPlain(upstream, context)
+        }
+        checkSites(draft, context)
+    }
+
+    /// A bound session's token that the device may have is a bearer token outside the broker.
+    private static func checkToken(_ client: ClientSection, _ context: ConfigContext) {
+        let profile = client.settings.profile
+        guard profile.binding.mode == .enforce, profile.handsOutAccessToken, profile.senderConstraint == .off else {
+            return
+        }
+        context.report(
+            "gives the app a token that needs no key, although the client has `binding: {mode: enforce}`: a copy of the token "
+                + "opens the API from any device", path: "\(client.location.path).hand_out_access_token",
+            severity: .warning)
+    }
+
+    /// A child ends with its parent.
+    private static func checkChildren(_ client: ClientSection, _ context: ConfigContext) {
+        let profile = client.settings.profile
+        let longest = profile.lifetimes.absolute
+        for (kind, policy) in profile.children.sorted(by: { $0.key < $1.key }) {
+            let path = "\(client.location.path).children.\(kind).absolute"
+            guard policy.lifetimes.absolute > longest, context.lines.has(path) else { continue }
+            context.report(
+                "is longer than the \(DurationText.write(longest)) of the client's sessions, with which their children end",
+                path: path, severity: .warning)
+        }
+    }
+
+    /// A ticket for a page of another origin than the broker's is redeemed by that page's backend.
+    private static func checkOrigins(
+        _ client: ClientSection, of provider: ProviderSection, _ draft: ConfigurationDraft, _ context: ConfigContext
+    ) {
+        let profile = client.settings.profile
+        guard let web = profile.children[.web], let server = draft.server else { return }
+        let path = "\(client.location.path).children.web.origins"
+        for origin in web.origins.sorted() where origin != server.publicURL.origin {
+            let redeems = draft.backends.contains { backend in
+                backend.settings.may.contains(.handover)
+                    && ProofAddress(origin).map(backend.settings.origins.contains) == true
+                    && backend.settings.mayAsk(about: provider.name, profile.name)
+            }
+            guard !redeems else { continue }
+            context.report(
+                "holds `\(origin)`, for which no backend can redeem a ticket: one needs `handover` in `may`, this origin in "
+                    + "`origins`, and this client's sessions in `allow`", path: path, severity: .warning)
+        }
+    }
+
+    /// Two upstreams at one address: the calls that one demands a step-up for must not go through the other without it.
+    private static func checkNeighbours(
+        _ upstream: UpstreamSection, _ draft: ConfigurationDraft, _ context: ConfigContext
+    ) {
+        guard let settings = upstream.settings else { return }
+        for (requirement, path) in zip(settings.require, upstream.requirePaths) {
+            for other in draft.upstreams.compactMap(\.settings)
+            where other.name != settings.name && settings.sharesSessions(with: other) {
+                guard requirement.isReached(at: settings.base, through: other),
+                    !other.require.contains(where: { requirement.overlaps($0, at: settings.base, and: other.base) })
+                else { continue }
+                context.report(
+                    "is gone round through upstream `\(other.name)`, which is at the same address and allows such calls "
+                        + "without it", path: path, severity: .warning)
+            }
+        }
+    }
+
+    /// An upstream inside the operator's own network may be called without TLS (decision 80).
+    private static func checkPlain(_ upstream: UpstreamSection, _ context: ConfigContext) {
+        guard let base = upstream.settings?.base, !base.isSecure, !base.isLoopback else { return }
+        context.report(
+            "is plain http inside your network: whoever can read or redirect its traffic gets users' access tokens; where you "
+                + "can, use https, or a mesh that encrypts between the pods", path: "\(upstream.path).base_url",
+            severity: .warning)
+    }
+
+    /// A browser keeps a page's cookie of the broker only if both are of one site, unless the cookie has `SameSite=None`.
+    private static func checkSites(_ draft: ConfigurationDraft, _ context: ConfigContext) {
+        guard let server = draft.server, draft.session.sameSite != .none else { return }
+        for origin in draft.session.allowedOrigins {
+            guard let url = WebURL(origin), !Site.mayBeOne(url, server.publicURL) else { continue }
+            context.report(
+                "holds `\(origin)`, which is another site than `public_url`: browsers keep no cookie of the broker's for its "
+                    + "pages (sign-ins end with `login_not_yours`); use one site for both, or `cookie: {same_site: none}`",
+                path: "session.allowed_origins", severity: .warning)
+        }
+    }
+}
+
+/// Sites as browsers tell them apart: the scheme and the registrable domain.
+enum Site {
+    /// Returns whether two addresses may be of one site.
+    ///
+    /// Only the list of public suffixes tells for sure. Hosts that differ in their last two labels never are; an address and a
+    /// name never are, such as `127.0.0.1` and `localhost`.
+    static func mayBeOne(_ one: WebURL, _ other: WebURL) -> Bool {
+        guard one.isSecure == other.isSecure else { return false }
+        if one.host == other.host { return true }
+        guard IPAddress(urlHost: one.host) == nil, IPAddress(urlHost: other.host) == nil else { return false }
+        func domain(_ url: WebURL) -> [Substring]? {
+            let labels = url.host.split(separator: ".")
+            return labels.count < 2 ? nil : Array(labels.suffix(2))
+        }
+        guard let first = domain(one), let second = domain(other) else { return false }
+        return first == second
+    }
+}

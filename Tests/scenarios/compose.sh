@@ -66,6 +66,14 @@ for name in "${providers[@]}"; do
     same session "$(screen .view)" "$name: Ana is signed in $(screen .message)"
     play call '{}'
     matches '200' "$(screen .relay)" "$name: the API answers"
+    if [ "$name" = oidc ]; then
+        play shop '{}'
+        matches 'Ana|user-ana' "$(screen .shop)" "$name: the shop's page opens in the web view"
+        play pay '{"amount":20}'
+        same consent "$(screen .view)" "$name: a payment has the provider's page open once more"
+        play choose '{"as":"ana"}'
+        matches '20 EUR' "$(screen .paid)" "$name: and is made"
+    fi
     play sign-out '{}'
     same home "$(screen .view)" "$name: and out"
 done

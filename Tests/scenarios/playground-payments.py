@@ -243,6 +243,16 @@ def presence(case):
     case.same([500, 500], playground.payments, "and pays nothing")
     case.verdict("200." in playground.do("call")["relay"], "the session goes on")
 
+    anew(playground, "oidc-bound")
+    screen = playground.do("trouble", {"name": "steal-presence"})
+    case.same("consent", screen["view"], "a confirmation is to be stolen with a sign-in of an hour ago: the fresh one comes first")
+    ask("presence", "presence")
+    screen = playground.do("choose", {"as": "ana"})
+    case.same([register, large], playground.asked, "then the phone's questions")
+    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "and then the thieves come")
+    case.verdict("sent again, 401 presence_invalid (replayed)" in screen["explanation"], "who get nothing", screen["explanation"])
+    case.same([500, 500, 500], playground.payments, "the API took the user's payment alone")
+
 
 if __name__ == "__main__":
     main({"step-up": (step_up, 120), "presence": (presence, 120)}, __doc__)

@@ -129,7 +129,8 @@ struct PlaygroundAPI: Sendable {
                 TroubleSwitch.allCases.map {
                     [
                         "name": .string($0.rawValue), "title": .string($0.title),
-                        "explanation": .string($0.explanation), "needs_session": .bool($0.needsSession),
+                        "explanation": .string($0.explanation), "group": .string($0.group.rawValue),
+                        "needs_session": .bool($0.needsSession),
                         "needs_refreshing": .bool($0.needsRefreshing), "needs_shop": .bool($0.needsShop),
                         "needs_payments": .bool($0.needsPayments),
                         "needs_key": .bool($0.needsKey),

@@ -119,8 +119,14 @@ struct PlaygroundCaller: Sendable {
             kind: .answer, from: request.to, to: .app, who: request.who,
             title: code.isEmpty || answer.status < 400
                 ? MessageText.status(answer.status) : "\(answer.status) \(code)",
-            tone: .of(status: answer.status),
+            tone: tone(of: answer, to: request),
             details: MessageText.answer(answer.status, headers: answer.headers, body: answer.body))
+    }
+
+    /// The tone of an answer: what a thief gets is bad, and a thief's refusal is good.
+    private static func tone(of answer: PlaygroundAnswer, to request: PlaygroundRequest) -> ConversationMessage.Tone {
+        guard request.who == "thief" else { return .of(status: answer.status) }
+        return answer.status < 400 ? .bad : .good
     }
 
     private static func silence(to request: PlaygroundRequest) -> ConversationMessage {

@@ -33,7 +33,7 @@ enum PlaygroundPage {
       <div class="bar" aria-hidden="true"><span id="clock">9:41</span><span class="island"></span><span id="live"></span></div>
       <p id="busy" class="busy" hidden></p>
       <div id="screen" class="screen" tabindex="-1"></div>
-      <div id="question" class="question" role="dialog" aria-labelledby="asked" hidden>
+      <div id="question" class="question" role="dialog" aria-modal="true" aria-labelledby="asked" hidden>
         <h3 id="asked"></h3>
         <p>On a phone the system asks here (Face ID, a fingerprint), and its hardware signs. This page stands in for it: its button lets a second key of this browser sign.</p>
         <div class="pair"><button id="yes" class="primary" type="button">Confirm</button><button id="no" class="secondary" type="button">Cancel</button></div>
@@ -63,7 +63,7 @@ enum PlaygroundPage {
 
   <section class="trouble" aria-labelledby="trouble-title">
     <h2 id="trouble-title">Make trouble</h2>
-    <div id="switches" class="switches"></div>
+    <div id="switches" class="groups"></div>
   </section>
 </main>
 
@@ -222,13 +222,17 @@ summary:focus-visible { outline-offset: -3px; }
 #noticed { font-size: 1.2rem; margin-right: .3rem; }
 #explanation { color: var(--muted); }
 .trouble { grid-column: 1 / -1; }
-.switches { display: grid; grid-template-columns: repeat(5, 1fr); gap: .7rem; margin-top: .6rem; }
+.groups { display: grid; gap: .9rem; margin-top: .5rem; }
+.groups h3 { font-size: .85rem; color: var(--muted); font-weight: 600; }
+.switches { display: grid; grid-template-columns: repeat(5, 1fr); gap: .7rem; margin-top: .3rem; }
 .switch { display: flex; flex-direction: column; align-items: flex-start; gap: .1rem; padding: .6rem .8rem; border: 1px solid var(--rule); border-radius: 12px; background: var(--surface); text-align: left; box-shadow: var(--shadow); }
 .switch b { color: var(--bad); }
 .switch small { color: var(--muted); font-size: .8rem; line-height: 1.35; }
 .switch:hover:enabled { border-color: var(--bad); }
 .switch[aria-pressed=true] { border-color: var(--bad); background: var(--bad-soft); }
 .switch:disabled { opacity: .55; box-shadow: none; }
+.switch.waits { opacity: .75; border-style: dashed; }
+.stage { scroll-margin-top: .5rem; }
 .lost, .noscript { position: fixed; inset: auto 1rem 1rem; padding: .8rem 1rem; border-radius: 12px; background: var(--bad-soft); color: var(--bad); font-weight: 600; text-align: center; }
 .lost[hidden], .busy[hidden], .below[hidden], .question[hidden] { display: none; }
 
@@ -357,10 +361,32 @@ function showQuestion(screen, confirming) {
   questions = screen.question ? confirming : [];
   const sheet = byID("question");
   const opens = sheet.hidden && screen.question !== "";
+  const closes = !sheet.hidden && screen.question === "";
+  if (opens) asker = document.activeElement;
   sheet.hidden = screen.question === "";
   byID("asked").textContent = screen.question;
-  byID("screen").inert = !sheet.hidden;
-  if (opens) byID("yes").focus();
+  // The question is modal: nothing else can be pressed until it is answered.
+  for (const part of [byID("screen"), ...document.querySelectorAll("header, .talk, .trouble")]) part.inert = !sheet.hidden;
+  if (opens) {
+    bringPhone();
+    byID("yes").focus({ preventScroll: true });
+  }
+  if (closes && asker?.isConnected && document.activeElement === document.body) asker.focus({ preventScroll: true });
+}
+
+// The element that had the focus before the question came.
+let asker = null;
+
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || byID("question").hidden) return;
+  event.preventDefault();
+  act("no");
+});
+
+// Scrolls to the phone where it cannot be seen whole: on a small screen the switches are far below it.
+function bringPhone() {
+  const place = document.querySelector(".phone").getBoundingClientRect();
+  if (place.top < 0 || place.bottom > innerHeight) document.querySelector(".stage").scrollIntoView({ block: "start" });
 }
 
 // ---- the phone
@@ -492,6 +518,8 @@ function showPhone(screen, providers) {
   if (!(screen.view === "registration" && target.dataset.view === "registration" && !screen.busy && byID("registration"))) {
     morph(target, draw(screen, providers).filter((child) => child !== null));
   }
+  // A switch that has the provider's page come up leads to the phone.
+  if (screen.view === "consent" && target.dataset.view === "session") bringPhone();
   target.dataset.view = screen.view;
   // Where nothing can be pressed for the moment, the focus waits on the screen itself.
   if (held) (same && target.querySelector(`${same}:enabled`) || target.querySelector("button:enabled, input") || target).focus();
@@ -582,28 +610,63 @@ byID("messages").addEventListener("toggle", (event) => {
 
 // ---- the switches
 
+const groups = { network: "The network and the provider", thief: "A thief", user: "The user" };
+
+// The phone waits for its user: for a yes or no, or at the provider's page.
+const waits = (screen) => screen.question !== "" || screen.step_up !== "";
+
+// Why a switch does not fit the moment; empty where it does.
+function unfit(each, screen) {
+  const signedIn = screen.view === "session";
+  if (each.needs_session && waits(screen)) return "The phone waits for you: answer it first.";
+  if (each.needs_session && !signedIn) return "Sign in first.";
+  if (each.needs_refreshing && !screen.session.tokens.refreshable) return `${screen.provider_title} gives no refresh token: nothing to try.`;
+  if (each.needs_payments && !screen.has_payments) return "Nothing is paid with this provider: sign in with OpenID Connect.";
+  if (each.needs_key && !screen.session.binding) return "This session belongs to no key: sign in with OpenID Connect, bound.";
+  if (each.needs_shop && !screen.has_shop) return "This client opens no page: sign in with OpenID Connect.";
+  return "";
+}
+
+function throwSwitch(name) {
+  if (byID("switches").querySelector(`[data-trouble="${name}"]`).classList.contains("waits")) return bringPhone();
+  follow();
+  act("trouble", { name });
+}
+
 function showSwitches(switches, screen) {
   const box = byID("switches");
   if (!box.children.length) {
-    box.append(...switches.map((each) => make("button", { type: "button", className: "switch", "data-trouble": each.name,
-      onclick: () => { follow(); act("trouble", { name: each.name }); } }, make("b", {}, each.title), make("small", {}, each.explanation))));
+    box.append(...Object.entries(groups).map(([group, title]) => make("div", { role: "group", "aria-labelledby": `group-${group}` },
+      make("h3", { id: `group-${group}` }, title),
+      make("div", { className: "switches" }, ...switches.filter((each) => each.group === group).map((each) =>
+        make("button", { type: "button", className: "switch", "data-trouble": each.name, onclick: () => throwSwitch(each.name) },
+          make("b", {}, each.title), make("small", {}, each.explanation)))))));
   }
-  const signedIn = screen.view === "session";
   for (const each of switches) {
     const button = box.querySelector(`[data-trouble="${each.name}"]`);
     const revives = each.name === "kill-provider";
-    const unfit = each.needs_session && !signedIn ? "Sign in first."
-      : each.needs_refreshing && !screen.session.tokens.refreshable ? `${screen.provider_title} gives no refresh token: nothing to try.`
-      : each.needs_payments && !screen.has_payments ? "Nothing is paid with this provider: sign in with OpenID Connect."
-      : each.needs_key && !screen.session.binding ? "This session belongs to no key: sign in with OpenID Connect, bound."
-      : each.needs_shop && !screen.has_shop ? "This client opens no page: sign in with OpenID Connect." : "";
-    button.disabled = unfit !== "" || (!revives && screen.busy !== "");
-    button.lastChild.textContent = unfit || each.explanation;
+    const why = unfit(each, screen);
+    const leads = why !== "" && waits(screen);
+    button.classList.toggle("waits", leads);
+    button.disabled = !leads && (why !== "" || (!revives && screen.busy !== ""));
+    button.lastChild.textContent = why || each.explanation;
+    button.dataset.fits = String(why === "");
     if (revives) {
       button.setAttribute("aria-pressed", String(screen.providers_down));
       button.firstChild.textContent = screen.providers_down ? "Revive the provider" : each.title;
     }
   }
+  for (const list of box.querySelectorAll(".switches")) putFittingFirst(list, switches.map((each) => each.name));
+}
+
+// A button that is pressed stays in its place until it is released: it would lose the click.
+function putFittingFirst(list, names) {
+  const place = (button) => names.indexOf(button.dataset.trouble) + (button.dataset.fits === "true" ? 0 : names.length);
+  const sorted = [...list.children].sort((one, other) => place(one) - place(other));
+  if (list.querySelector(":active") || sorted.every((button, index) => button === list.children[index])) return;
+  const held = list.contains(document.activeElement) ? document.activeElement : null;
+  list.append(...sorted);
+  held?.focus({ preventScroll: true });
 }
 
 function showNoticed(screen) {

@@ -11,3 +11,10 @@ enum PlaygroundPayment: Int, Sendable {
     /// The amount in words.
     var title: String { "\(rawValue) €" }
 }
+
+/// A payment that waits for the user to sign in again.
+struct PendingPayment: Sendable {
+    let payment: PlaygroundPayment
+    /// Whether thieves wait for its confirmation.
+    var isStolen = false
+}

@@ -58,7 +58,15 @@ extension PlaygroundPhone {
     func stealPresence() async {
         // The answer brings the nonce that the user is asked with, or asks for the sign-in that comes first.
         let first = await patiently(PlaygroundPayment.large.request(jar: jar)).answer
+        if let first, first.code == "step_up_required", let demand = first.json["step_up"] {
+            return await startStepUp(demand, for: .large, isStolen: true)
+        }
         guard first?.code == "presence_required" else { return await settle(first, of: .large) }
+        await stealConfirmation()
+    }
+
+    /// Has the user confirm the payment, and thieves try what they saw of it; `story` is what came before it, in words.
+    func stealConfirmation(after story: String = "") async {
         guard let paid = await confirmed(.large) else { return }
         let before = state.with { $0.payments.count }
         var elsewhere = paid
@@ -78,7 +86,8 @@ extension PlaygroundPhone {
         notice(
             refused && taken == 1 && answer?.status == 201
                 ? "The phone's question, and the thieves get nothing." : "Something is wrong: \(taken) payments.",
-            "The proof at another path got \(said(moved)); sent again, \(said(again)). The phone's silent key got "
+            (story.isEmpty ? "" : story + " ")
+                + "The proof at another path got \(said(moved)); sent again, \(said(again)). The phone's silent key got "
                 + "\(said(bare)), with a presence key of its own \(said(forged)). The API took one payment: the user's."
         )
     }

@@ -73,7 +73,8 @@ extension PlaygroundPhone {
         notice(Self.unpaid, (story.isEmpty ? "" : story + " ") + "The payment was answered \(said(answer)).")
     }
 
-    private func startStepUp(_ demand: JSON, for payment: PlaygroundPayment) async {
+    /// Starts a step-up; `isStolen` has thieves wait for the confirmation of the payment that follows.
+    func startStepUp(_ demand: JSON, for payment: PlaygroundPayment, isStolen: Bool = false) async {
         var request = PlaygroundRequest.json("POST", "/v1/logins", ["step_up": demand], jar: jar)
         request.capture = .authorizationURL
         request.isProved = isBound
@@ -81,7 +82,7 @@ extension PlaygroundPhone {
         guard answer?.status == 201, let url = answer?.json["authorization_url"]?.text else {
             return await refused(answer)
         }
-        pending = payment
+        pending = PendingPayment(payment: payment, isStolen: isStolen)
         screen.stepUp = PhoneMessages.demand(demand, of: payment)
         screen.address = String(Shortened.text(url).prefix { $0 != "?" })
         let visit = await browse(url, curl: CurlLine(base: "", target: "$URL"))
@@ -92,7 +93,8 @@ extension PlaygroundPhone {
 
     /// Hands the callback in, with the session; then the payment is made once more.
     private func finishStepUp(_ visit: Visit) async {
-        guard let payment = pending else { return }
+        guard let pending else { return }
+        let payment = pending.payment
         endStepUp()
         guard case .callback(let callback) = visit else { return await refused(nil) }
         let (handle, cookie) = (screen.session["handle"], jar.session?.value)
@@ -104,7 +106,9 @@ extension PlaygroundPhone {
             isSame
             ? "The user signed in again, and the same session goes on: \(handle?.text ?? ""), and the same cookie. Then the "
                 + "payment was made once more." : "Something is wrong: it is another session."
-        await settle(order(payment), of: payment, after: story)
+        let ordered = await order(payment)
+        if pending.isStolen, ordered?.code == "presence_required" { return await stealConfirmation(after: story) }
+        await settle(ordered, of: payment, after: story)
     }
 
     /// A step-up that came to nothing, and the session, which is as it was.

@@ -39,7 +39,7 @@ actor PlaygroundPhone {
     /// The provider's page in the browser.
     var page = ""
     /// The payment that waits for the user to sign in again.
-    var pending: PlaygroundPayment?
+    var pending: PendingPayment?
     private var listener: Task<Void, Never>?
     private var listening = 0
 

@@ -46,6 +46,17 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         }
     }
 
+    /// The doer of the trouble, by whom the page groups the switches.
+    enum Group: String, Sendable { case network, thief, user }
+
+    var group: Group {
+        switch self {
+        case .expireToken, .dropAnswer, .killProvider, .ignoreStepUp, .killBroker: .network
+        case .stealCode, .stealCookie, .stealAddress, .stealPresence: .thief
+        case .fiftyForwards, .logOutElsewhere: .user
+        }
+    }
+
     /// Whether it needs somebody who is signed in.
     var needsSession: Bool {
         switch self {

@@ -121,6 +121,10 @@ def pasted(run):
     same("201 204 201 201", " ".join(statuses), "the printed lines log in, log out, and log in at Zephr in both ways")
 
 
+# Whether the phone's buttons can be seen: its top is in sight, and most of it.
+phone_in_sight = "(r => r.top > -20 && r.top < innerHeight / 2)(document.querySelector('.phone').getBoundingClientRect())"
+
+
 class Page:
     """The page, and what a user does on it."""
 
@@ -305,6 +309,8 @@ def bound(page, run, shots):
     say("own key 401 proof_invalid (key):" in why, "and so it is with a key of the thief's own", why)
     say("got 200: there the thief is in" in why, "the copy of an unbound session's cookie, beside it, opens it", why)
     thief = browser.run("[...document.querySelectorAll('#messages summary')].map(e => e.getAttribute('aria-label')).filter(e => e.startsWith('thief'))")
+    tones = browser.run("[...document.querySelectorAll('#messages li.answer')].filter(e => e.querySelector('summary').getAttribute('aria-label').includes(': 200 OK') && e.querySelector('.who')?.innerText === 'thief').map(e => e.classList.contains('bad'))")
+    same([True], tones, "a thief's 200 is red")
     same(["GET /v1/session", "401 proof_required", "GET /v1/session", "401 proof_invalid", "GET /v1/session", "200 OK"],
          [each.split(": ", 1)[1] for each in thief], "what the thief sent and got stands in the diagram")
     same(handle, page.handle(), "the phone's session is as it was")
@@ -452,9 +458,17 @@ def payments(page, run, shots):
     browser.size(390, 844)
     page.sees("document.documentElement.scrollWidth <= innerWidth && (r => r.left >= 0 && r.right <= innerWidth)(document.getElementById('yes').getBoundingClientRect())",
               "a small screen has room for the question")
+    browser.run("scrollTo(0, document.body.scrollHeight), 1")
+    browser.key("Escape")
+    page.sees("document.getElementById('question').hidden && document.getElementById('explanation').innerText.includes('did not say yes')", "Escape is a no")
+    before = page.notices()
+    page.click("[data-trouble=steal-presence]")
+    page.sees(f"!document.getElementById('question').hidden && {phone_in_sight}", "the question brings the phone into view")
     browser.size(1280, 1020)
+    same(True, browser.run("['header', '.talk', '.trouble'].every(part => document.querySelector(part).inert)"), "while it is asked, the rest of the page cannot be pressed")
     browser.click("#yes")
     browser.until(f"Number(document.getElementById('noticed').dataset.count) > {before}", 60)
+    same(False, browser.run("document.querySelector('.trouble').inert"), "afterwards it can")
     page.idle()
     same("The phone's question, and the thieves get nothing.", browser.text("#noticed"), "the thieves get nothing")
     say(all(f"presence_invalid ({reason})" in browser.text("#explanation") for reason in ("address", "replayed", "key")),
@@ -462,7 +476,45 @@ def payments(page, run, shots):
     same([20, 500, 500], taken(), "the API took what the user said")
     sizes.append(browser.picture(f"{shots}/playground-presence.webp"))
     page.sign_out()
+
+    # A sign-in of an hour ago, on a small screen: the step-up comes first, and then the thieves.
+    page.sign_in("oidc-bound")
+    page.signed_in("signed in anew with a key")
+    browser.size(390, 844)
+    browser.run("document.querySelector('[data-trouble=steal-presence]').scrollIntoView(), 1")
+    before = page.notices()
+    page.click("[data-trouble=steal-presence]")
+    page.sees(f"document.getElementById('step-up') && {phone_in_sight}", "the provider's page brings the phone into view")
+    say("phone waits for you" in browser.text("[data-trouble=steal-cookie]"), "a switch that wants the session says that the phone waits", browser.text("[data-trouble=steal-cookie]"))
+    browser.run("document.querySelector('[data-trouble=steal-cookie]').scrollIntoView(), 1")
+    browser.click("[data-trouble=steal-cookie]")
+    page.sees(phone_in_sight, "and leads to the phone")
+    page.click("[data-person=ana]")
+    page.sees("document.getElementById('asked').innerText.includes('Let this phone confirm') && !document.getElementById('question').hidden", "the key is registered")
+    browser.click("#yes")
+    page.sees("document.getElementById('asked').innerText.includes('Pay 500 €') && !document.getElementById('question').hidden", "the payment asks")
+    before = page.notices()
+    browser.click("#yes")
+    browser.until(f"Number(document.getElementById('noticed').dataset.count) > {before}", 60)
+    page.idle()
+    same("The phone's question, and the thieves get nothing.", browser.text("#noticed"), "with a fresh sign-in the thieves come, too, and get nothing")
+    browser.size(1280, 1020)
+    page.sign_out()
     return sizes
+
+
+def groups(page):
+    """The switches by who makes the trouble, and in each group those first that fit the moment."""
+    browser = page.browser
+    same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the switches are in three groups")
+    order = "[...document.querySelectorAll('#switches .switches')].map(list => [...list.children].map(e => e.dataset.fits === 'true'))"
+    sorted_first = "(lists => lists.every(l => l.every((fits, i) => fits || !l.slice(i).includes(true))))"
+    page.sees(f"{sorted_first}({order}) && {order}.flat().includes(false)", "signed out: those that fit come first")
+    page.sign_in("oidc")
+    page.signed_in("signed in for the groups")
+    page.sees(f"{sorted_first}({order})", "signed in: so they do")
+    same("expire-token", browser.run("document.querySelector('#switches .switch').dataset.trouble"), "and then in their own order")
+    page.sign_out()
 
 
 def diagram(page):
@@ -600,6 +652,7 @@ def main():
         browser.run("document.querySelector('#messages .bad summary').click(), 1")
         sizes.append(browser.picture(f"{shots}/playground-thief.webp"))
         page.sign_out()
+        groups(page)
         diagram(page)
         switches(page, run)
         sizes.append(bound(page, run, shots))

@@ -1,8 +1,11 @@
-// For OkHttp 3 alone: later ones have these two as members.
+// For OkHttp 3 alone: later ones have these by themselves.
 package coatcheck
 
+import okhttp3.HttpUrl
 import okhttp3.Response
 import okhttp3.ResponseBody
+
+fun String.toHttpUrl(): HttpUrl = HttpUrl.get(this)
 
 internal val Response.code: Int get() = code()
 internal val Response.body: ResponseBody? get() = body()

@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import yaml
 
@@ -185,6 +186,25 @@ for row in table.splitlines():
         said = set(re.findall(r"\d{3}", cells[1]))
         wrong = [code for code in re.findall(r"`([a-z_]+)`", cells[2]) if code in statuses and not statuses[code] & said]
         say(not wrong, f"docs/native-apps.md: the statuses of {cells[2].strip()[:60]}", ", ".join(wrong))
+
+# The statuses that commands end with are listed, and a command ends with each.
+operations = (root / "docs/operations.md").read_text()
+listed = re.findall(r"^\| (\d+) \|", operations[operations.index("What a command ends with:"):operations.index("Completions for the shell:")], re.M)
+say(listed == ["0", "1", "2", "64"], "docs/operations.md: the statuses of commands", listed)
+if program:
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "coatcheck.yaml")
+        file.write_text(
+            "server: {public_url: 'http://127.0.0.1:1'}\nkeys: {file: keys.json}\nproviders: {a: {kind: oidc, issuer: 'https://id.example.com', "
+            "clients: {ios: {client_id: a, auth: none, redirect_uris: ['com.example.app:/cb']}}}}\n")
+        token = pathlib.Path(folder, "token")
+        token.write_text("a-token-for-nobody-5d20c7f19e")
+        token.chmod(0o600)
+        for status, arguments in (
+                ("0", ["keys", "generate", "--file", folder + "/keys.json"]), ("1", ["check", "--config", folder + "/none.yaml"]),
+                ("2", ["config", "diff", "--config", file, "--management", "http://127.0.0.1:1", "--token-file", token]), ("64", ["check", "--no-such-option"])):
+            done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
+            say(str(done.returncode) == status, f"coatcheck {arguments[0]} ends with {status}", f"{done.returncode}: {done.stderr[:200]}")
 
 # Figures of the README are those of docs/performance.md, each of its own row.
 readme, measured = (root / "README.md").read_text(), (root / "docs/performance.md").read_text()

@@ -85,7 +85,7 @@ struct AcceptanceTests {
         let lonely = ConfigurationFixture.minimal.replacingFirst(url, with: url + "\n  backend_listen: 127.0.0.1:8081")
         #expect(
             try ConfigurationFixture.load(lonely).warnings.map(\.path)
-                == ["server.backend_listen", "server.trusted_proxies"])
+                == ["server.trusted_proxies", "server.backend_listen"])
     }
 
     @Test("An inline secret is warned of, but not on loopback")

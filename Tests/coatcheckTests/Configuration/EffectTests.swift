@@ -108,7 +108,7 @@ struct EffectTests {
         }
         let found = warnings("base_url: \"https://api.example.com\", allow: [\"POST /**\"]")
         #expect(found.map(\.path) == ["upstreams.shop.require[1]"], "\(found)")
-        #expect(found.first?.line == 24)
+        #expect(found.first?.line == 23)
         #expect(warnings("base_url: \"https://API.example.com/shop/\", allow: [\"ANY /**\"]").count == 2)
         for other in [
             "base_url: \"https://api.example.com\", allow: [\"POST /feed/**\"]",

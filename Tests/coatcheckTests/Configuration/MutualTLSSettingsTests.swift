@@ -125,11 +125,8 @@ struct MutualTLSSettingsTests {
             let loaded = try Configuration.load(text: file(client: "auth: none, tls: {\(Self.pair)}"), sources: sources)
             #expect(loaded.warnings.contains { "\($0)".contains(words) }, "\(loaded.warnings)")
             let fault = Certificates.firstFault(loaded, at: WallTime(seconds: second))
-            #expect(
-                fault?.path == "providers.bank.clients.web.tls.certificate"
-                    && fault?.message == "names a file with a certificate that \(words) "
-                        + (second > 4_000_000_000 ? "(2126-10-29T15:31:42Z)" : "(2026-11-22T15:31:42Z)"),
-                "check fails")
+            #expect(fault?.path == "providers.bank.clients.web.tls.certificate", "check fails")
+            #expect(fault?.message.hasPrefix("names a file with a certificate that \(words)") == true)
         }
         let good = try ConfigurationFixture.load(file(client: "auth: none, tls: {\(Self.pair)}"))
         #expect(Certificates.firstFault(good, at: WallTime(seconds: 1_795_400_000)) == nil)

@@ -442,12 +442,12 @@ struct RefusalTests {
         Refusal(
             "a backend for no provider", providers,
             added("backends: {a: {peers: [10.0.0.1], may: [introspect], allow: [{provider: nobody}]}}"),
-            at: "backends.a.allow", says: "not configured"),
+            at: "backends.a.allow[0]", says: "not configured"),
         Refusal(
             "a backend for no client", providers,
             added(
                 "backends: {a: {peers: [10.0.0.1], may: [introspect], allow: [{provider: example, clients: [android]}]}}"
-            ), at: "backends.a.allow", says: "does not have"),
+            ), at: "backends.a.allow[0]", says: "does not have"),
         Refusal(
             "a forwarded token without forward-auth", providers,
             added("backends: {a: {peers: [10.0.0.1], may: [introspect], forward_access_token: true}}"),

@@ -1,4 +1,5 @@
 import Broker
+import BrokerHTTP
 import BrokerVault
 import Testing
 

@@ -121,7 +121,7 @@ class Chromium:
 
     def key(self, name):
         """Presses a key: Tab, Enter or Space."""
-        code, text = {"Tab": (9, ""), "Enter": (13, "\r"), "Space": (32, " ")}[name]
+        code, text = {"Tab": (9, ""), "Escape": (27, ""), "Enter": (13, "\r"), "Space": (32, " ")}[name]
         parameters = {"key": " " if name == "Space" else name, "code": name, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **parameters)
         self.call("Input.dispatchKeyEvent", type="keyUp", **parameters)

@@ -11,11 +11,11 @@ enum KeyPlaces {
             if known == key { return "" }
             return known.hasSuffix("." + key) ? String(known.dropLast(key.count + 1)) : nil
         }
-        let nearest =
+        let found =
             nearest(places.filter { lies(pattern, under: $0) }) { -segments($0) }
             + nearest(places.filter { lies($0, under: pattern) }) { segments($0) }
-        guard !nearest.isEmpty else { return nil }
-        return ": it belongs " + nearest.prefix(most).map(words).joined(separator: ", or ")
+        guard !found.isEmpty else { return nil }
+        return ": it belongs " + found.prefix(most).map(words).joined(separator: ", or ")
     }
 
     private static func nearest(_ places: [String], _ distance: (String) -> Int) -> [String] {

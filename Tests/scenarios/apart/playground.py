@@ -474,6 +474,7 @@ def payments(page, run, shots):
     say(all(f"presence_invalid ({reason})" in browser.text("#explanation") for reason in ("address", "replayed", "key")),
         "neither at another path, nor again, nor with another key", browser.text("#explanation"))
     same([20, 500, 500], taken(), "the API took what the user said")
+    browser.run("scrollTo(0, 0), 1")
     sizes.append(browser.picture(f"{shots}/playground-presence.webp"))
     page.sign_out()
 

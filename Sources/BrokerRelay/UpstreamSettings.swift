@@ -131,7 +131,7 @@ package struct UpstreamBase: Sendable, Equatable {
     /// Scheme and authority.
     package var origin: String { (isSecure ? "https://" : "http://") + authority }
 
-    /// Parses a base URL: https, or http on loopback or inside the operator's own network (decision 80); host, optional port,
+    /// Parses a base URL: https, or http on loopback or inside the operator's own network (decision 85); host, optional port,
     /// optional path; nothing else.
     package init(_ text: String, isInternal: Bool = false) throws(UpstreamFault) {
         func fault(_ message: String) -> UpstreamFault { UpstreamFault("base_url", message) }

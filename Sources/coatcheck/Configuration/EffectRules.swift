@@ -83,7 +83,7 @@ enum EffectRules {
         }
     }
 
-    /// An upstream inside the operator's own network may be called without TLS (decision 80).
+    /// An upstream inside the operator's own network may be called without TLS (decision 85).
     private static func checkPlain(_ upstream: UpstreamSection, _ context: ConfigContext) {
         guard let base = upstream.settings?.base, !base.isSecure, !base.isLoopback else { return }
         context.report(

@@ -92,6 +92,15 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
         for (percent, pair) in zip(segment, zip(segment.dropFirst(), segment.dropFirst(2))) where percent == 0x25 {
             if URIBytes.hex(pair.0) != nil, URIBytes.hex(pair.1) != nil { throw .doubleEncoding }
         }
+        // `%u0061` is an encoding of `a` to some.
+        for (index, byte) in segment.enumerated() where byte == 0x25 {
+            let rest = segment[(index + 1)...].prefix(5)
+            if rest.count == 5, let mark = rest.first, mark | 0x20 == 0x75,
+                rest.dropFirst().allSatisfy({ URIBytes.hex($0) != nil })
+            {
+                throw .doubleEncoding
+            }
+        }
         // The standard decoder refuses overlong forms, surrogates and what lies beyond U+10FFFF.
         if String(validating: segment, as: UTF8.self) == nil { throw .notUTF8 }
     }

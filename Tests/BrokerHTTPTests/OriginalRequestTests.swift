@@ -40,6 +40,61 @@ struct OriginalRequestTests {
         #expect(same?.method == "GET")
     }
 
+    @Test(
+        "A host, or an address, that another reader would cut elsewhere is refused by its field's name: the proof for `/` is none for `/admin`",
+        arguments: [
+            "shop.example.com?", "shop.example.com#", "shop.example.com/", "shop.example.com/a", "shop.example.com\\",
+            "a@shop.example.com", "shop.example.com:", "shop.example.com:x", "shop.example.com:443:443",
+            "shop.example.com:443?", "shop.example.com, other.example.com", "shop example.com", "", "[::1", "[::1]x",
+            "shop%2Eexample.com", "shop.example.com;", "shop.example.com\u{E9}",
+        ])
+    func oddHosts(host: String) throws {
+        let lines = [
+            ("X-Forwarded-Method", "GET"), ("X-Forwarded-Proto", "https"), ("X-Forwarded-Host", host),
+            ("X-Forwarded-Uri", "/admin"),
+        ]
+        #expect(problem { try target(lines) }?.errors == [FieldFault("X-Forwarded-Host", .malformed)], "\(host)")
+        let whole = [("X-Original-Method", "GET"), ("X-Original-URL", "https://\(host)/admin")]
+        // A path that begins earlier is a path all the same, and the proof has to name it.
+        guard !host.contains("/") else { return }
+        #expect(problem { try target(whole) }?.errors == [FieldFault("X-Original-URL", .malformed)], "\(host)")
+    }
+
+    @Test(
+        "A scheme that is no word, a target that is no path, and a fragment in either are refused by their field's name"
+    )
+    func oddParts() throws {
+        func lines(_ scheme: String, _ uri: String) -> [(String, String)] {
+            [
+                ("X-Forwarded-Method", "GET"), ("X-Forwarded-Proto", scheme), ("X-Forwarded-Host", "shop.example.com"),
+                ("X-Forwarded-Uri", uri),
+            ]
+        }
+        for (scheme, uri, field) in [
+            ("https://evil.example/?", "/admin", "X-Forwarded-Proto"), ("", "/a", "X-Forwarded-Proto"),
+            ("https, http", "/a", "X-Forwarded-Proto"), ("https", "admin", "X-Forwarded-Uri"),
+            ("https", "?/admin", "X-Forwarded-Uri"), ("https", "/#/admin", "X-Forwarded-Uri"),
+            ("https", "", "X-Forwarded-Uri"),
+        ] {
+            #expect(
+                problem { try target(lines(scheme, uri)) }?.errors == [FieldFault(field, .malformed)],
+                "\(scheme) \(uri)")
+        }
+        for url in [
+            "https://shop.example.com?/admin", "https://shop.example.com", "https://shop.example.com/#/admin", "/a",
+        ] {
+            let problem = problem { try target([("X-Original-Method", "GET"), ("X-Original-URL", url)]) }
+            #expect(problem?.errors == [FieldFault("X-Original-URL", .malformed)], "\(url)")
+        }
+        for host in ["shop.example.com", "Shop.example.com:8443", "[2001:db8::1]:443", "10.0.0.1", "my_shop"] {
+            var good = lines("https", "/a?b=c")
+            good[2].1 = host
+            let made = try target(good)
+            guard case .foreign(let address)? = made?.address else { Issue.record("\(host)"); continue }
+            #expect(address?.path == "/a", "\(host)")
+        }
+    }
+
     private func problem(_ body: () throws -> ProofTarget?) -> BrokerProblem? {
         do {
             _ = try body()

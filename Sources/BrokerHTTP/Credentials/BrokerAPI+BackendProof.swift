@@ -1,4 +1,5 @@
 import Broker
+import BrokerWire
 import HTTPTypes
 
 /// A backend that has proved itself.
@@ -85,9 +86,34 @@ enum OriginalRequest {
         var host: String?
         var uri: String?
 
-        var forwardedURL: String? {
-            scheme.flatMap { scheme in host.flatMap { host in uri.map { "\(scheme)://\(host)\($0)" } } }
+        /// The address of the three forwarded fields; throws for a host or a target that another reader would cut elsewhere.
+        func forwardedURL() throws(BrokerProblem) -> String? {
+            guard let scheme, let host, let uri else { return nil }
+            guard !scheme.isEmpty, scheme.utf8.allSatisfy({ (0x41...0x5A).contains($0 & 0xDF) }) else {
+                throw OriginalRequest.malformed("X-Forwarded-Proto")
+            }
+            guard Authority.isWellFormed(host.utf8) else { throw OriginalRequest.malformed("X-Forwarded-Host") }
+            guard uri.utf8.first == UInt8(ascii: "/"), !uri.utf8.contains(UInt8(ascii: "#")) else {
+                throw OriginalRequest.malformed("X-Forwarded-Uri")
+            }
+            return "\(scheme)://\(host)\(uri)"
         }
+
+        /// The whole address; throws for one that names its host, or ends its path, in a way that another reader would not see.
+        func originalURL() throws(BrokerProblem) -> String? {
+            guard let url else { return nil }
+            // Between `://` and the path there is a host and nothing else, for it was put together as the other is.
+            let rest = url.firstRange(of: "://").map { url[$0.upperBound...] } ?? ""
+            let path = rest.firstIndex(of: "/") ?? rest.endIndex
+            guard path < rest.endIndex, Authority.isWellFormed(rest[..<path].utf8),
+                !rest.utf8.contains(UInt8(ascii: "#"))
+            else { throw OriginalRequest.malformed("X-Original-URL") }
+            return url
+        }
+    }
+
+    fileprivate static func malformed(_ field: String) -> BrokerProblem {
+        BrokerProblem(.invalidRequest, errors: [FieldFault(field, .malformed)])
     }
 
     /// Returns what a proof has to be about; nil where the proxy does not say it whole, which is as no proof.
@@ -98,7 +124,7 @@ enum OriginalRequest {
     ) throws(BrokerProblem) -> ProofTarget? {
         let parts = try parts(in: fields)
         let method = try same(parts.method, parts.forwardedMethod, "X-Original-Method")
-        let text = try same(parts.url, parts.forwardedURL, "X-Original-URL")
+        let text = try same(try parts.originalURL(), try parts.forwardedURL(), "X-Original-URL")
         guard let method, let text else { return nil }
         let address = ProofAddress(text).flatMap { accepted($0) ? $0 : nil }
         return ProofTarget(method: method, address: .foreign(address))

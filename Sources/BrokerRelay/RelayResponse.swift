@@ -40,4 +40,7 @@ package struct RelayBody: AsyncSequence, Sendable {
     }
 
     package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(body: self) }
+
+    /// Closes the upstream's connection, from any thread: the wait for the next chunk ends by an error.
+    package func close() { response.abandon() }
 }

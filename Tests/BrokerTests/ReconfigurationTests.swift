@@ -64,6 +64,39 @@ import Testing
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
     }
 
+    @Test(
+        "A session that was used a moment ago goes by the new binding of its client at once, in both directions (guarantee 9)"
+    )
+    func binding() async throws {
+        func clients(_ evidence: BindingPolicy.Evidence) -> [ClientProfile] {
+            var client = ClientProfile(
+                name: ClientName(unchecked: "ios"), login: .both,
+                redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 }, scope: ["openid", "email"],
+                nonce: true)
+            client.binding.mode = .enforce
+            client.binding.evidence = evidence
+            return [client]
+        }
+        let broker = try TestBroker(clients: clients(.pass))
+        let signedIn = try await TestBroker(store: broker.store, vault: broker.vault).signIn()
+        let digest = broker.vault.digest(signedIn.token)
+        // Bound by hand: it is in the cache as a call before the reload has left it.
+        let row = try #require(try await broker.store.session(tokenDigest: digest))
+        var facts = try SessionFacts.open(row, broker.vault)
+        facts.thumbprint = digest
+        let bound = LiveSession(row: row, facts: facts, binding: broker.context.providers.binding(of: facts))
+        let moment = broker.clock.monotonic
+        let generation = broker.context.cache.lookUp(digest, at: moment).generation
+        broker.context.cache.insert(bound, loadedAt: moment, generation: generation)
+        for evidence in [BindingPolicy.Evidence.pass, .proof, .pass] {
+            let other = try TestBroker(clients: clients(evidence))
+            let context = broker.context.with(other.context.providers, broker.context.settings)
+            let found = try await ResumeSession(context).resume(digest)
+            #expect(found.binding?.policy.evidence == evidence)
+            #expect(found.binding?.thumbprint == digest)
+        }
+    }
+
     @Test("Who waits for a session's end needs no provider for it")
     func waiting() async throws {
         let broker = try TestBroker()

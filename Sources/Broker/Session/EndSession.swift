@@ -133,6 +133,7 @@ package struct EndSession: Sendable {
                 // The second answer does not name the sessions that the first time ended: nothing that is cached may
                 // answer for them.
                 context.cache.clear()
+                context.notices.doubtAll()
                 isInDoubt = false
             }
             let batch: EndedBatch

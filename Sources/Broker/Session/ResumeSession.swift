@@ -95,11 +95,18 @@ package struct ResumeSession: Sendable {
             RequestScope.concerns(session.row.handle)
             try checkLives(session.row)
             try checkIsConfigured(session.facts)
-            return Found(session: session, read: nil)
+            return Found(session: underPresentSettings(session), read: nil)
         }
         let row = try await stored(tokenDigest)
         RequestScope.concerns(row.handle)
         return Found(session: try live(row), read: (moment, cached.generation))
+    }
+
+    /// Returns a session that was cached, with the binding that its client's settings give it now: a reload holds at once.
+    private func underPresentSettings(_ session: LiveSession) -> LiveSession {
+        guard session.facts.thumbprint != nil else { return session }
+        let binding = context.providers.binding(of: session.facts)
+        return binding == session.binding ? session : session.with(binding)
     }
 
     private func stored(_ tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow {
@@ -148,13 +155,26 @@ package struct ResumeSession: Sendable {
     /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
     /// nothing, for who waits for the end of many sessions.
     package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
-        let row = try await row(of: tokenDigest)
+        _ = try await lapse(of: tokenDigest) { tokenDigest throws(BrokerProblem) in try await row(of: tokenDigest) }
+    }
+
+    /// Returns the time at which a session lapses if nobody uses it again, as the store has it and not the cache; throws as
+    /// `checkLives`.
+    func storedLapse(of tokenDigest: Digest) async throws(BrokerProblem) -> WallTime {
+        try await lapse(of: tokenDigest) { tokenDigest throws(BrokerProblem) in try await stored(tokenDigest) }
+    }
+
+    private func lapse(
+        of tokenDigest: Digest, _ read: (Digest) async throws(BrokerProblem) -> SessionRow
+    ) async throws(BrokerProblem) -> WallTime {
+        let row = try await read(tokenDigest)
         try checkLives(row)
-        guard let parent = row.lineage?.parent else { return }
+        guard let parent = row.lineage?.parent else { return row.lapsesAt }
         do throws(BrokerProblem) {
-            let whose = try await self.row(of: parent)
+            let whose = try await read(parent)
             guard whose.lineage == nil else { throw BrokerProblem(.sessionRequired) }
             try checkLives(whose)
+            return min(row.lapsesAt, whose.lapsesAt)
         } catch { throw error.ofParent }
     }
 
@@ -257,7 +277,7 @@ package struct ResumeSession: Sendable {
 
 extension BrokerProblem {
     /// The same as a child's problem: what became of the parent is told of the child.
-    fileprivate var ofParent: BrokerProblem {
+    var ofParent: BrokerProblem {
         switch code {
         case .sessionEnded, .sessionRequired: BrokerProblem(.sessionEnded, reason: .parentEnded)
         default: self

@@ -139,7 +139,7 @@ package final class LiveSession: Sendable {
     /// The row it was read from, at most 5 s old; one that came from the store is without its sealed facts.
     package let row: SessionRow
     package let facts: SessionFacts
-    /// The key that it belongs to, by its client's settings when it was read; nil for one that is not bound.
+    /// The key that it belongs to, by its client's settings as the call found them; nil for one that is not bound.
     package let binding: SessionBinding?
     /// The support of a child; nil for a session that is nobody's child.
     package let family: Family?
@@ -159,6 +159,11 @@ package final class LiveSession: Sendable {
         LiveSession(row: row, facts: facts, binding: binding, family: family)
     }
 
+    /// Returns the session under other settings of its client's.
+    func with(_ binding: SessionBinding?) -> LiveSession {
+        LiveSession(row: row, facts: facts, binding: binding, family: family)
+    }
+
     /// Returns a child with its support.
     func with(_ family: Family) -> LiveSession {
         LiveSession(row: row, facts: facts.inheriting(family.parent.facts), binding: binding, family: family)
@@ -169,6 +174,12 @@ package final class LiveSession: Sendable {
         let view = SessionView(row: row, facts: facts, binding: binding)
         return family.map { view.within($0.parent.row) } ?? view
     }
+
+    /// The time at which it lapses if nobody uses it again, alone or with its parent.
+    var lapsesAt: WallTime { family.map { min(row.lapsesAt, $0.parent.row.lapsesAt) } ?? row.lapsesAt }
+
+    /// Returns a problem of the session whose tokens it uses as its own: a child hears that its parent is over.
+    func hears(_ problem: BrokerProblem) -> BrokerProblem { family == nil ? problem : problem.ofParent }
 
     /// The session whose tokens it uses: itself, or its parent.
     package var tokenHolder: LiveSession { family?.parent ?? self }

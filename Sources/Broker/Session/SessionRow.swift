@@ -82,6 +82,9 @@ package struct SessionRow: Sendable, Equatable {
         return row
     }
 
+    /// The time at which the session lapses if nobody uses it again.
+    var lapsesAt: WallTime { min(idleExpiresAt, expiresAt) }
+
     /// Returns whether the session lives at `now`.
     package func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
 }

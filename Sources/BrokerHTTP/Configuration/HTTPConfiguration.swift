@@ -72,6 +72,8 @@ package struct HTTPLimits: Sendable {
     package var relayRateGrace: Duration = .seconds(10)
     /// The longest time for a relayed upload in all.
     package var relayUploadDeadline: Duration = .seconds(3600)
+    /// The time after its session's end for which a relayed answer goes on that is no event stream; no setting.
+    var relayedGrace: Duration = .seconds(5)
     /// Between two comments of an event stream.
     package var eventHeartbeat: Duration = .seconds(25)
     package var connection = ConnectionLimits()

@@ -16,11 +16,14 @@ extension BrokerAPI {
             throw BrokerProblem(.upstreamNotAllowed, detail: "Children of this kind may not call this upstream.")
         }
         useCases.resumeSession.slide(session)
+        let begun = NIODeadline.now()
         let held = call.fields.hasBody ? try load.bodies.take(call.fields.contentLength, for: session.row) : nil
         defer { held.map(load.bodies.giveBack) }
         let ending = presented.passEndsAt.map { RelayedEnding(passEndsAt: $0, clock) }
         let body =
-            call.fields.hasBody ? RelayedBody(call, limits: configuration.limits, within: ending?.longest) : nil
+            call.fields.hasBody
+            ? RelayedBody(call, limits: configuration.limits, within: ending?.longest, use: longUpload(call, session))
+            : nil
         let request = RelayRequest(
             method: call.request.method, target: target, headers: call.request.headerFields,
             body: body.map { .stream(UpstreamRequest.Stream($0), length: call.fields.contentLength) } ?? .none,
@@ -28,7 +31,48 @@ extension BrokerAPI {
         let answer = try await whileWanted(call) { () async throws(BrokerProblem) in
             try await relayed(request, through: relay, session, call)
         }
-        return self.answer(answer, ending, call)
+        if case .stream(let stream) = answer.body {
+            let write = try await written(stream, answer, of: session, ending, call)
+            return self.answer(answer, .stream(length: answer.contentLength, write), call)
+        }
+        // One that took as long as a streamed answer may go on is not told to a session that has ended.
+        if NIODeadline.now() - begun >= TimeAmount(configuration.limits.relayedGrace) { try await checkLives(session) }
+        return self.answer(answer, wholeBody(answer, call), call)
+    }
+
+    /// Returns the use of a session by a body that is not small: what it carries is use (decision 75).
+    private func longUpload(_ call: Call, _ session: LiveSession) -> SessionUse? {
+        guard (call.fields.contentLength ?? .max) > Relay.heldBody else { return nil }
+        return SessionUse(of: session, useCases.resumeSession)
+    }
+
+    /// Returns the writing of a streamed answer, which ends with the session, or with the pass that opened it.
+    private func written(
+        _ stream: RelayBody, _ answer: RelayResponse, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
+    ) async throws(BrokerProblem) -> @concurrent @Sendable (any BodyWriter) async throws -> Void {
+        let isEventStream =
+            answer.contentLength == nil && mediaType(answer).isASCIIEqual(to: "text/event-stream")
+        // Entered before the session is looked up for the last time, so that an ending between the two is not missed.
+        let relayed = RelayedAnswer(
+            of: session, in: useCases.listenToSession, isEventStream: isEventStream,
+            grace: configuration.limits.relayedGrace, use: SessionUse(of: session, useCases.resumeSession),
+            on: call.eventLoop, close: { stream.close() })
+        try await checkLives(session)
+        if let ending { relayed.end(in: ending.rest(isEventStream: isEventStream)) }
+        let connection = call.connection
+        return { writer in
+            connection?.beginCancellable()
+            defer { connection?.endCancellable() }
+            try await relayed.write(stream, to: writer)
+        }
+    }
+
+    /// Throws `session_ended` for a session that is over; one that cannot be looked up now lives (guarantee 3).
+    private func checkLives(_ session: LiveSession) async throws(BrokerProblem) {
+        do throws(BrokerProblem) { try await useCases.resumeSession.checkLives(session.tokenDigest) } catch {
+            guard error.code == .sessionEnded || error.code == .sessionRequired else { return }
+            throw error
+        }
     }
 
     private func relayed(
@@ -77,7 +121,7 @@ extension BrokerAPI {
         return try await connection.cancellingWhenGone(work)
     }
 
-    private func answer(_ answer: RelayResponse, _ ending: RelayedEnding?, _ call: Call) -> Answer {
+    private func answer(_ answer: RelayResponse, _ body: Answer.Body, _ call: Call) -> Answer {
         // Whatever the upstream said about these, the page is served from our origin (SEC-108).
         let policy =
             mediaType(answer).isASCIIEqual(to: "application/pdf")
@@ -93,7 +137,7 @@ extension BrokerAPI {
         if let length = answer.contentLength {
             fields.append(HTTPField(name: .contentLength, value: String(length)))
         }
-        return Answer(answer.status, consume fields, body: body(answer, ending, call))
+        return Answer(answer.status, consume fields, body: body)
     }
 
     /// The answer's media type, without its parameters; empty where it has none, or several.
@@ -107,32 +151,12 @@ extension BrokerAPI {
         return Substring((found ?? "").utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") })
     }
 
-    private func body(_ answer: RelayResponse, _ ending: RelayedEnding?, _ call: Call) -> Answer.Body {
-        switch answer.body {
-        case .buffered(let buffer): return .whole(buffer)
-        case .none:
-            // HEAD: a length that is not known is not said.
-            guard call.isHead else { return .none }
-            return .stream(length: nil) { try await $0.finish(nil) }
-        case .stream(let stream):
-            let connection = call.connection
-            let isEventStream =
-                ending != nil && answer.contentLength == nil
-                && mediaType(answer).isASCIIEqual(to: "text/event-stream")
-            return .stream(length: answer.contentLength) { writer in
-                connection?.beginCancellable()
-                defer { connection?.endCancellable() }
-                guard let ending else { return try await Self.write(stream, to: writer) }
-                try await ending.write(stream, isEventStream: isEventStream, to: writer)
-            }
+    /// Returns the body of an answer that is there as a whole.
+    private func wholeBody(_ answer: RelayResponse, _ call: Call) -> Answer.Body {
+        // HEAD: a length that is not known is not said.
+        guard case .buffered(let buffer) = answer.body else {
+            return call.isHead ? .stream(length: nil) { try await $0.finish(nil) } : .none
         }
-    }
-
-    /// An upstream that breaks off throws here, and the connection is cut: a body that is not whole must not look so.
-    @concurrent private static func write(
-        _ stream: RelayBody, to writer: any BodyWriter
-    ) async throws {
-        for try await chunk in stream { try await writer.write(chunk) }
-        try await writer.finish(nil)
+        return .whole(buffer)
     }
 }

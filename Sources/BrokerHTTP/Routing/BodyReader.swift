@@ -55,24 +55,30 @@ struct RelayedBody: AsyncSequence, Sendable {
 
     private let body: RequestBody
     private let watch: Watch
+    private let use: SessionUse?
 
-    /// Reads a call's body; `longest` is a bound of its own beside the limits'.
-    init(_ call: Call, limits: HTTPLimits, within longest: Duration? = nil) {
+    /// Reads a call's body; `longest` is a bound of its own beside the limits', `use` hears of each piece.
+    init(_ call: Call, limits: HTTPLimits, within longest: Duration? = nil, use: SessionUse? = nil) {
         body = call.stream
+        self.use = use
         watch = Watch(body: call.stream, eventLoop: call.eventLoop, limits: limits, within: longest)
     }
 
-    func makeAsyncIterator() -> AsyncIterator { AsyncIterator(base: body.makeAsyncIterator(), watch: watch) }
+    func makeAsyncIterator() -> AsyncIterator {
+        AsyncIterator(base: body.makeAsyncIterator(), watch: watch, use: use)
+    }
 
     struct AsyncIterator: AsyncIteratorProtocol {
         var base: RequestBody.AsyncIterator
         let watch: Watch
+        let use: SessionUse?
 
         @concurrent mutating func next() async throws -> ByteBuffer? {
             watch.begin()
             do {
                 let chunk = try await base.next()
                 watch.end(chunk)
+                use?.carries()
                 return chunk
             } catch {
                 watch.giveUp()

@@ -182,10 +182,14 @@ package final class ClientConnection: Sendable {
 /// Writes a streamed answer's body to its connection, as fast as the client reads it.
 struct ConnectionWriter: BodyWriter {
     let connection: NIOLoopBound<ServerConnectionHandler>
+    /// The number of the answer's request on its connection.
+    let number: Int
 
     func write(_ buffer: ByteBuffer) async throws { try await connection.value.write(buffer) }
 
     func finish(_ trailers: HTTPFields?) async throws { connection.value.end(trailers) }
+
+    func cut() { connection.eventLoop.execute { connection.value.cut(number) } }
 }
 
 /// Runs a connection's tasks on the connection's own event loop: a request is read, worked on and answered by one

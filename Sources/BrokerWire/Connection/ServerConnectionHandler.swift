@@ -404,7 +404,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)
         let number = requests
         let task = Task.immediateDetached(executorPreference: executor) {
-            do { try await write(ConnectionWriter(connection: bound)) } catch {
+            do { try await write(ConnectionWriter(connection: bound, number: number)) } catch {
                 // A body that is not whole must not look so.
                 bound.value.cut(number)
             }
@@ -414,7 +414,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         if isStreaming, requests == number { connection.serves(task) }
     }
 
-    private func cut(_ number: Int) {
+    /// Cuts the answer to a request, unless it has ended.
+    func cut(_ number: Int) {
         guard requests == number, state.isAnswering else { return }
         perform(state.handle(.answerCut, at: Self.now))
     }

@@ -55,6 +55,10 @@ package protocol BodyWriter: Sendable {
 
     /// Ends the body.
     func finish(_ trailers: HTTPFields?) async throws
+
+    /// Ends the connection within the body, so that it does not look whole: at once, from any thread, also while a piece waits
+    /// for room. An answer that has ended stays as it is.
+    func cut()
 }
 
 /// Writes answers as HTTP/1 has them (RFC 9112).

@@ -196,6 +196,9 @@ package final class UpstreamResponse: Sendable {
         return try await exchange.wait { $0.read($1) }.get()
     }
 
+    /// Gives the rest up and closes the connection, from any thread; whoever waits for the next piece hears of it.
+    package func abandon() { exchange.cancel() }
+
     /// Reads the body to its end; throws when it is longer than `length`.
     package func collect(upTo length: Int) async throws(UpstreamFailure) -> ByteBuffer {
         guard var whole = try await next() else { return ByteBuffer() }

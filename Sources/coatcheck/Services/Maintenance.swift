@@ -31,6 +31,15 @@ enum Maintenance {
         }
     }
 
+    /// Finds the ends of sessions that nobody tells: relayed answers and event streams end with them.
+    static func endings(_ context: BrokerContext) -> RepeatedWork {
+        let watch = EndWatch(context)
+        return RepeatedWork(clock: context.clock, delay: EndWatch.pause) {
+            await watch.look()
+            return EndWatch.pause
+        }
+    }
+
     /// Lets go of cached rows that have died, also when nobody asks for anything, and of their memory.
     static func trimming(_ context: BrokerContext) -> RepeatedWork {
         let memory = FreedMemory()

@@ -162,6 +162,7 @@ extension Composition {
             Maintenance.sweeper(context, owner: Self.owner(parts.vault)),
             Maintenance.revocations(context) { [running] in running.current.revocations },
             Maintenance.trimming(context),
+            Maintenance.endings(context),
             parts.sealUse.service(context),
             StoreGauges(parts.store, first.store, parts.metrics, now: context.clock.now).service(context.clock),
             parts.readiness.end,

@@ -223,6 +223,8 @@ private final class KeptBody: BodyWriter {
 
     func finish(_ trailers: HTTPFields?) async throws {}
 
+    func cut() {}
+
     var text: String { bytes.withLock { String(buffer: $0) } }
 }
 

@@ -89,17 +89,20 @@ package struct Relay: Sendable {
         _ request: RelayRequest, session: LiveSession, signIns: any SignInJudging,
         presence: PresenceJudging = Relay.noPresence, token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
-        guard let observe, let upstream = upstreams[request.target.upstream] else {
-            return try await answer(request, session: session, signIns: signIns, presence: presence, token: token)
-        }
+        guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
+        let settings = upstream.settings
         let begin = ContinuousClock.now
         do throws(BrokerProblem) {
             let response = try await answer(
-                request, session: session, signIns: signIns, presence: presence, token: token)
-            observe(upstream.settings.name, ContinuousClock.now - begin, response.status.code)
+                request, at: upstream, session: session, signIns: signIns, presence: presence, token: token)
+            observe?(settings.name, ContinuousClock.now - begin, response.status.code)
+            if response.status.code >= 500 {
+                RequestScope.failed(FailedCallee(upstream: settings.name, target: settings.token))
+            }
             return response
         } catch {
-            observe(upstream.settings.name, ContinuousClock.now - begin, nil)
+            observe?(settings.name, ContinuousClock.now - begin, nil)
+            RequestScope.failed(FailedCallee(upstream: settings.name, target: settings.token))
             throw error
         }
     }
@@ -110,10 +113,9 @@ package struct Relay: Sendable {
     }
 
     private func answer(
-        _ request: RelayRequest, session given: LiveSession, signIns: any SignInJudging,
+        _ request: RelayRequest, at upstream: Upstream, session given: LiveSession, signIns: any SignInJudging,
         presence: PresenceJudging, token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
-        guard let upstream = upstreams[request.target.upstream] else { throw BrokerProblem(.upstreamNotFound) }
         let (path, demand) = try path(of: request, at: upstream, for: given)
         var session = given
         if let demand = demand?.ofSignIn { session = try await signIns.require(demand, of: given) }

@@ -10,8 +10,8 @@ package final class RequestScope: Sendable {
     package let requestID: String
     /// Nil where nothing is traced.
     package let span: (any TraceSpan)?
-    /// Guards which session it is.
-    private let noted = Mutex<SessionHandle?>(nil)
+    /// Guards which session it is, and which upstream's call has failed.
+    private let noted = Mutex<(session: SessionHandle?, callee: FailedCallee?)>((nil, nil))
     /// Guards whether the answer brings a nonce for the next proof.
     private let nonce = Mutex(false)
 
@@ -21,7 +21,10 @@ package final class RequestScope: Sendable {
     }
 
     /// The session that the request presented, or made.
-    package var session: SessionHandle? { noted.withLock { $0 } }
+    package var session: SessionHandle? { noted.withLock { $0.session } }
+
+    /// The upstream whose call has failed, for the log.
+    package var failedCallee: FailedCallee? { noted.withLock { $0.callee } }
 
     /// Whether the answer brings a nonce for the next proof.
     package var wantsNonce: Bool { nonce.withLock { $0 } }
@@ -30,7 +33,21 @@ package final class RequestScope: Sendable {
     func givesNonce() { nonce.withLock { $0 = true } }
 
     /// Notes which session the request at hand concerns; the last one stays.
-    package static func concerns(_ session: SessionHandle) { current?.noted.withLock { $0 = session } }
+    package static func concerns(_ session: SessionHandle) { current?.noted.withLock { $0.session = session } }
+
+    /// Notes the upstream whose call has failed in the request at hand.
+    package static func failed(_ callee: FailedCallee) { current?.noted.withLock { $0.callee = callee } }
+}
+
+/// The upstream of a relayed call that has failed, and the API that its token was for, in the configuration's words.
+package struct FailedCallee: Sendable, Equatable {
+    package let upstream: UpstreamName
+    package let target: TokenTarget?
+
+    package init(upstream: UpstreamName, target: TokenTarget?) {
+        self.upstream = upstream
+        self.target = target
+    }
 }
 
 /// A piece of work in a trace: a request, a provider's or an upstream's call, a store's.

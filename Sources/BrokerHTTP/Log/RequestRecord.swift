@@ -16,6 +16,8 @@ package struct RequestRecord: Sendable {
     package let client: String
     /// The session that it presented or made; nil where there is none, or none was looked for.
     package let session: SessionHandle?
+    /// The upstream whose call has failed, with the API that its token was for; nil for all else.
+    package let failed: FailedCallee?
     /// The trace that it is part of; nil where nothing is traced.
     package let traceID: String?
     /// The TCP peer that sent `X-Forwarded-For` and is no trusted proxy: all who come through it look like one client.
@@ -29,10 +31,12 @@ package struct RequestRecord: Sendable {
 
     init(
         method: String, route: String, status: Int, duration: Duration, requestID: String, client: String,
-        session: SessionHandle? = nil, traceID: String? = nil, untrustedProxy: String? = nil, userAgent: String?,
+        session: SessionHandle? = nil, failed: FailedCallee? = nil, traceID: String? = nil,
+        untrustedProxy: String? = nil, userAgent: String?,
         code: ProblemCode?, privateDetail: String?
     ) {
         self.session = session
+        self.failed = failed
         self.traceID = traceID
         self.untrustedProxy = untrustedProxy
         self.method = method

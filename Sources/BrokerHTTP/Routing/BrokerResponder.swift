@@ -127,7 +127,9 @@ package final class BrokerResponder: WireService {
             RequestRecord(
                 method: request.method.rawValue, route: template, status: status,
                 duration: clock.monotonic() - start, requestID: call.requestID, client: rules.client(of: call).text,
-                session: scope.session, traceID: scope.span?.traceID, untrustedProxy: rules.untrustedProxy(of: call),
+                session: scope.session,
+                failed: circumstances.isRelay && (problem != nil || status >= 500) ? scope.failedCallee : nil,
+                traceID: scope.span?.traceID, untrustedProxy: rules.untrustedProxy(of: call),
                 userAgent: call.fields.userAgent, code: problem?.code, privateDetail: problem?.privateDetail))
         return answer
     }

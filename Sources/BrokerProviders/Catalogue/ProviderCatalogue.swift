@@ -11,11 +11,12 @@ package enum ProviderCatalogue {
         random: @escaping @Sendable (Int) throws -> [UInt8], nonces: ProofNonces = ProofNonces(),
         certificateRefused: @escaping @Sendable (ProviderName, ClientName, String) -> Void = { _, _, _ in },
         endpointUnusable: @escaping @Sendable (ProviderName, String) -> Void = { _, _ in },
+        breakerTurned: @escaping @Sendable (BreakerTurn) -> Void = { _ in },
         keeping: (ProviderName) -> (any ProviderClient)? = { _ in nil }
     ) throws -> [any ProviderClient] {
         let environment = ProviderEnvironment(
             http: http, clock: clock, random: random, nonces: nonces, certificateRefused: certificateRefused,
-            endpointUnusable: endpointUnusable)
+            endpointUnusable: endpointUnusable, breakerTurned: breakerTurned)
         return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
@@ -52,4 +53,27 @@ struct ProviderEnvironment: Sendable {
     let certificateRefused: @Sendable (ProviderName, ClientName, String) -> Void
     /// Hears of an endpoint of a provider's metadata that is not a URL to call.
     let endpointUnusable: @Sendable (ProviderName, String) -> Void
+    /// Hears of a breaker that opens or closes.
+    let breakerTurned: @Sendable (BreakerTurn) -> Void
+
+    /// Returns the maker of a provider's calls; `isLogOut` is for those to its log-out page, which have a breaker of their own.
+    func caller(_ settings: ProviderSettings, isLogOut: Bool = false) -> ProviderCaller {
+        ProviderCaller(http: http, settings: settings, clock: clock) { [breakerTurned, name = settings.name] isOpen in
+            breakerTurned(BreakerTurn(provider: name, isLogOut: isLogOut, isOpen: isOpen))
+        }
+    }
+}
+
+/// The opening or closing of a provider's breaker.
+package struct BreakerTurn: Sendable, Equatable {
+    package let provider: ProviderName
+    /// Whether it is the breaker of the provider's log-out page alone.
+    package let isLogOut: Bool
+    package let isOpen: Bool
+
+    package init(provider: ProviderName, isLogOut: Bool = false, isOpen: Bool) {
+        self.provider = provider
+        self.isLogOut = isLogOut
+        self.isOpen = isOpen
+    }
 }

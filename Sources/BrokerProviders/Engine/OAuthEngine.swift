@@ -33,8 +33,8 @@ package struct OAuthEngine: Sendable {
         clock = environment.clock
         nonces = environment.nonces
         random = environment.random
-        var caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
-        var logOutCaller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        var caller = environment.caller(settings)
+        var logOutCaller = environment.caller(settings, isLogOut: true)
         // Nothing is shown to whoever gives out metadata and keys, or signs the user out.
         caller.shown = ClientConnections(ConnectionSettings(trust: settings.trust), environment.http)?.now()
         logOutCaller.shown = caller.shown

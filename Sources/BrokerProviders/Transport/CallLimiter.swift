@@ -15,8 +15,11 @@ package final class CallLimiter: Sendable {
     private let state: Mutex<State>
     private let limit: Int
     private let clock: BrokerClock
+    /// Hears when the breaker opens, and when it closes.
+    private let turned: @Sendable (_ isOpen: Bool) -> Void
 
-    init(limits: CallLimits, clock: BrokerClock) {
+    init(limits: CallLimits, clock: BrokerClock, turned: @escaping @Sendable (_ isOpen: Bool) -> Void = { _ in }) {
+        self.turned = turned
         state = Mutex(State(breaker: CircuitBreaker(failuresToOpen: limits.failuresToOpen, pause: limits.pause)))
         limit = limits.concurrent
         self.clock = clock
@@ -50,7 +53,8 @@ package final class CallLimiter: Sendable {
 
     /// Counts a call out, with what it says about the provider; a call may have failed although the provider is alive.
     func end(_ outcome: Outcome, failed: Bool) {
-        state.withLock { state in
+        let (wasOpen, isOpen) = state.withLock { state in
+            let wasOpen = state.breaker.isOpen
             state.inFlight -= 1
             if outcome != .nothing { state.failures = failed ? state.failures + 1 : 0 }
             switch outcome {
@@ -58,7 +62,9 @@ package final class CallLimiter: Sendable {
             case .dead: state.breaker.fail(at: clock.monotonic())
             case .nothing: state.breaker.forget(at: clock.monotonic())
             }
+            return (wasOpen, state.breaker.isOpen)
         }
+        if wasOpen != isOpen { turned(isOpen) }
     }
 }
 
@@ -80,6 +86,11 @@ package struct CircuitBreaker: Sendable, Equatable {
     package static let longestPause = Duration.seconds(60)
 
     package private(set) var state = State.closed(failures: 0)
+
+    /// Whether calls are refused, a single probe aside.
+    var isOpen: Bool {
+        if case .closed = state { false } else { true }
+    }
     private let failuresToOpen: Int
     private let firstPause: Duration
 

@@ -303,11 +303,15 @@ struct ProviderCaller: Sendable {
     private let name: ProviderName
     private let clock: BrokerClock
 
-    init(http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock) {
+    /// Creates it; `turned` hears of the breaker of these calls.
+    init(
+        http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock,
+        turned: @escaping @Sendable (_ isOpen: Bool) -> Void = { _ in }
+    ) {
         self.clock = clock
         name = settings.name
         self.http = http
-        limiter = CallLimiter(limits: settings.limits, clock: clock)
+        limiter = CallLimiter(limits: settings.limits, clock: clock, turned: turned)
         allowPrivate = settings.allowPrivate
         total = settings.limits.total
     }

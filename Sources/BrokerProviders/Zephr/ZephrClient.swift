@@ -28,7 +28,7 @@ package struct ZephrClient: PartialRegistering {
         self.own = own
         self.base = base
         subjectPointer = settings.clients.lazy.compactMap(\.wire.identity.subject).first ?? "/identifiers/email_address"
-        let caller = ProviderCaller(http: environment.http, settings: settings, clock: environment.clock)
+        let caller = environment.caller(settings)
         self.caller = caller
         clock = environment.clock
         clockSource = ProviderTime(base, settings, environment.http)

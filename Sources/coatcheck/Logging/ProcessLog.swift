@@ -22,7 +22,7 @@ struct ProcessLog: Sendable {
     /// Members that are numbers, and are written as such.
     private static let numbers: Set<String> = [
         "at_most_ms", "changes", "count", "delay_ms", "port", "providers_kept", "providers_made", "requests", "status",
-        "streams", "took_ms",
+        "streams", "took_ms", "away_ms",
     ]
 
     /// Returns whether lines of this level are written.

@@ -36,8 +36,9 @@ struct Composition: Sendable {
             clock: clock, spawner: detached.spawner, events: events.sink, vault: vault, store: timed,
             providers: ProviderDirectory([]), cache: SessionCache(lifetime: configuration.session.cache),
             notices: SessionNotices(), settings: configuration.broker, watch: watch, shared: shared)
-        if let shared { ReplicaNotices(context).listen(to: shared) }
         let load = ServerLoad()
+        let outages = Outages(log: log, monotonic: clock.monotonic) { load.isDraining }
+        if let shared { ReplicaNotices(context).listen(to: shared) { outages.note($0) } }
         let readiness = Readiness(
             delay: configuration.server.drainDelay, timeout: configuration.server.shutdownTimeout, load: load, log: log,
             clock: clock)
@@ -60,7 +61,8 @@ struct Composition: Sendable {
             revocations: Revocations(context), charges: ChargeLedger(charges, monotonic: clock.monotonic),
             backendCharges: ChargeLedger(charges, monotonic: clock.monotonic),
             wrongTokens: TokenBuckets(perMinute: charges.wrongTokensPerMinute, monotonic: clock.monotonic),
-            certificateRefusals: CertificateRefusals(log: log, monotonic: clock.monotonic), descriptors: descriptors,
+            certificateRefusals: CertificateRefusals(log: log, monotonic: clock.monotonic), outages: outages,
+            descriptors: descriptors,
             connections: ConnectionCap(
                 maximum: DescriptorLimit.connections(of: descriptors), isFull: connectionMetrics.isFull),
             connectionMetrics: connectionMetrics)

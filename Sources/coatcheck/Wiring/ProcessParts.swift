@@ -37,6 +37,8 @@ struct ProcessParts: Sendable {
     let proofNonces = ProofNonces()
     /// Tells of servers that refuse our certificates.
     let certificateRefusals: CertificateRefusals
+    /// Says when PostgreSQL or a provider goes away, and when it is back.
+    let outages: Outages
     /// The most descriptors that the process may have.
     let descriptors: Int
     /// The cap on what the listeners for apps and backends have open together.

@@ -110,6 +110,13 @@ struct RequestMetrics: Sendable {
         line.add("duration_us", Int(clamping: record.duration.nanoseconds / 1000))
         line.add("client", record.client)
         if let session = record.session { line.add("session", session.text) }
+        if let failed = record.failed {
+            line.add("upstream", failed.upstream.text)
+            if let target = failed.target {
+                if let audience = target.audience { line.add("audience", audience) }
+                if !target.resources.isEmpty { line.add("resource", target.resources.joined(separator: " ")) }
+            }
+        }
         if let code = record.code { line.add("code", code.rawValue) }
         if let detail = record.privateDetail { line.add("detail", detail) }
         if let agent = record.safeUserAgent { line.add("user_agent", agent) }

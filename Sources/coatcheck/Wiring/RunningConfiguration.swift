@@ -55,6 +55,7 @@ final class RunningConfiguration: Sendable {
                     log.write(
                         .warning, "provider endpoint unusable", [("provider", provider.text), ("detail", detail)])
                 },
+                breakerTurned: { [outages = parts.outages] in outages.note($0) },
                 keeping: { unchanged.has($0) ? before?.context.providers[$0] : nil })
         } catch {
             throw StartFailure("\(error)")

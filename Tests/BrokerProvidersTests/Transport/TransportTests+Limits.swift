@@ -1,5 +1,6 @@
 import Broker
 import BrokerTestSupport
+import Synchronization
 import Testing
 
 @testable import BrokerProviders
@@ -26,8 +27,20 @@ extension TransportTests {
         let server = try RawServer { _ in .http(503, [], []) }
         try await with { original in
             var fixture = original
-            fixture.limiter = CallLimiter(limits: CallLimits(failuresToOpen: 3), clock: Support.clock)
-            for _ in 0..<3 { _ = try await fixture.post(server.base) }
+            let turns = Mutex<[Bool]>([])
+            fixture.limiter = CallLimiter(limits: CallLimits(failuresToOpen: 3), clock: Support.clock) { isOpen in
+                turns.withLock { $0.append(isOpen) }
+            }
+            for _ in 0..<3 {
+                #expect(turns.withLock { $0.isEmpty })
+                _ = try await fixture.post(server.base)
+            }
+            // Said once, not with each call that it refuses; and once when one is answered.
+            defer {
+                #expect(turns.withLock { $0 } == [true])
+                fixture.limiter.end(.alive, failed: false)
+                #expect(turns.withLock { $0 } == [true, false])
+            }
             let calls = fixture
             let failure = await Support.failure { try await calls.post(server.base) }
             #expect(isNotSent(failure))

@@ -64,6 +64,19 @@ struct ChildrenTests {
         #expect(faults("{widget: {upstreams: [feed]}}", Self.others).isEmpty)
     }
 
+    @Test(
+        "An upstream that a kind names and that may ask for another sign-in is said, unless it or its provider cannot")
+    func stepUps() throws {
+        let widget = "{widget: {upstreams: [feed]}}"
+        func warnings(_ children: String, _ others: String = Self.others) throws -> [String] {
+            try load(children, others).warnings.filter { $0.message.contains("another sign-in") }.map(\.path)
+        }
+        #expect(try warnings(widget) == ["providers.example.clients.ios.children.widget.upstreams"])
+        #expect(try warnings("{widget: {}, watch: {backends: [orders]}}").isEmpty)
+        let silent = Self.others.replacing("provider: example,", with: "provider: example, challenges: off,")
+        #expect(try warnings(widget, silent).isEmpty)
+    }
+
     @Test("A web page's cookie has no key: said of every client whose sessions have one, and of no other")
     func bearers() throws {
         let web = #"{web: {origins: ["https://shop.example.com"]}}"#

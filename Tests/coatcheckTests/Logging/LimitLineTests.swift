@@ -52,6 +52,58 @@ struct LimitLineTests {
         #expect(lines.take().count == 1)
     }
 
+    @Test(
+        "The line of a failed relay call names its upstream and the API that its token was for, in the configuration's words"
+    )
+    func failedRelayCalls() {
+        let lines = Lines()
+        let log = RequestMetrics(
+            log: lines.log, metrics: MetricsRegistry(), listener: "public", writesLines: true, monotonic: { .zero }
+        ).requestLog
+        func line(_ failed: FailedCallee?) -> String {
+            log.record(
+                RequestRecord(
+                    method: "GET", route: "/v1/relay/{upstream}/{path}", status: 502, duration: .zero,
+                    requestID: "req_1", client: "192.0.2.1", failed: failed, untrustedProxy: nil, userAgent: nil,
+                    code: .upstreamError, privateDetail: "the connection: lost"))
+            return lines.take().joined()
+        }
+        let name = UpstreamName(unchecked: "orders")
+        #expect(!line(nil).contains("upstream\":\"orders"))
+        let plain = line(FailedCallee(upstream: name, target: nil))
+        #expect(plain.contains(#""upstream":"orders""#) && !plain.contains("audience"))
+        let own = line(
+            FailedCallee(
+                upstream: name,
+                target: TokenTarget(resources: ["https://a.example", "https://b.example"], audience: "shop")))
+        #expect(own.contains(#""audience":"shop","resource":"https://a.example https://b.example""#), "\(own)")
+    }
+
+    @Test("One line each when a breaker opens or closes, and when PostgreSQL is away or back")
+    func outages() {
+        let lines = Lines()
+        let isEnding = Mutex(false)
+        let outages = Outages(log: lines.log, monotonic: { lines.time.withLock { $0 } }) { isEnding.withLock { $0 } }
+        let provider = ProviderName(unchecked: "as")
+        outages.note(BreakerTurn(provider: provider, isOpen: true))
+        outages.note(BreakerTurn(provider: provider, isOpen: false))
+        let breaker = lines.take()
+        #expect(breaker.count == 2 && breaker.allSatisfy { $0.contains(#""provider":"as""#) })
+        #expect(breaker[0].contains(#""level":"warning""#) && breaker[1].contains(#""level":"notice""#))
+        // At the start nothing is heard yet, and nothing is away.
+        for notice in [EndingNotice.deaf, .hearing, .ended([]), .hearing] { outages.note(notice) }
+        #expect(lines.take().isEmpty)
+        for _ in 0..<3 { outages.note(.deaf) }
+        lines.time.withLock { $0 += .seconds(3) }
+        outages.note(.hearing)
+        let store = lines.take()
+        #expect(store.count == 2 && store[0].contains("PostgreSQL is away"), "\(store)")
+        #expect(store[1].contains("PostgreSQL is back") && store[1].contains(#""away_ms":3000"#), "\(store)")
+        isEnding.withLock { $0 = true }
+        outages.note(.deaf)
+        #expect(lines.take().isEmpty)
+    }
+
     @Test("A proxy that is not trusted is said once")
     func proxies() {
         let lines = Lines()

@@ -75,7 +75,10 @@ enum ChildrenRules {
                                 line: client.location.line)
                             continue
                         }
-                        guard upstream.provider != provider.name else { continue }
+                        guard upstream.provider != provider.name else {
+                            warnOfStepUps(upstream, provider, client, kind, at: path, context)
+                            continue
+                        }
                         context.report(
                             "names an upstream of another provider, `\(upstream.provider)`", path: "\(path).upstreams",
                             line: client.location.line)
@@ -89,6 +92,20 @@ enum ChildrenRules {
             }
         }
     }
+
+    /// A child's calls carry its parent's token: an upstream that asks for another sign-in by itself sees the parent's.
+    private static func warnOfStepUps(
+        _ upstream: UpstreamSettings, _ provider: ProviderSection, _ client: ClientSection, _ kind: ChildKind,
+        at path: String, _ context: ConfigContext
+    ) {
+        guard upstream.passesChallenges, provider.settings.profile.stepUp != .nothing else { return }
+        context.report(
+            "names `\(upstream.name)`, which may ask for another sign-in by itself: after the app's step-up it takes the calls "
+                + "of children of kind `\(kind)`, too, for they carry their parent's token; leave it out, or write "
+                + "`challenges: off` on the upstream if it judges no sign-in", path: "\(path).upstreams",
+            line: client.location.line, severity: .warning)
+    }
+
     /// A web page has no key of the app's: what its cookie opens, whoever has the cookie opens.
     private static func warnOfBearers(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile

@@ -1,0 +1,60 @@
+import Broker
+import BrokerProviders
+import Synchronization
+
+/// Says in the log when something that the broker depends on goes away, and when it is back: one line each.
+///
+/// What each call of an outage met is in the requests' lines and the metrics.
+final class Outages: Sendable {
+    private let log: ProcessLog
+    private let monotonic: @Sendable () -> Duration
+    /// Whether the process is on its way out: what closes then is no outage.
+    private let isEnding: @Sendable () -> Bool
+    /// Guards whether PostgreSQL was ever reached, and since when it is away.
+    private let store = Mutex<(isKnown: Bool, awaySince: Duration?)>((false, nil))
+
+    init(
+        log: ProcessLog, monotonic: @escaping @Sendable () -> Duration, isEnding: @escaping @Sendable () -> Bool
+    ) {
+        self.log = log
+        self.monotonic = monotonic
+        self.isEnding = isEnding
+    }
+
+    /// Takes note of a provider's breaker that opens or closes.
+    func note(_ turn: BreakerTurn) {
+        let calls = turn.isLogOut ? "its log-out page" : "all calls to it"
+        let members = [("provider", turn.provider.text), ("calls", calls)]
+        if turn.isOpen {
+            log.write(.warning, "a provider does not answer: its breaker is open", members)
+        } else {
+            log.write(.notice, "a provider answers again: its breaker is closed", members)
+        }
+    }
+
+    /// Takes note of what the connection tells that hears of other replicas: it is made at the start and kept, so it says whether
+    /// PostgreSQL is there.
+    func note(_ notice: EndingNotice) {
+        let now = monotonic()
+        switch notice {
+        case .hearing:
+            let away = store.withLock { store -> Duration? in
+                defer { store = (true, nil) }
+                return store.awaySince.map { now - $0 }
+            }
+            guard let away else { return }
+            log.write(.notice, "PostgreSQL is back", [("away_ms", String(away.wholeMilliseconds))])
+        case .deaf:
+            let isNew = store.withLock { store in
+                guard store.isKnown, store.awaySince == nil else { return false }
+                store.awaySince = now
+                return true
+            }
+            guard isNew, !isEnding() else { return }
+            log.write(
+                .error, "PostgreSQL is away",
+                [("detail", "nothing is cached until it is back; what needs it is 503, and no session ends")])
+        case .ended, .steppedUp, .changed: break
+        }
+    }
+}

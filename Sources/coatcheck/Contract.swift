@@ -641,8 +641,8 @@ paths:
         one before (`replaced`), so that a caller whose answer was lost asks again. A session has 16 places.
 
         The token always comes in the body and goes as `Authorization: Bearer`, whatever the client's transport. Of a bound
-        session a proof is needed, not a pass, and `jkt`: the child belongs to that key, which it proves at its first use. A
-        wrong one makes a child that opens nothing.
+        session a proof is needed, not a pass, and `jkt` (else 400 with the pointer `/jkt`): the child belongs to that key, which
+        it proves at its first use. A wrong one makes a child that opens nothing.
 
         A child gets 403 `client_not_allowed` here and from `/v1/session/token`, `/v1/session/refresh` and `/v1/sessions`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
@@ -765,9 +765,10 @@ paths:
       description: |
         The first event is `session` with the session object; then `tokens_refreshed` (which another replica may also send for an
         access token of another API), `session.presence_key_changed` (read the session again for its `presence`), and at the end `session_ended` with `{"reason": …}`, after which the stream
-        closes. A comment every 25 seconds keeps it open; by then at the latest the end of a session that lapsed is told, too. Nothing is replayed: after a reconnect the first event tells
+        closes: within a second of the session's end on every replica, also of one that lapses. A comment every 25 seconds keeps it open. Nothing is replayed: after a reconnect the first event tells
         how things stand. A session has eight streams at a time, and a subject and client twice as many as they may have
-        sessions: one more ends the oldest, without an event. The cross-origin rule applies.
+        sessions; a child has four of its own, and hears of its parent's refreshes. One more ends the oldest, without an event.
+        The cross-origin rule applies.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -918,7 +919,7 @@ paths:
             Location: {required: true, schema: {type: string}}
             Set-Cookie: {required: true, schema: {type: string}}
         '400':
-          description: '`verifier_mismatch`: the secret is missing, or another tickets; nothing is spent. `invalid_request`.'
+          description: '`verifier_mismatch`: the secret is missing, another tickets, or shorter than 43 characters; nothing is spent. `invalid_request`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -960,7 +961,7 @@ paths:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '429':
-          description: '`rate_limited`: too many unknown tickets.'
+          description: '`rate_limited`: too many unknown tickets or wrong secrets.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -1010,7 +1011,9 @@ paths:
       `Coatcheck-Presence`, or a session without a presence key, is 401 `presence_required`, a proof that is not accepted 401
       `presence_invalid`; that of a session that is not bound is 403 `step_up_failed`. The proof is judged last and taken just
       before the call goes out, for a stream at its beginning; where the upstream was surely not reached, or refused the call with a 401 on which the relay
-      answers a problem of its own, it may be sent again while its nonce lives. It never goes to the upstream. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
+      answers a problem of its own, it may be sent again while its nonce lives. It never goes to the upstream. With its session an answer
+      under way ends: an event stream without a length within a second, as one that is whole; any other is cut after five
+      seconds. A call that carries bytes is use of its session, but not by a web page's cookie. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
       and invalid UTF-8 in `{path}` are 400.
     parameters:
       - name: upstream

@@ -270,7 +270,7 @@ struct FamilyRouteTests {
         #expect(told(try await ask(whole, [FieldName.named("Coatcheck-Pass"): pass])) == "401 proof_required")
         let keyless = try await ask(
             #"{"kind": "widget", "name": "a"}"#, [FieldName.named("DPoP"): try proof(path, "k1", parent.token)])
-        #expect(told(keyless) == "401 proof_required")
+        #expect(told(keyless) == "400 invalid_request" && keyless.faults == ["/jkt required"])
         let own = try await ask(
             #"{"kind": "widget", "name": "a", "jkt": "\#(phone.thumbprint)"}"#,
             [FieldName.named("DPoP"): try proof(path, "k2", parent.token)])

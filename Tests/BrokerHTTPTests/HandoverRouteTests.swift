@@ -146,6 +146,49 @@ struct HandoverRouteTests {
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
 
+    @Test("A secret that could be guessed spends nothing at the broker's own page, although its digest is the ticket's")
+    func shortSecret() async throws {
+        let harness = try Self.harness()
+        let parent = try await harness.signIn()
+        let live = try await harness.useCases.resumeSession.resume(parent.token)
+        for secret in [
+            "4711", String(repeating: "s", count: 42), String(repeating: "s", count: 129),
+            String(repeating: "+", count: 43),
+        ] {
+            let order = HandoverOrder(origin: Self.own, path: "/", challenge: harness.vault.digest(Secret(secret)))
+            let url = try await harness.useCases.handOver.begin(order, of: live).url.reveal()
+            let reply = try await spend(
+                harness, String(url.dropFirst(Self.own.count)), "__Host-coatcheck-handover=\(secret)")
+            #expect(reply.status == 400 && reply.body.contains("verifier_mismatch"), "\(secret)")
+            #expect(reply.headers[.setCookie] == nil)
+        }
+    }
+
+    @Test("Wrong secrets are charged to their address, a post without one is not, and the right one is never refused")
+    func guesses() async throws {
+        var web = ChildPolicy()
+        web.origins = [Self.own]
+        let harness = try HTTPHarness(children: [.web: web]) { configuration, _ in
+            configuration.limits.charges = ChargeLimits(wrongTokensPerMinute: 5)
+        }
+        let parent = try await harness.signIn()
+        let path = try await ticket(harness, parent)
+        try await harness.live { port in
+            func post(_ secret: String?) async throws -> String {
+                let cookie = secret.map { "Cookie: __Host-coatcheck-handover=\($0)\r\n" } ?? ""
+                let answer = try await RawClient(port: port).exchange(
+                    "POST \(path) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nSec-Fetch-Site: same-origin\r\n"
+                        + "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 0\r\n\(cookie)\r\n")
+                return String(answer.dropFirst("HTTP/1.1 ".count).prefix(3))
+            }
+            for _ in 0..<10 { #expect(try await post(nil) == "400") }
+            var told: [String] = []
+            for number in 0..<8 { told.append(try await post(String(repeating: "\(number)", count: 43))) }
+            #expect(told.prefix(5) == ["400", "400", "400", "400", "400"] && Set(told.suffix(3)) == ["429"], "\(told)")
+            #expect(try await post(Self.secret.reveal()) == "303")
+        }
+    }
+
     @Test("The script and the style of the page are those that its policy names by digest")
     func policy() throws {
         let vault = try Self.harness().vault
@@ -192,6 +235,14 @@ struct HandoverRouteTests {
         let seen = try await harness.send(.get, "/v1/session", [.cookie: both])
         #expect(seen.json?["handle"]?.string == parent.session.handle.text)
         var gate = Backends.proof
+        gate[.authorization] = "Bearer \(token)"
+        let bare = try await harness.send(.get, "/v1/forward-auth", gate)
+        #expect(bare.status == 401 && bare.code == "session_required")
+        gate[.authorization] = nil
+        gate[Backends.session] = token
+        // What the backend presents by itself it may have redeemed a ticket for.
+        #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
+        gate[Backends.session] = nil
         gate[.cookie] = "__Host-coatcheck-web=\(token)"
         #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
         // Its end clears its own cookie, and a dead ticket's answer is not repeated.

@@ -225,7 +225,8 @@ import Testing
         // Without a second to wait.
         #expect(await ending(replica, child) == .parentEnded)
         withExtendedLifetime(subscription) {}
-        #expect(replica.context.notices.listenedTo.count == 1)
+        // The child, and the parent whose refreshes it hears of.
+        #expect(replica.context.notices.listenedTo.count == 2)
     }
 
     @Test(
@@ -323,7 +324,8 @@ import Testing
         facts.thumbprint = live.row.subject
         let bound = LiveSession(row: live.row, facts: facts, binding: nil)
         let order = ChildOrder(kind: Self.widget, name: "home")
-        #expect(await problem { try await broker.useCases.makeChild.make(order, of: bound) }?.code == .proofRequired)
+        let keyless = await problem { try await broker.useCases.makeChild.make(order, of: bound) }
+        #expect(keyless?.code == .invalidRequest && keyless?.errors == [FieldFault("/jkt", .required)])
         var same = order
         same.thumbprint = live.row.subject
         let own = await problem { try await broker.useCases.makeChild.make(same, of: bound) }
@@ -370,6 +372,47 @@ import Testing
         try await without.useCases.endSession.logOut(child.token)
         #expect(await ending(without, parent) == nil)
         #expect(try await store.session(handle: child.session.handle)?.endReason == .loggedOut)
+    }
+
+    @Test("Children of a kind that left the configuration make room for the first of its successors, and for no more")
+    func renamedKind() async throws {
+        let store = InMemoryStore()
+        let broker = try broker(store: store)
+        let parent = try await broker.signIn()
+        for number in 0..<MakeChild.places {
+            broker.clock.advance(.seconds(1))
+            _ = try await child(broker, of: parent, "w\(number)")
+        }
+        let renamed = try TestBroker(
+            store: store, vault: broker.vault,
+            provider: ScriptedProvider(
+                profile: ProviderProfile(
+                    name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
+                    clients: Self.clients([Self.watch: ChildPolicy()])), clock: broker.clock, script: .init()),
+            clock: broker.clock)
+        var made: [SignedIn] = []
+        for number in 0..<MakeChild.places {
+            made.append(try await child(renamed, of: parent, "n\(number)", kind: Self.watch))
+        }
+        #expect(
+            await problem { try await child(renamed, of: parent, "more", kind: Self.watch) }?.code == .tooManySessions)
+        for session in made { #expect(await ending(renamed, session) == nil) }
+    }
+
+    @Test("A child whose own call finds the grant refused hears what its row says: its parent has ended")
+    func refusedGrant() async throws {
+        let broker = try broker(.init(tokenLifetime: .seconds(600)))
+        let parent = try await broker.signIn()
+        let child = try await child(broker, of: parent)
+        let live = try await broker.useCases.resumeSession.resume(child.token)
+        broker.clock.advance(.seconds(700))
+        broker.provider.script.withLock {
+            $0.refresh = [.rejected(OAuthError(status: 400, code: "invalid_grant"))]
+        }
+        let heard = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
+        #expect(heard?.code == .sessionEnded && heard?.reason == .parentEnded)
+        #expect(await ending(broker, child) == .parentEnded)
+        #expect(await ending(broker, parent) == .grantRevoked)
     }
 
     @Test("A list has children behind their parents, within their parents' limits, and ends them by their handles")

@@ -201,7 +201,8 @@ def bound(case):
     path = "/v1/session/children"
     case.same("401 proof_required", told(broker.call("POST", path, phone.session, body)), "a copied cookie makes no child")
     case.same("401 proof_required", told(phone.passing("POST", path, body=body)), "nor does a pass")
-    case.same("401 proof_required", told(phone.call("POST", path, phone.session, body)), "nor a proof without a key for the child")
+    keyless = phone.call("POST", path, phone.session, body)
+    case.same(("400 invalid_request", "/jkt"), (told(keyless), keyless.json["errors"][0]["pointer"]), "nor a proof without a key for the child, which is named")
     case.same("400 invalid_request", told(phone.call("POST", path, phone.session, body | {"jkt": phone.thumbprint})), "nor with the parent's own")
     case.same(0, broker.query("SELECT count(*) FROM sessions WHERE parent IS NOT NULL")[0][0], "none of these made a row")
     made = phone.call("POST", path, phone.session, body | {"jkt": watch.thumbprint})

@@ -18,12 +18,15 @@ package struct AudienceTokens: Sendable {
             throw BrokerProblem(.notRefreshable, privateDetail: "the session has no tokens of the provider's")
         }
         let audience = Audience(target, of: session.tokenDigest, context.vault)
-        guard let refused else { return try await token(session, audience, .expiring) }
-        guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
-            return try await token(session, audience, .forced(fromVersion: refused.version))
-        }
-        let standing = try await token(session, audience, .expiring)
-        guard standing.version != refused.version else {
+        let standing: AccessToken
+        do throws(BrokerProblem) {
+            guard let refused else { return try await token(session, audience, .expiring) }
+            guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
+                return try await token(session, audience, .forced(fromVersion: refused.version))
+            }
+            standing = try await token(session, audience, .expiring)
+        } catch { throw given.hears(error) }
+        guard standing.version != refused?.version else {
             throw BrokerProblem(.notRefreshable, privateDetail: "a child's upstream refuses a token of this minute")
         }
         return standing

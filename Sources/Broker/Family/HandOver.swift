@@ -148,9 +148,15 @@ package struct HandOver: Sendable {
 
     /// Returns the secret where it is the ticket's: nothing is spent by who lacks it, for a scanner that posts must not kill
     /// its owner's ticket.
+    ///
+    /// A short one is nobody's, whatever its digest is: it could be guessed.
     private func proof(_ verifier: Secret?, _ secrets: HandoverSecrets) throws(BrokerProblem) -> Secret {
-        guard let verifier, context.vault.digest(verifier) == secrets.challenge else {
-            throw BrokerProblem(.verifierMismatch, detail: "The secret of this ticket is missing, or another.")
+        guard let verifier, Base64URL.isToken(verifier.reveal(), length: 43...128),
+            context.vault.digest(verifier) == secrets.challenge
+        else {
+            throw BrokerProblem(
+                .verifierMismatch,
+                detail: "The secret of this ticket is missing, another, or not 43 to 128 characters of base64url.")
         }
         return verifier
     }

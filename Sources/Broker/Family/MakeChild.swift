@@ -30,13 +30,17 @@ package struct MakeChild: Sendable {
     ///
     /// A caller whose answer was lost asks again, and gets another in the same place. Nothing is made where the client has no
     /// such kind (`client_not_allowed`), where a parent that belongs to a key is to have a child that belongs to none
-    /// (`proof_required`), and beyond 16 places that apps asked for (`too_many_sessions`).
+    /// (`invalid_request`), and beyond 16 places that apps asked for (`too_many_sessions`).
     package func make(
         _ order: ChildOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> SignedIn {
         let policy = try policy(of: order, parent)
         if let bound = parent.facts.thumbprint {
-            guard let own = order.thumbprint else { throw BrokerProblem(ProofRefusal.required) }
+            guard let own = order.thumbprint else {
+                throw BrokerProblem(
+                    .invalidRequest, detail: "A child of a session that belongs to a key has a key of its own.",
+                    errors: [FieldFault("/jkt", .required)])
+            }
             guard own != bound else {
                 throw BrokerProblem(
                     .invalidRequest, detail: "A child has a key of its own.",
@@ -70,8 +74,9 @@ package struct MakeChild: Sendable {
 
     /// Inserts a child and says so; false where its parent is over.
     ///
-    /// Where all places are taken, the web child that nobody used for longest makes room, whoever comes: pages that were
-    /// opened must not keep the app from its widgets.
+    /// Where all places are taken, a child makes room that is refused everywhere, because its kind is not configured any more;
+    /// else the web child that nobody used for longest, whoever comes: pages that were opened must not keep the app from its
+    /// widgets.
     private func insert(
         _ child: LiveSession, of parent: LiveSession, _ kind: ChildKind
     ) async throws(BrokerProblem) -> Bool {
@@ -81,7 +86,10 @@ package struct MakeChild: Sendable {
                 stored = try await context.store.insertChild(child.row, places: Self.places)
             } catch {
                 // Whose place it took nobody says any more.
-                if case .inDoubt = error { context.cache.clear() }
+                if case .inDoubt = error {
+                    context.cache.clear()
+                    context.notices.doubtAll()
+                }
                 throw BrokerProblem(error)
             }
             switch stored {
@@ -104,8 +112,13 @@ package struct MakeChild: Sendable {
         do throws(StoreFailure) {
             children = try await context.store.children(of: [parent.tokenDigest], now: context.lapseTime)
         } catch { throw BrokerProblem(error) }
-        let web = children.filter { (try? SessionFacts.open($0, context.vault))?.child?.kind == .web }
-        guard let unused = web.min(by: { $0.lastUsedAt < $1.lastUsedAt }) else {
+        let configured = context.providers[parent.facts.provider]?.profile.client(parent.facts.client)?.children ?? [:]
+        var (refused, web): ([SessionRow], [SessionRow]) = ([], [])
+        for child in children {
+            guard let kind = (try? SessionFacts.open(child, context.vault))?.child?.kind else { continue }
+            if configured[kind] == nil { refused.append(child) } else if kind == .web { web.append(child) }
+        }
+        guard let unused = (refused.isEmpty ? web : refused).min(by: { $0.lastUsedAt < $1.lastUsedAt }) else {
             throw BrokerProblem(.tooManySessions, detail: "The session has as many children as it may have.")
         }
         try await EndSession(context).end(.token(unused.tokenDigest), reason: .sessionLimit, handle: unused.handle)

@@ -11,26 +11,29 @@ package struct RefreshTokens: Sendable {
     package func accessToken(for given: LiveSession) async throws(BrokerProblem) -> AccessToken {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
-        // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
-        if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
-        let context = context
-        let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
-        let now = context.clock.now()
-        if access.token.isEmpty { return try await refresh(session, .expiring) }
-        // One of a certificate that is not shown any more is of no use, whatever time it has.
-        if session.row.refreshable, !context.shows(access.certificate, session.facts.provider, session.facts.client) {
+        do throws(BrokerProblem) {
+            // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
+            if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
+            let context = context
+            let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
+            let now = context.clock.now()
+            if access.token.isEmpty { return try await refresh(session, .expiring) }
+            // One of a certificate that is not shown any more is of no use, whatever time it has.
+            if session.row.refreshable, !context.shows(access.certificate, session.facts.provider, session.facts.client)
+            {
+                return try await refresh(session, .expiring)
+            }
+            // Where nothing can be done about it, one whose end is unknown or not reached is as good as any.
+            if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
+                return access
+            }
+            if RefreshTiming.isUsable(access, at: now) {
+                // It still lives: refresh beside, and let nobody wait for a slow provider.
+                refreshBeside(session)
+                return access
+            }
             return try await refresh(session, .expiring)
-        }
-        // Where nothing can be done about it, one whose end is unknown or not reached is as good as any.
-        if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
-            return access
-        }
-        if RefreshTiming.isUsable(access, at: now) {
-            // It still lives: refresh beside, and let nobody wait for a slow provider.
-            refreshBeside(session)
-            return access
-        }
-        return try await refresh(session, .expiring)
+        } catch { throw given.hears(error) }
     }
 
     private var margin: Duration { context.settings.refreshMargin }
@@ -41,6 +44,14 @@ package struct RefreshTokens: Sendable {
     /// upstream that refuses whatever it is given, a web page's script would rotate the grant as fast as it can ask.
     package func accessToken(
         for session: LiveSession, insteadOf refused: AccessToken
+    ) async throws(BrokerProblem) -> AccessToken {
+        do throws(BrokerProblem) { return try await newer(than: refused, for: session) } catch {
+            throw session.hears(error)
+        }
+    }
+
+    private func newer(
+        than refused: AccessToken, for session: LiveSession
     ) async throws(BrokerProblem) -> AccessToken {
         let holder = session.tokenHolder
         guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {

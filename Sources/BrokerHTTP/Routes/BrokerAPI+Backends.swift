@@ -16,7 +16,7 @@ extension BrokerAPI {
             token.secret, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) }
         ) { session throws(BrokerProblem) in
             // What a backend presents by itself it may have redeemed a ticket for.
-            if token.isCookie { try token.token.checkCarries(session) }
+            if token.isFromApp { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }
         // A gateway that cannot ask for it is told so before anybody signs in again.
@@ -75,33 +75,27 @@ extension BrokerAPI {
         }
     }
 
-    /// A session token with whether the browser brought it, or the backend.
+    /// A session token with whether the app or browser brought it, or the backend.
     private struct ForwardedToken {
         let token: PresentedToken
-        let isCookie: Bool
+        let isFromApp: Bool
         var secret: Secret { token.secret }
     }
 
     private func forwardedSession(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> ForwardedToken? {
-        func cookie(_ secret: Secret, isWeb: Bool) -> ForwardedToken {
-            ForwardedToken(token: PresentedToken(secret: secret, isWebCookie: isWeb), isCookie: true)
+        func token(_ secret: Secret, isWeb: Bool = false, isFromApp: Bool = true) -> ForwardedToken {
+            ForwardedToken(token: PresentedToken(secret: secret, isWebCookie: isWeb), isFromApp: isFromApp)
         }
-        if let app = try sessionCookie(call) { return cookie(app, isWeb: false) }
-        if let web = try webCookie(call) { return cookie(web, isWeb: true) }
-        return try presentedByBackend(call, backend).map { secret in
-            ForwardedToken(token: PresentedToken(secret: secret, isWebCookie: false), isCookie: false)
-        }
-    }
-
-    private func presentedByBackend(_ call: Call, _ backend: ProvenBackend) throws(BrokerProblem) -> Secret? {
+        if let app = try sessionCookie(call) { return token(app) }
+        if let web = try webCookie(call) { return token(web, isWeb: true) }
         guard call.fields.sessions.count <= 1 else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("X-Coatcheck-Session", .duplicate)])
         }
-        if let header = call.fields.sessions.first { return Secret(header) }
+        if let header = call.fields.sessions.first { return token(Secret(header), isFromApp: false) }
         guard !backend.usedAuthorization, let value = call.fields.authorization.first,
-            case .bearer(let token) = Authorization(value)
+            case .bearer(let bearer) = Authorization(value)
         else { return nil }
-        return token
+        return token(bearer)
     }
 
     /// Returns the evidence that the app showed the proxy: its pass, and its proof where the proxy says what it was about.

@@ -54,8 +54,15 @@ extension BrokerAPI {
         let ticket = ticket(of: call)
         let verifier = try cookie(cookies.handoverName, call)
         let held = try [cookie(cookies.sessionName, call), cookie(cookies.webName, call)].compactMap { $0 }
-        let done = try await counting(call) { () async throws(BrokerProblem) in
-            try await useCases.handOver.spend(ticket, verifier: verifier, held: held)
+        let done: HandedOver
+        do throws(BrokerProblem) {
+            done = try await counting(call) { () async throws(BrokerProblem) in
+                try await useCases.handOver.spend(ticket, verifier: verifier, held: held)
+            }
+        } catch {
+            // Whoever brings no secret guesses at none: a scanner that posts.
+            if error.code == .verifierMismatch, verifier != nil { try charge(call).takeWrongToken() }
+            throw error
         }
         RequestScope.concerns(done.child.session.handle)
         var fields = HandoverPage.fields(call.requestID)

@@ -173,15 +173,16 @@ package struct Relay: Sendable {
         _ challenge: StepUpDemand, of session: LiveSession, to call: inout RelayCall, _ signIns: any SignInJudging,
         _ token: TokenGiving
     ) async throws(BrokerProblem) -> RelayResponse {
+        let target = call.upstream.settings.token
         var isLast = false
         if case .stream = call.body { isLast = true }
         let latest: LiveSession
         do throws(BrokerProblem) {
-            latest = try await signIns.answer(challenge: challenge, of: session, isLast: isLast)
-            let other = try await token(latest, call.upstream.settings.token, false)
+            latest = try await signIns.answer(challenge: challenge, of: session, target: target, isLast: isLast)
+            let other = try await token(latest, target, false)
             // A step-up that keeps its refresh token moves no version: the bytes tell.
             if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
-                _ = try await signIns.answer(challenge: challenge, of: latest, isLast: true)
+                _ = try await signIns.answer(challenge: challenge, of: latest, target: target, isLast: true)
             }
             call.token = other
         } catch { throw error.unsent }
@@ -189,7 +190,7 @@ package struct Relay: Sendable {
         guard response.status == .unauthorized, let again = UpstreamChallenge.demand(in: response) else {
             return try await call.answer(response)
         }
-        _ = try await signIns.answer(challenge: again, of: latest, isLast: true)
+        _ = try await signIns.answer(challenge: again, of: latest, target: target, isLast: true)
         return try await call.answer(response)
     }
 

@@ -736,7 +736,9 @@ paths:
       summary: Refresh the provider's tokens now.
       description: |
         One refresh at a time per session, on all replicas; callers that come meanwhile get its result. The session's
-        own cookie does not change.
+        own cookie does not change. Within a minute of a refresh that an app or an upstream has forced, and after one of
+        another replica that this one did not know of, the answer is the session as it is stored, and the provider is not
+        called.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200': {$ref: '#/components/responses/Session'}

@@ -20,17 +20,30 @@ final class Authority: @unchecked Sendable {
     private var attempts: [TokenCall] = []
     private var proven: [TokenCall] = []
 
+    /// Returns the grant that a session stands on.
+    var standing: (Digest) -> Family? = { _ in nil }
+
     init(rotation: Weather.Rotation) { self.rotation = rotation }
 
-    /// The codes of step-ups, and whether a refresh token comes of them.
-    private var stepUps: [String: Bool] = [:]
+    /// A user's sign-in for a session.
+    private struct StepUp {
+        let session: Digest
+        /// Whether a refresh token comes of it: another one, or the one that the session's grant has.
+        let (givesToken, repeatsToken): (Bool, Bool)
+    }
+
+    /// The codes of step-ups.
+    private var stepUps: [String: StepUp] = [:]
 
     /// Returns a fresh code of the user of a session, who signs in again for it.
-    func stepUp(_ person: Int, withRefreshToken: Bool) -> String {
+    func stepUp(_ person: Int, of session: Digest, givesToken: Bool, repeatsToken: Bool) -> String {
         let code = consent(person)
-        stepUps[code] = withRefreshToken
+        stepUps[code] = StepUp(session: session, givesToken: givesToken, repeatsToken: repeatsToken)
         return code
     }
+
+    /// Returns the session that a code's sign-in is for; nil for one that makes a session.
+    func session(of code: String) -> Digest? { stepUps[code]?.session }
 
     /// Returns a fresh code: the user has agreed; without a number it is somebody new.
     func consent(_ person: Int? = nil) -> String {
@@ -47,6 +60,9 @@ final class Authority: @unchecked Sendable {
             calls.contains(where: { $0.code == code && !$0.mayBeRepeated })
         {
             codesCalledTwice.insert(code)
+        }
+        if let session = call.code.flatMap(session(of:)), let own = standing(session) {
+            call.tokenOfSession = newestWritten(of: own)
         }
         if let rest = call.process.cutOffFor, !call.isExchange { call.struck = .cutOff(rest) }
         calls.append(call)
@@ -109,11 +125,23 @@ final class Authority: @unchecked Sendable {
             throw .rejected(OAuthError(status: 400, code: "invalid_grant"))
         }
         let family = Family(number: families.count, code: code, person: people[code] ?? -1)
-        family.isStepUp = stepUps.keys.contains(code)
-        family.hasNoRefreshToken = stepUps[code] == .some(false)
+        if let stepUp = stepUps[code] {
+            family.isStepUp = true
+            family.hasNoRefreshToken = !stepUp.givesToken || stepUp.repeatsToken
+            if stepUp.repeatsToken { family.repeated = repeated(stepUp.session, code) }
+        }
         families.append(family)
         codes[code] = family
         return family
+    }
+
+    /// Returns the refresh token that a step-up's answer repeats: the one that the session had when the code was sent; nil where its
+    /// grant is dead.
+    private func repeated(_ session: Digest, _ code: String) -> String? {
+        guard let own = standing(session), own.death == nil,
+            let sent = calls.first(where: { $0.code == code && !$0.mayBeRepeated }), let had = sent.tokenOfSession
+        else { return nil }
+        return "rt-\(own.number)-\(had)"
     }
 
     /// Rotates a refresh token; returns the new one's number.
@@ -182,6 +210,11 @@ final class Authority: @unchecked Sendable {
             family.hasLostTarget = false
         }
         written.insert(refreshToken)
+    }
+
+    /// Returns the newest refresh token of a grant that was stored.
+    private func newestWritten(of family: Family) -> Int? {
+        (0...family.current).last { written.contains("rt-\(family.number)-\($0)") }
     }
 
     /// The refresh tokens that a session row or the outbox has held.

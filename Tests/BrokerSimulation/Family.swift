@@ -38,8 +38,10 @@ final class Family {
     var signedInAt: Int64 = 0
     /// Whether it began with the step-up of a session.
     var isStepUp = false
-    /// Whether its answer has no refresh token.
+    /// Whether its answer has no refresh token of its own.
     var hasNoRefreshToken = false
+    /// The refresh token of another grant that its answer repeats.
+    var repeated: String?
     /// The time at which a step-up put another in its place.
     var replacedAt: Int?
     /// Whether its identity call failed.

@@ -31,13 +31,25 @@ extension Rules {
             return
         }
         let other = calls.first { other in
-            guard other !== call, other.family === family, other.code == nil, case .sent = other.state else {
-                return false
-            }
-            return other.process.isUndisturbed(since: other.sentAt)
+            guard other !== call, other.family === family, other.code == nil, case .sent = other.state,
+                other.process.isUndisturbed(since: other.sentAt)
+            else { return false }
+            return !isOvertaken(other, by: call, calls)
         }
         if let other {
             fault("two calls of family \(family.number) at once: \(other.process.number), \(call.process.number)")
+        }
+    }
+
+    /// Whether a call sends an older refresh token than another, whose own is a late winner's: one that was struck, lost its claim
+    /// to the older call, and came back with its pair before that was answered.
+    private func isOvertaken(_ older: TokenCall, by newer: TokenCall, _ calls: [TokenCall]) -> Bool {
+        guard !older.isExchange, !newer.isExchange, older.token < newer.token else { return false }
+        return calls.contains { winner in
+            guard winner.family === newer.family, winner.code == nil, case .written = winner.state,
+                winner.sentAt < older.sentAt
+            else { return false }
+            return winner.token == newer.token - 1 && !winner.process.isUndisturbed(since: winner.sentAt)
         }
     }
 

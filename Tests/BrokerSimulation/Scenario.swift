@@ -55,6 +55,10 @@ package enum Scenario: String, CaseIterable, Sendable {
     case bearerAnswers
     /// Users sign in again for their sessions while these are refreshed, and processes die between provider and commit.
     case stepUpsMeetRefreshes
+    /// The provider answers step-ups with the refresh token that the session's grant has, while refreshes rotate it.
+    case stepUpsRepeatTheToken
+    /// The store is away for longer than an exchange's claim, while owners have the provider's answers in hand.
+    case outagesOutliveExchanges
     /// Several APIs' tokens come of one refresh token, some are refused, and sessions step up and end meanwhile.
     case audiencesShareOneGrant
 
@@ -286,6 +290,33 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.logOuts = 0.02
             weather.subjectChanges = random.pick([0, 0, 0.05])
             if random.chance(0.3) { weather.bind(&random) }
+        case .stepUpsRepeatTheToken:
+            weather.processes = random.number(1...3)
+            weather.users = random.number(1...3)
+            weather.rotation = random.pick(Weather.Rotation.allCases)
+            weather.stepUps = 0.7
+            weather.repeatsToken = random.pick([0.5, 1])
+            weather.accessTokenLife = 15
+            weather.slow = 0.6
+            weather.slowRange = 500...9_000
+            weather.forced = 0.5
+            weather.identityFails = random.pick([0, 0.2])
+            weather.idleRange = 300...3_000
+            weather.logOuts = 0.02
+        case .outagesOutliveExchanges:
+            weather.processes = random.number(1...3)
+            weather.users = 6
+            weather.accessTokenLife = 3600
+            weather.slow = 0.5
+            weather.slowRange = 500...8_000
+            weather.hangUps = 0.3
+            weather.idleRange = 300...4_000
+            weather.logOuts = 0.4
+            weather.stepUps = 0.3
+            weather.length = 500_000
+            weather.outages = 4
+            weather.outageRange = 20_000...130_000
+            weather.foundAgainRange = 0...3_000
         case .audiencesShareOneGrant:
             weather.processes = random.number(1...3)
             weather.users = random.number(1...3)

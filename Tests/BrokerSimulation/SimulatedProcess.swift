@@ -44,6 +44,7 @@ final class SimulatedProcess: @unchecked Sendable {
         let store = SimulatedStore(self, world)
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = world.weather.sessionLimit
+        settings.forcedRefreshPause = .seconds(world.weather.forcedPause)
         let machine = BrokerClock(
             now: { self.wallTime }, monotonic: { self.monotonic }, sleep: { try await self.sleep($0) })
         let isShared = world.weather.processes > 1

@@ -279,7 +279,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             idToken: Secret("id-\(family.number)-\(token)"),
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
         tokens.key = proof.map { TokenKey(pair: $0.key, usesNonces: givesNonces) }
-        if family.hasNoRefreshToken { tokens.refreshToken = nil }
+        if family.hasNoRefreshToken { tokens.refreshToken = family.repeated.map { Secret($0) } }
         return tokens
     }
 

@@ -61,6 +61,7 @@ package final class Simulation: @unchecked Sendable {
         memory = InMemoryStore(monotonic: { .milliseconds(scheduler.now) })
         authority = Authority(rotation: weather.rotation)
         lane = Lane(scheduler)
+        authority.standing = { [unowned self] session in families[session] }
         processes = (0..<weather.processes).map { SimulatedProcess($0, self) }
     }
 
@@ -199,10 +200,10 @@ package final class Simulation: @unchecked Sendable {
 
     func note(_ event: BrokerEvent) { say("\(event)") }
 
-    /// Hears that tokens were written.
-    func wrote(_ sealed: Sealed?, of row: Digest) {
+    /// Hears that tokens were written, `inVain` when only to be revoked.
+    func wrote(_ sealed: Sealed?, of row: Digest, inVain: Bool = false) {
         guard let token = refreshToken(sealed, of: row) else { return }
-        authority.wrote(token, at: scheduler.now)
+        authority.wrote(token, at: scheduler.now, inVain: inVain)
         if families[row] == nil, let family = authority.named(token)?.family {
             families[row] = family
             sessions[family.number] = row
@@ -479,14 +480,22 @@ package final class Simulation: @unchecked Sendable {
             verdict.answeredWritesLost += 1
         }
         for token in givenUp {
-            guard let family = authority.named(token)?.family, !family.identityFailed, family.mishaps.isEmpty,
-                // A step-up whose session ended meanwhile.
-                !family.isStepUp,
-                longestOutage < 15_000
-            else { continue }
-            say("FAULT: the exchange of \(token) was given up")
-            verdict.pairsThrownAway += 1
+            guard let family = authority.named(token)?.family, !family.identityFailed, family.mishaps.isEmpty else {
+                continue
+            }
+            if let session = authority.session(of: family.code) {
+                // Its session ended meanwhile, or the sign-in was too old by a clock that was wrong.
+                if weather.wallLeaps > 0 { continue }
+                if await hasEnded(session) { continue }
+            }
+            say("FAULT: a sign-in is lost: the exchange of \(token) was given up")
+            verdict.signInsLost += 1
         }
+    }
+
+    private func hasEnded(_ session: Digest) async -> Bool {
+        guard let row = try? await memory.session(tokenDigest: session) else { return true }
+        return row.endedAt != nil || SessionLimits.lapse(of: row, at: wallTime) != nil
     }
 
     /// A child stands and falls with its parent, and its answer was durable.

@@ -38,6 +38,8 @@ final class TokenCall {
     var isRepeat = false
     /// The API that it is for; nil for the session's own.
     var target: TokenTarget?
+    /// The refresh token that the session had whose step-up the code is for, when it was sent.
+    var tokenOfSession: Int?
     /// Whether it uses no refresh token up.
     var isExchange = false
     /// Whether it is the retry that tells what became of a lost one.

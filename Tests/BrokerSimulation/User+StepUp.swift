@@ -14,8 +14,10 @@ extension User {
 
     private func stepUp(_ ticket: Ticket) async -> Seen {
         guard let person = world.person(of: ticket) else { return .unknown }
-        let keeps = world.scheduler.random.chance(world.weather.keepsGrant)
-        let code = world.authority.stepUp(person, withRefreshToken: !keeps)
+        let weather = world.weather
+        let code = world.authority.stepUp(
+            person, of: ticket.digest, givesToken: !world.scheduler.random.chance(weather.keepsGrant),
+            repeatsToken: world.scheduler.random.chance(weather.repeatsToken))
         let (process, asked, world) = (world.process(), world.scheduler.now, world)
         let started = await process.serve(hangUpAfter: Self.patience) { useCases in
             let live = try await useCases.resumeSession.resume(ticket.token)

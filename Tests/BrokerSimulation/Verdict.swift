@@ -3,6 +3,8 @@ package struct Verdict: Sendable, Equatable {
     package var wrongfulLogOuts = 0
     package var codesCalledTwice = 0
     package var pairsThrownAway = 0
+    /// Sign-ins whose tokens were in hand, and whose users have to sign in again.
+    package var signInsLost = 0
     package var endedSessionsAlive = 0
     package var answeredWritesLost = 0
     /// Promises broken that no user sees at once (`Rules`).
@@ -13,14 +15,15 @@ package struct Verdict: Sendable, Equatable {
     package init() {}
 
     package var isClean: Bool {
-        wrongfulLogOuts + codesCalledTwice + pairsThrownAway + endedSessionsAlive + answeredWritesLost + rulesBroken
-            == 0
+        wrongfulLogOuts + codesCalledTwice + pairsThrownAway + signInsLost + endedSessionsAlive + answeredWritesLost
+            + rulesBroken == 0
     }
 
     package static func += (total: inout Verdict, one: Verdict) {
         total.wrongfulLogOuts += one.wrongfulLogOuts
         total.codesCalledTwice += one.codesCalledTwice
         total.pairsThrownAway += one.pairsThrownAway
+        total.signInsLost += one.signInsLost
         total.endedSessionsAlive += one.endedSessionsAlive
         total.answeredWritesLost += one.answeredWritesLost
         total.rulesBroken += one.rulesBroken
@@ -33,7 +36,7 @@ package struct Verdict: Sendable, Equatable {
         for position in stride(from: digits.count - 3, to: 0, by: -3) { digits.insert(",", at: position) }
         return """
             \(String(digits)) seeds: \(wrongfulLogOuts) wrongful log-outs, \(codesCalledTwice) codes called twice, \
-            \(pairsThrownAway) pairs thrown away, \(endedSessionsAlive) ended sessions alive, \
+            \(pairsThrownAway) pairs thrown away, \(signInsLost) sign-ins lost, \(endedSessionsAlive) ended sessions alive, \
             \(answeredWritesLost) answered writes lost, \(rulesBroken) rules broken
             """
     }

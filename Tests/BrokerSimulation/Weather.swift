@@ -112,6 +112,10 @@ struct Weather {
     var targets = 0.0
     /// A step-up is answered without a refresh token.
     var keepsGrant = 0.0
+    /// A step-up is answered with the refresh token that the session's grant has then.
+    var repeatsToken = 0.0
+    /// The time for which a token that was forced is not forced again, in seconds: shorter than in earnest, for more refreshes.
+    var forcedPause = 0
     // What is configured.
     /// All users are one person with several sessions.
     var isOnePerson = false
@@ -171,6 +175,7 @@ struct Weather {
             weather.stepUps = random.pick([0.1, 0.3])
             weather.keepsGrant = random.pick([0, 0.3, 1])
         }
+        weather.forcedPause = random.pick([0, 0, 10, 60])
         if random.chance(0.35) { weather.targets = random.pick([0.2, 0.6]) }
         return weather
     }

@@ -136,6 +136,45 @@ struct ExchangeContract {
         }
     }
 
+    @Test(
+        "A lapsed claim that is spared is its owner's still; every other one is a dead owner's",
+        arguments: StoreEngine.allCases)
+    func spared(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store, clock in
+            let sparing = SparedClaims(lapsedFor: .seconds(10) ... .seconds(40))
+            func claim(_ row: ExchangeRow) async throws -> ExchangeClaimResult {
+                var other = row
+                other.claim = Rows.claim()
+                return try await store.claimExchange(other, maximumAttempts: 3, sparing: sparing)
+            }
+            let rows = (1...3).map { _ in Rows.exchange() }
+            let owner = try await store.mustClaim(rows[0])
+            clock.advance(.seconds(35))
+            for seconds in [0, 30] {
+                clock.advance(.seconds(seconds))
+                guard case .existing(let standing) = try await claim(rows[0]) else {
+                    Issue.record("claimed from an owner that is spared")
+                    return
+                }
+                #expect(standing.outcome == .calling && standing.claimFor == .seconds(-10 - seconds))
+            }
+            let session = Rows.session()
+            let completed = try await store.completeExchange(
+                rows[0].key, fence: owner.fence, session: session, replacing: nil, sessionLimit: 5)
+            #expect(completed != nil)
+            // Too short a time ago, and too long.
+            for (row, seconds) in [(rows[1], 34), (rows[2], 66)] {
+                _ = try await store.mustClaim(row)
+                clock.advance(.seconds(seconds))
+                guard case .existing(let spent) = try await claim(row) else {
+                    Issue.record("claimed from a dead owner")
+                    return
+                }
+                #expect(spent.outcome == .spent(.unknown))
+            }
+        }
+    }
+
     @Test("An owner that died leaves a spent code; its own late settling is refused", arguments: StoreEngine.allCases)
     func lapsedOwner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in

@@ -64,6 +64,21 @@ import Testing
             ])
     }
 
+    @Test(
+        "A refused exchange is made once more after the plain refresh, and its second refusal is of the target",
+        arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
+    func exchangedAgain(_ refusal: Machine.Refusal) {
+        let begun: [(Input, Action)] = [
+            (read(), .claim(version: 3)), (granted, .call(confirming: false, .exchange)),
+            (.rejected(refusal), .call(confirming: false, .plain)), (.refreshed, .commit),
+            (.committed, .checkSubject), (.subjectChecked(.same), .readAgain), (read(4), .claim(version: 4)),
+            (granted, .call(confirming: false, .exchange)),
+        ]
+        run(.exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain)])
+        run(.exchange, .expiring, begun + [(.rejected(refusal), .release(then: .targetRefused))])
+        run(.exchange, .expiring, begun + [(.rejected(.target), .release(then: .targetRefused))])
+    }
+
     @Test("A plain refresh under a claim that was taken over a moment ago condemns nothing either")
     func takenOver() {
         run([

@@ -104,6 +104,96 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
+    // MARK: A store that is away for longer than a claim
+
+    /// A starter's forward whose answer an owner has in hand, with a claim that has lapsed while the store was away; and another
+    /// replica, which has seen the store away or has not.
+    private func inHand(isSeen: Bool) async throws -> (
+        owner: TestBroker, other: TestBroker, store: InMemoryStore, url: String, token: Secret
+    ) {
+        let (owner, store) = try broker()
+        let other = try TestBroker(store: store, vault: owner.vault, provider: owner.provider, clock: owner.clock)
+        let login = try await owner.start()
+        let url = owner.callback(login)
+        store.fail(.completeExchange, Array(repeating: .refused, count: 1_000_000))
+        store.fail(.renewExchange, Array(repeating: .refused, count: 1_000_000))
+        async let answer = problem { try await owner.forward(url, login.loginToken) }
+        try await eventually("it was tried to store what came") { store.failures(.completeExchange) < 1_000_000 }
+        for _ in 0..<8 {
+            if isSeen { other.context.memory.store.failed(at: other.clock.monotonic) }
+            owner.clock.advance(.seconds(5))
+        }
+        #expect(await answer?.code == .storeUnavailable)
+        return (owner, other, store, url, login.loginToken)
+    }
+
+    @Test("A sign-in in hand outlives its claim while the store is away: another replica waits for its owner")
+    func awayForLonger() async throws {
+        let (owner, other, store, url, token) = try await inHand(isSeen: true)
+        async let waiting = problem { try await other.forward(url, token) }
+        let asked = other.clock.asked.count
+        try await eventually("another replica waits") { other.clock.asked.count > asked + 3 }
+        other.clock.advance(.seconds(11))
+        let early = await waiting
+        #expect(early?.code == .providerUnavailable && early?.retry == nil && early?.login == nil)
+        store.fail(.completeExchange, [])
+        store.fail(.renewExchange, [])
+        try await eventually("the session is stored") {
+            if case .session? = try await store.exchange(key(owner))?.outcome { true } else { false }
+        }
+        _ = try await other.forward(url, token)
+        #expect(owner.provider.grants == 1 && store.failures(.completeExchange) == 0)
+    }
+
+    @Test("An owner that has died meanwhile is given up a minute after the store's return")
+    func awayAndDead() async throws {
+        let (_, other, store, url, token) = try await inHand(isSeen: true)
+        // The last failure was five seconds ago.
+        other.clock.advance(.seconds(54))
+        async let waiting = problem { try await other.forward(url, token) }
+        let asked = other.clock.asked.count
+        try await eventually("another replica waits") { other.clock.asked.count > asked + 3 }
+        other.clock.advance(.seconds(1))
+        #expect(await waiting?.code == .loginRequired)
+        store.fail(.completeExchange, [])
+    }
+
+    @Test("Where the store was not away, a dead owner is answered without waiting")
+    func notAway() async throws {
+        let (_, other, store, url, token) = try await inHand(isSeen: false)
+        #expect(await problem { try await other.forward(url, token) }?.code == .loginRequired)
+        store.fail(.completeExchange, [])
+    }
+
+    @Test("Claims are spared that stood while the store was away, for a minute from its return")
+    func spared() {
+        let lifetime = Duration.seconds(25)
+        let watch = StoreWatch(startedAt: .zero)
+        func spares(_ lapsedFor: Int, at second: Int) -> Bool {
+            watch.spared(lifetime, at: .seconds(second)).contains(lapsedFor: .seconds(lapsedFor))
+        }
+        // A process that starts has seen nothing.
+        for second in stride(from: 0, through: 100, by: 2) { watch.answered(at: .seconds(second)) }
+        #expect(!spares(0, at: 100) && !spares(30, at: 100))
+        // Away from 100 to 140.
+        for second in stride(from: 104, through: 138, by: 4) { watch.failed(at: .seconds(second)) }
+        watch.answered(at: .seconds(140))
+        #expect(spares(0, at: 140) && spares(39, at: 140))
+        // It had lapsed before.
+        #expect(!spares(41, at: 140))
+        // It was claimed, or renewed, after the return.
+        #expect(spares(6, at: 170) && !spares(4, at: 170))
+        #expect(spares(50, at: 199) && !spares(50, at: 200))
+        // A store that says nothing for long is away, too.
+        watch.answered(at: .seconds(202))
+        #expect(spares(30, at: 202))
+        // One that is silent where nobody asks is not.
+        let unasked = StoreWatch(startedAt: .zero)
+        #expect(unasked.spared(lifetime, at: .seconds(500)) == .none)
+        unasked.failed(at: .seconds(500))
+        #expect(unasked.spared(lifetime, at: .seconds(501)).contains(lapsedFor: .zero))
+    }
+
     @Test("A login that expires between the look at it and its claim is login_expired")
     func expiresMeanwhile() async throws {
         let (broker, store) = try broker()

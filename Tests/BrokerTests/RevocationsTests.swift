@@ -218,6 +218,94 @@ import Testing
         #expect(told(broker)[0] == 6)
     }
 
+    @Test("Sixty log-outs at a provider that answers at once are revoked within seconds")
+    func fast() async throws {
+        let broker = try TestBroker()
+        for number in 0..<60 {
+            try await broker.useCases.endSession.logOut(try await broker.signIn(code: "c\(number)").token)
+        }
+        let revocations = Revocations(broker.context)
+        var steps = 0
+        while try await broker.store.outboxCount() > 0, steps < 1_000 {
+            if try await revocations.work() == 0 { broker.clock.advance(.milliseconds(200)) }
+            broker.clock.advance(.milliseconds(50))
+            steps += 1
+        }
+        #expect(told(broker) == [60, 60])
+        // It was two every two seconds: a minute.
+        #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
+    }
+
+    @Test("A provider that answers at once gets as many calls as its share, and two as soon as it is slow or fails")
+    func share() {
+        let slots = RevocationSlots()
+        let (provider, share) = (ProviderName(unchecked: "as"), RevocationSlots.share(of: 40))
+        #expect(share == 10 && RevocationSlots.share(of: 4) == 2)
+        #expect(RevocationSlots.share(of: 256) == 24)
+        func begin() -> Int {
+            var count = 0
+            while slots.begin(provider, share: share, at: .zero) == nil { count += 1 }
+            return count
+        }
+        func end(_ count: Int, _ answer: RevocationSlots.Answer, after length: Duration = .milliseconds(5)) {
+            for _ in 0..<count { slots.end(provider, answer, begun: .zero, at: length) }
+        }
+        for calls in [2, 4, 8, 10, 10] {
+            #expect(begin() == calls)
+            end(calls, .final)
+        }
+        // One row without a call says nothing of the provider.
+        #expect(begin() == 10)
+        end(10, .none)
+        #expect(begin() == 10)
+        end(1, .final, after: .seconds(2))
+        end(9, .none)
+        #expect(begin() == 2)
+        end(2, .final)
+        #expect(begin() == 4)
+        end(4, .failed)
+        #expect(begin() == 2)
+        end(2, .failed)
+        #expect(slots.underWay(provider) == 0)
+    }
+
+    @Test("A provider that says 429 is left alone for as long as it says, for all of its rows, and nothing is counted")
+    func tooMany() async throws {
+        let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
+        let broker = try TestBroker(script: .init(revoke: [busy]))
+        for number in 0..<5 {
+            try await broker.useCases.endSession.logOut(try await broker.signIn(code: "c\(number)").token)
+        }
+        let revocations = Revocations(broker.context)
+        _ = try await revocations.work(limit: 1)
+        #expect(told(broker) == [1, 0])
+        for _ in 0..<9 {
+            _ = try await revocations.work()
+            broker.clock.advance(.seconds(2))
+        }
+        #expect(told(broker) == [1, 0])
+        broker.clock.advance(.seconds(2))
+        for _ in 0..<20 {
+            _ = try await revocations.work()
+            broker.clock.advance(.seconds(1))
+        }
+        #expect(told(broker) == [6, 5])
+        #expect(try await broker.store.outboxCount() == 0)
+    }
+
+    @Test("A 429 without a time rests the provider for half a minute, and one for days for an hour")
+    func restTimes() {
+        typealias Answer = RevocationSlots.Answer
+        func rest(_ status: Int, _ retryAfter: Duration?) -> Answer {
+            Answer(.retryable(status: status, retryAfter: retryAfter, detail: ""))
+        }
+        #expect(rest(429, nil) == .refused(.seconds(30)))
+        #expect(rest(429, .zero) == .refused(.seconds(1)))
+        #expect(rest(429, .seconds(86_400)) == .refused(.seconds(3600)))
+        #expect(rest(503, .seconds(7)) == .refused(.seconds(7)))
+        #expect(rest(503, nil) == .failed)
+    }
+
     @Test("Looking for work while there is none takes no place from the work that comes")
     func placesWithoutWork() async throws {
         let broker = try TestBroker()

@@ -1,4 +1,5 @@
 import BrokerTestSupport
+import BrokerVault
 import Synchronization
 import Testing
 
@@ -69,6 +70,198 @@ struct StepUpSettlementTests {
         #expect(try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() == "at-3")
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-only")
+    }
+
+    /// Answers a step-up with the refresh token that the session had when its code was sent, after a refresh has rotated that.
+    private func overtaken(_ script: ScriptedProvider.Script = .init()) async throws -> (
+        broker: TestBroker, session: SignedIn, refusal: BrokerProblem?
+    ) {
+        let broker = try TestBroker(script: script)
+        let session = try await broker.signIn()
+        signsIn(broker, "mfa")
+        broker.provider.redeeming.close()
+        async let answer = problem { try await stepUp(broker, session) }
+        try await eventually("the step-up's code is at the provider") { broker.provider.redeeming.waiting == 1 }
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        _ = try await broker.useCases.refreshTokens.refreshNow(live)
+        broker.provider.script.withLock { $0.onlyRefreshToken = "rt-1" }
+        broker.provider.redeeming.open()
+        let refusal = await answer
+        broker.provider.script.withLock { $0.onlyRefreshToken = nil }
+        return (broker, session, refusal)
+    }
+
+    @Test("An answer with the refresh token of when the code was sent costs nothing of what a refresh has stored since")
+    func repeatedRefreshToken() async throws {
+        let (broker, session, refusal) = try await overtaken()
+        #expect(refusal == nil)
+        #expect(try await broker.store.outboxCount() == 0)
+        let after = try await row(broker, session)
+        let stored = try StoredTokens.open(after, broker.context)
+        #expect(stored.tokens.refreshToken?.reveal() == "rt-r1" && stored.tokens.accessToken.reveal() == "at-2")
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(live.facts.signIn.contextClass == "mfa")
+        broker.clock.advance(.seconds(3601))
+        let later = try await broker.useCases.resumeSession.resume(session.token)
+        _ = try await broker.useCases.refreshTokens.accessToken(for: later)
+        #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-r1")
+    }
+
+    @Test(
+        "A step-up that comes to nothing revokes no refresh token that its session has or had",
+        arguments: ["refused", "stranger", "weak", "unidentified"])
+    func repeatedInVain(_ fault: String) async throws {
+        let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
+        let session = try await broker.signIn()
+        signsIn(broker, fault == "weak" ? "pwd" : "mfa")
+        broker.provider.script.withLock { script in
+            switch fault {
+            case "refused": script.refusal = "of no use"
+            case "stranger": script.subject = "user-2"
+            case "unidentified": script.identify = [.identityRejected(detail: "")]
+            default: break
+            }
+        }
+        #expect(await problem { try await stepUp(broker, session) } != nil)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(try await row(broker, session).endedAt == nil)
+    }
+
+    // MARK: A sign-in that lends its access token
+
+    @Test("Once the access token of a sign-in is refreshed away, an upstream's challenge asks for another sign-in")
+    func lent() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        signsIn(broker, "mfa")
+        broker.provider.script.withLock { $0.refreshToken = false }
+        _ = try await stepUp(broker, session)
+        broker.provider.script.withLock { $0.refreshToken = true }
+        let (check, tokens) = (broker.useCases.signInCheck, broker.useCases.refreshTokens)
+        func challenged(_ target: TokenTarget? = nil) async throws -> BrokerProblem? {
+            let live = try await broker.useCases.resumeSession.resume(session.token)
+            return await problem {
+                try await check.answer(challenge: Self.mfa, of: live, target: target, isLast: true)
+            }
+        }
+        // The token of the sign-in itself was refused: another sign-in changes nothing.
+        let own = try await challenged()
+        #expect(own?.code == .stepUpFailed && own?.shortfall?.isUpstreams == true)
+        _ = try await tokens.refreshNow(try await broker.useCases.resumeSession.resume(session.token))
+        let refreshed = try await challenged()
+        #expect(refreshed?.code == .stepUpRequired && refreshed?.wanted?.demand == Self.mfa)
+        #expect(try await challenged(TokenTarget(grant: .exchange, audience: "x"))?.code == .stepUpRequired)
+        // No sign-in lends a token that the refresh token brings.
+        #expect(try await challenged(TokenTarget(audience: "a"))?.code == .stepUpFailed)
+        // Another sign-in lends another; one with a grant of its own ends it.
+        broker.provider.script.withLock { $0.refreshToken = false }
+        _ = try await stepUp(broker, session, code: "code-3")
+        #expect(try await challenged()?.code == .stepUpFailed)
+        broker.provider.script.withLock { $0.refreshToken = true }
+        _ = try await stepUp(broker, session, code: "code-4")
+        broker.clock.advance(.seconds(60))
+        _ = try await tokens.refreshNow(try await broker.useCases.resumeSession.resume(session.token))
+        #expect(try await challenged()?.code == .stepUpFailed)
+    }
+
+    @Test("The release before reads facts that say which access token was lent (SEC-130)")
+    func releaseBefore() async throws {
+        let broker = try TestBroker()
+        var facts = try SessionFacts.open(try await row(broker, try await broker.signIn()), broker.vault)
+        #expect(try SessionFacts(record: facts.record).lentVersion == nil)
+        facts.lentVersion = 7
+        let read = try SessionFacts(record: facts.record)
+        #expect(read.lentVersion == 7 && read.signIn.contextClass == nil && read.subject == facts.subject)
+        facts.signIn = SignInFacts(contextClass: "mfa", methods: ["otp"])
+        #expect(try SessionFacts(record: facts.record).signIn.methods == ["otp"])
+    }
+
+    // MARK: Keys that this process does not have yet
+
+    /// Two replicas of which the second has a newer key.
+    private func unequalRings() throws -> (older: TestBroker, newer: TestBroker, ring: KeyRing) {
+        let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
+        let later = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
+        let older = try TestBroker(vault: try OpenSSLVault(ring: ring))
+        let newer = try TestBroker(
+            store: older.store, vault: try OpenSSLVault(ring: later), provider: older.provider, clock: older.clock)
+        return (older, newer, later)
+    }
+
+    @Test("A step-up of a session that a newer key has sealed is 503, and its code stays good")
+    func sealedBefore() async throws {
+        let (older, newer, ring) = try unequalRings()
+        let session = try await older.signIn()
+        signsIn(older, "mfa")
+        let login = try await start(older, session)
+        _ = try await newer.useCases.refreshTokens.refreshNow(
+            try await newer.useCases.resumeSession.resume(session.token))
+        var input = ForwardCodeInput()
+        input.callbackURL = older.callback(login, code: "code-2")
+        input.loginToken = login.loginToken
+        input.presentedSession = session.token
+        let refusal = await problem { [input] in try await older.useCases.forwardCode.forward(input) }
+        #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil && refusal?.retry == nil)
+        #expect(older.provider.grants == 1)
+        try older.vault.replace(ring: ring)
+        guard case .steppedUp(let stepped) = try await older.useCases.forwardCode.forward(input) else {
+            Issue.record("no step-up")
+            return
+        }
+        #expect(stepped.session.signIn.contextClass == "mfa" && older.provider.grants == 2)
+    }
+
+    @Test("A sign-in in hand waits for the key with which its session was sealed meanwhile")
+    func sealedMeanwhile() async throws {
+        let (older, newer, ring) = try unequalRings()
+        let session = try await older.signIn()
+        signsIn(older, "mfa")
+        older.provider.redeeming.close()
+        async let answer = problem { try await stepUp(older, session) }
+        try await eventually("the step-up's code is at the provider") { older.provider.redeeming.waiting == 1 }
+        _ = try await newer.useCases.refreshTokens.refreshNow(
+            try await newer.useCases.resumeSession.resume(session.token))
+        older.provider.redeeming.open()
+        let asked = older.clock.asked.count
+        try await eventually("the answer in hand waits") { older.clock.asked.count > asked + 3 }
+        older.clock.advance(.seconds(6))
+        let early = await answer
+        #expect(early?.code == .storeUnavailable && early?.retry == nil)
+        try older.vault.replace(ring: ring)
+        try await eventually("the sign-in is stored") {
+            let row = try await older.store.session(handle: session.session.handle)
+            return row.flatMap { try? SessionFacts.open($0, older.vault) }?.signIn.contextClass == "mfa"
+        }
+        #expect(older.provider.grants == 2)
+    }
+
+    @Test(
+        "A refreshed pair is stored at once although a newer key has sealed the session's facts",
+        arguments: [true, false])
+    func factsOfANewerKey(hasIDToken: Bool) async throws {
+        let (older, newer, ring) = try unequalRings()
+        let session = try await older.signIn()
+        if hasIDToken { older.provider.script.withLock { $0.refreshedSubject = .subject("user-1") } }
+        let live = try await older.useCases.resumeSession.resume(session.token)
+        let before = try await row(older, session)
+        let facts = try SessionFacts.open(before, newer.vault)
+        let sealed = try newer.vault.seal(facts.record, as: .session, row: before.tokenDigest)
+        #expect(sealed.keyID != older.vault.currentKeyID)
+        _ = try await older.store.commitRefresh(
+            RefreshCommit(
+                tokenDigest: before.tokenDigest, tokenVersion: 1, tokens: try #require(before.tokens), facts: sealed,
+                formerFacts: before.facts, tokenExpiresAt: before.tokenExpiresAt, refreshable: true, expiresAt: nil))
+        older.clock.advance(.seconds(3601))
+        let refusal = await problem { try await older.useCases.refreshTokens.accessToken(for: live) }
+        let after = try await row(older, session)
+        #expect(after.tokenVersion == 3 && after.facts == sealed)
+        // Nobody gets tokens whose subject cannot be compared.
+        #expect(refusal?.code == (hasIDToken ? .providerUnavailable : nil))
+        #expect(after.subjectUnchecked == hasIDToken)
+        try older.vault.replace(ring: ring)
+        _ = try await older.useCases.refreshTokens.accessToken(
+            for: try await older.useCases.resumeSession.resume(session.token))
+        #expect(older.provider.refreshes == 1)
     }
 
     @Test("Another refresh token is another grant's, and the one before it is revoked")
@@ -200,9 +393,9 @@ struct StepUpSettlementTests {
         let judged = try await check.require(Self.mfa, of: stale)
         #expect(judged.facts.signIn.contextClass == "mfa")
         #expect(try await tokens.accessToken(for: judged).token.reveal() == "at-2")
-        let challenged = try await check.answer(challenge: Self.mfa, of: stale, isLast: false)
+        let challenged = try await check.answer(challenge: Self.mfa, of: stale, target: nil, isLast: false)
         #expect(try await tokens.accessToken(for: challenged).token.reveal() == "at-2")
-        let last = await problem { try await check.answer(challenge: Self.mfa, of: stale, isLast: true) }
+        let last = await problem { try await check.answer(challenge: Self.mfa, of: stale, target: nil, isLast: true) }
         #expect(last?.code == .stepUpFailed && last?.shortfall?.isUpstreams == true)
         #expect(broker.provider.refreshes == 0)
     }

@@ -2,6 +2,8 @@
 # Clover: both client kinds, the exact requests, the merchant confirmed by the API, dashboard launches, import of tokens, recovery
 # of a lost pair, log-out.
 source "$(dirname "$0")/support/lib.bash"
+# Its sessions refresh several times in a minute.
+LIMITS="forced_refresh_pause: 0s"
 start_stack
 
 step "1. Low trust: PKCE, no secret"

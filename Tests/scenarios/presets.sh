@@ -2,6 +2,8 @@
 # The presets: Cloudentity, Google, GitHub, Slack, Apple; sign-in, refusals, native codes, log-out. Microsoft has a script of
 # its own.
 source "$(dirname "$0")/support/lib.bash"
+# Its sessions refresh several times in a minute.
+LIMITS="forced_refresh_pause: 0s"
 start_stack
 
 step "1. Cloudentity: an issuer with path segments, a public client"

@@ -1,7 +1,6 @@
 import Synchronization
 
-/// The short-lived memory that a process has of tokens for other APIs: which the provider refuses, which sessions' upstreams
-/// force each other's, which use was noted.
+/// The short-lived memory that a process has of tokens for other APIs: which the provider refuses, which use was noted.
 ///
 /// What is forgotten, by a restart or because there is too much, costs a call.
 final class AudienceMemory: Sendable {
@@ -20,16 +19,6 @@ final class AudienceMemory: Sendable {
         let target: TokenTarget
     }
 
-    /// The refreshes that upstreams have forced of one session.
-    private struct Forced {
-        /// The audience of the last one; nil for the session's own access token.
-        var audience: Digest?
-        var at: Duration
-        /// The number of times that it was of another audience than the one before, each less than `quiet` after the last.
-        var changes = 0
-        var changedAt: Duration?
-    }
-
     /// A refusal of a session's target.
     private struct Refused {
         let session: Digest
@@ -40,7 +29,6 @@ final class AudienceMemory: Sendable {
         var refused: [Digest: Refused] = [:]
         var rests: [Digest: Duration] = [:]
         var places: [Place: Duration] = [:]
-        var forced: [Digest: Forced] = [:]
         var used: [Digest: Duration] = [:]
     }
 
@@ -50,10 +38,6 @@ final class AudienceMemory: Sendable {
     static let pause = Duration.seconds(5)
     /// The time after which a token is asked for again that came unbound, or of no use, with a good refresh token.
     static let withheld = Duration.seconds(30)
-    /// Forced refreshes that are further apart have nothing to do with each other.
-    static let quiet = Duration.seconds(60)
-    /// So many changes from one audience to another are too many.
-    static let changes = 3
     /// A use is noted so often.
     static let noting = Duration.seconds(60)
     private static let capacity = 20_000
@@ -94,11 +78,17 @@ final class AudienceMemory: Sendable {
         }
     }
 
-    /// Notes a refusal; one with a `place` speaks of the client's configuration, and holds for its other sessions for a moment.
-    func refused(_ key: Digest, of session: Digest, _ place: Place?, at moment: Duration) {
+    /// Notes a refusal; one that is `ofClient` speaks of the client's configuration, and holds for its other sessions for a moment.
+    ///
+    /// A refusal of one user ends the wait of the others, which the beginning of its call may have renewed.
+    func refused(_ key: Digest, of session: Digest, _ place: Place, ofClient: Bool, at moment: Duration) {
         state.withLock { state in
             Self.note(Refused(session: session, until: moment + Self.refusal), key, in: &state.refused)
-            if let place { Self.note(moment + Self.pause, place, in: &state.places) }
+            if ofClient {
+                Self.note(moment + Self.pause, place, in: &state.places)
+            } else {
+                state.places[place] = nil
+            }
         }
     }
 
@@ -119,44 +109,6 @@ final class AudienceMemory: Sendable {
             state.refused[key] = nil
             state.rests[key] = nil
             state.places[place] = nil
-        }
-    }
-
-    // MARK: Upstreams that force each other's
-
-    /// Throws where a session's upstreams force each other's tokens, until none has asked for as long as that takes.
-    func checkForced(_ session: Digest, at moment: Duration) throws(BrokerProblem) {
-        let isRefused = state.withLock { state in
-            guard let last = state.forced[session], moment - last.at < Self.quiet else { return false }
-            guard last.changes >= Self.changes else { return false }
-            state.forced[session]?.at = moment
-            return true
-        }
-        guard !isRefused else {
-            throw BrokerProblem(
-                .providerError, privateDetail: "the session's upstreams refuse each newer token in turn")
-        }
-    }
-
-    /// Notes that a refresh was forced; returns whether it is the one with which there are too many.
-    func forced(_ session: Digest, _ audience: Digest?, at moment: Duration) -> Bool {
-        state.withLock { state in
-            guard var last = state.forced[session], moment - last.at < Self.quiet else {
-                if state.forced.count >= Self.capacity { state.forced = [:] }
-                state.forced[session] = Forced(audience: audience, at: moment)
-                return false
-            }
-            last.at = moment
-            let isChange = last.audience != audience
-            if isChange {
-                // Refreshes of one audience in between make no alternation of two that are far apart.
-                let isOfBefore = last.changedAt.map { moment - $0 < Self.quiet } ?? true
-                last.changes = isOfBefore ? last.changes + 1 : 1
-                last.changedAt = moment
-            }
-            last.audience = audience
-            state.forced[session] = last
-            return isChange && last.changes == Self.changes
         }
     }
 

@@ -7,11 +7,11 @@ package struct AudienceTokens: Sendable {
 
     /// Returns an access token for a target, fetched or renewed where the one that is kept has no time left.
     ///
-    /// `refused` is the one that its upstream has refused: a newer one than that is given. A child's is its parent's, and one that
+    /// `refused` is the one that an `upstream` has refused: a newer one than that is given. A child's is its parent's, and one that
     /// is younger than a minute is not renewed for it. Throws `provider_error` where the provider refuses the target, which ends
-    /// no session; `not_refreshable` where there is nothing to ask with.
+    /// no session; `not_refreshable` where there is nothing to ask with, and where the upstream refuses whatever it is given.
     package func accessToken(
-        for given: LiveSession, at target: TokenTarget, insteadOf refused: AccessToken? = nil
+        for given: LiveSession, at target: TokenTarget, insteadOf refused: AccessToken? = nil, by upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {
         let session = given.tokenHolder
         guard session.hasTokens else {
@@ -22,7 +22,8 @@ package struct AudienceTokens: Sendable {
         do throws(BrokerProblem) {
             guard let refused else { return try await token(session, audience, .expiring) }
             guard given.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
-                return try await token(session, audience, .forced(fromVersion: refused.version))
+                return try await token(
+                    session, audience, .forced(fromVersion: refused.version), for: .upstream(upstream))
             }
             standing = try await token(session, audience, .expiring)
         } catch { throw given.hears(error) }
@@ -33,7 +34,8 @@ package struct AudienceTokens: Sendable {
     }
 
     private func token(
-        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need
+        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need,
+        for asker: ForcedRefreshes.Asker? = nil
     ) async throws(BrokerProblem) -> AccessToken {
         // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
         let kept = session.row.subjectUnchecked ? nil : try await kept(session, audience)
@@ -41,10 +43,14 @@ package struct AudienceTokens: Sendable {
             noteUse(of: kept)
             return kept.access
         }
-        if case .forced = need {
-            try context.memory.audiences.checkForced(session.tokenDigest, at: context.clock.monotonic())
+        if let asker, case .forced(let refused) = need,
+            !context.memory.forced.mayForce(
+                session.tokenDigest, audience.key, insteadOf: refused, for: asker, at: context.clock.monotonic(),
+                pause: context.settings.forcedRefreshPause)
+        {
+            throw BrokerProblem(.notRefreshable, privateDetail: "the upstream refuses each newer token")
         }
-        return try await fetch(session, audience, need, kept)
+        return try await fetch(session, audience, need, kept, for: asker)
     }
 
     private func kept(_ session: LiveSession, _ audience: Audience) async throws(BrokerProblem) -> KeptAudience? {
@@ -86,7 +92,8 @@ package struct AudienceTokens: Sendable {
 
     /// Joins the session's flight, or begins it; one that is for something else is waited for.
     private func fetch(
-        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need, _ kept: KeptAudience?
+        _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need, _ kept: KeptAudience?,
+        for asker: ForcedRefreshes.Asker?
     ) async throws(BrokerProblem) -> AccessToken {
         let (flights, memory) = (context.memory.flights, context.memory.audiences)
         let begun = context.clock.monotonic()
@@ -111,7 +118,7 @@ package struct AudienceTokens: Sendable {
             let (flight, isNew) = flights.join(session.tokenDigest, for: audience.key)
             if isNew {
                 memory.begins(place, at: moment)
-                begin(flight, session, audience, need)
+                begin(flight, session, audience, need, for: asker)
             } else if living == nil {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
@@ -142,11 +149,12 @@ package struct AudienceTokens: Sendable {
     }
 
     private func begin(
-        _ flight: SharedFlight, _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need
+        _ flight: SharedFlight, _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need,
+        for asker: ForcedRefreshes.Asker?
     ) {
         let work = RefreshFlight(
             context: context, flight: flight, session: session.tokenDigest, need: need, audience: audience,
-            isOfUpstream: need != .expiring)
+            asker: asker)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {
             let outcome = await work.run()

@@ -215,17 +215,24 @@ protocol ClaimedRow: Sendable {
     func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 }
 
-/// An exchange as a claimed row: one that lapses is spent, so that it keeps nobody waiting.
+/// An exchange as a claimed row: one that lapses is spent, so that it keeps nobody waiting, unless the store was away meanwhile.
 struct ClaimedExchange: ClaimedRow {
-    let store: any BrokerStore
+    let context: BrokerContext
     let key: Digest
+
+    private var store: any BrokerStore { context.store }
+
+    /// The lapsed claims that are left to their owners now.
+    var spared: SparedClaims {
+        context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())
+    }
 
     static let renewal: StaticString = "renewExchange"
     static let pauseBeforeGivingBack = Duration.zero
     static let grace = Duration.zero
 
     func claim(_ row: ExchangeRow) async throws(StoreFailure) -> ExchangeClaimResult {
-        try await store.claimExchange(row, maximumAttempts: ExchangeRunner.maximumAttempts)
+        try await store.claimExchange(row, maximumAttempts: ExchangeRunner.maximumAttempts, sparing: spared)
     }
 
     func giveBack(_ answer: ExchangeClaimResult, to row: ExchangeRow) async throws(StoreFailure) {

@@ -101,7 +101,8 @@ struct ExchangeCalls: Sendable {
         }
         context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
         if let refusal = tokens.refusal {
-            throw await settlement.settle(.providerError, because: .unusable(detail: refusal), revoking: tokens)
+            throw await settlement.settle(
+                .providerError, because: .unusable(detail: refusal), revoking: await settlement.unheld(tokens))
         }
         let who: ProviderIdentity
         var new = identity

@@ -22,12 +22,14 @@ struct ExchangeRunner: Sendable {
         let patience = context.clock.monotonic() + context.settings.waiterPatience
         var pause = DoublingPause(from: .milliseconds(25), to: .milliseconds(400))
         let row = try newRow(plan)
-        let claim = ClaimShell(ClaimedExchange(store: context.store, key: plan.key), context)
+        let claim = ClaimShell(ClaimedExchange(context: context, key: plan.key), context)
+        let seen = SeenRefreshTokens()
         while true {
+            try await note(plan, in: seen)
             switch try await ask(claim, row, until: patience) {
             case .claimed(let claimed):
                 charging.count(plan.gate, plan.charge)
-                let granted = GrantedExchange(plan, claimed, claim)
+                let granted = GrantedExchange(plan, claimed, claim, seen)
                 let result = await Detached.run("exchange", on: context.spawner) { answer in
                     await ExchangeCalls(granted, early: answer).call()
                 }
@@ -52,6 +54,18 @@ struct ExchangeRunner: Sendable {
         guard try await standing(key) != nil else { throw .clockDoubted }
     }
 
+    /// Notes the refresh token of the session that a step-up is for, immediately before its code may be sent.
+    ///
+    /// Throws while the row is sealed under a key that this process does not have yet: the code is not spent on it.
+    private func note(_ plan: ExchangePlan, in seen: SeenRefreshTokens) async throws(BrokerProblem) {
+        guard let session = plan.stepUp?.session else { return }
+        let row: SessionRow?
+        do throws(StoreFailure) { row = try await context.store.session(tokenDigest: session) } catch {
+            throw BrokerProblem(error)
+        }
+        if let row { seen.note(try context.openSealed(row)?.tokens.refreshToken) }
+    }
+
     /// Claims; where the answer was lost, asks again for as long as the starter waits.
     private func ask(
         _ claim: ClaimShell<ClaimedExchange>, _ row: ExchangeRow, until patience: Duration
@@ -72,7 +86,7 @@ struct ExchangeRunner: Sendable {
         do throws(StoreFailure) {
             end = try await claim.wait(until: patience, &pause) { () async throws(StoreFailure) in
                 guard let row = try await context.store.exchange(claim.row.key) else { return false }
-                return row.outcome == .calling && row.claimFor > .zero
+                return row.isOwned(claim.row.spared)
             }
         } catch { throw BrokerProblem(error) }
         switch end {
@@ -149,7 +163,7 @@ struct ExchangeRunner: Sendable {
                     isSameStarter(plan, row)
                 else { return BrokerProblem(.stateKeyExpired) }
                 switch row.outcome {
-                case .calling where row.claimFor > .zero:
+                case .calling where row.isOwned(ClaimedExchange(context: context, key: holder).spared):
                     return BrokerProblem(
                         .providerUnavailable, privateDetail: "the registration is under way", retryAfter: .seconds(2))
                 // Its owner died: nobody knows what the provider saw, whatever attributes come now.
@@ -212,9 +226,14 @@ struct GrantedExchange: Sendable {
     let deadline: Duration
     /// The time as it was when the claim was granted.
     let time = BelievedTime()
+    /// The refresh tokens of the session that is stepped up; empty for a sign-in that makes a session.
+    let seen: SeenRefreshTokens
 
-    init(_ plan: ExchangePlan, _ row: ExchangeRow, _ claim: ClaimShell<ClaimedExchange>) {
+    init(
+        _ plan: ExchangePlan, _ row: ExchangeRow, _ claim: ClaimShell<ClaimedExchange>, _ seen: SeenRefreshTokens
+    ) {
         self.plan = plan
+        self.seen = seen
         self.row = row
         self.claim = claim
         let context = claim.context

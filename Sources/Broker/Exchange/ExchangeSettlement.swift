@@ -192,7 +192,7 @@ struct ExchangeSettlement: Sendable {
         } else {
             reason = .providerError
         }
-        return await settle(reason, because: failure, revoking: tokens)
+        return await settle(reason, because: failure, revoking: await unheld(tokens))
     }
 
     /// Spends the exchange; no tokens are in hand.

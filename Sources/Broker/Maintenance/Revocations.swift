@@ -1,10 +1,8 @@
-import Synchronization
-
 /// Works the revocation outbox: tells providers which tokens and sessions ended, with retries that outlive a restart
 /// (SEC-63).
 package struct Revocations: Sendable {
     private var context: BrokerContext
-    private let slots = RevocationSlots()
+    let slots = RevocationSlots()
     private let taken = BelievedTime()
 
     /// The time for which a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
@@ -63,11 +61,13 @@ package struct Revocations: Sendable {
         }
     }
 
-    private enum Outcome {
+    fileprivate enum Outcome {
         /// There is nothing more to do.
         case done
         /// It failed in passing.
         case again
+        /// The provider asked to be left alone for so long.
+        case refused(Duration)
         /// It was not begun, and waits for so long: the provider has enough to do, or does not answer.
         case later(Duration)
     }
@@ -83,11 +83,13 @@ package struct Revocations: Sendable {
             let now = taken.now(context.clock.monotonic()) ?? context.clock.now()
             switch outcome {
             case .done: try await context.store.removeOutbox(row.id)
-            case .again where now.since(row.createdAt) > Self.patience: try await context.store.removeOutbox(row.id)
+            case .again where now.since(row.createdAt) > Self.patience,
+                .refused where now.since(row.createdAt) > Self.patience:
+                try await context.store.removeOutbox(row.id)
             case .again:
                 let pause = Duration.seconds(min(3600, 60 << min(max(row.attempts - 1, 0), 6)))
                 try await context.store.postponeOutbox(row.id, until: now.advanced(by: pause), counting: true)
-            case .later(let pause):
+            case .refused(let pause), .later(let pause):
                 try await context.store.postponeOutbox(row.id, until: now.advanced(by: pause), counting: false)
             }
         } catch {
@@ -114,8 +116,12 @@ package struct Revocations: Sendable {
         guard context.providers.has(stored.provider, stored.client), let provider = context.providers[stored.provider]
         else { return .again }
         if let pause = provider.refusesCallsFor { return .later(max(pause, .seconds(2))) }
-        guard slots.begin(stored.provider) else { return .later(.seconds(2)) }
-        defer { slots.end(stored.provider) }
+        let begun = context.clock.monotonic()
+        if let wait = slots.begin(stored.provider, share: RevocationSlots.share(of: provider.places), at: begun) {
+            return .later(wait)
+        }
+        var answer = RevocationSlots.Answer.none
+        defer { slots.end(stored.provider, answer, begun: begun, at: context.clock.monotonic()) }
         let session = try await context.store.session(tokenDigest: row.boundTo)
         // A session's own tokens name their owner only for the release before; its row knows better.
         let named = stored.accessVersion == nil ? stored.origin : nil
@@ -125,14 +131,15 @@ package struct Revocations: Sendable {
             context.events.emit(.revocation(provider: stored.provider, result: "shared"))
             return .done
         }
-        let isRevoked = await revoke(stored, by: deadline)
+        answer = await revoke(stored, by: deadline)
         context.memory.signIns.end(row.id)
-        guard isRevoked else { return .again }
+        if let failure = Outcome(answer) { return failure }
         guard let ending = provider as? any SessionEnding, let origin, Self.wasLoggedOut(session),
             try await mayCall(row.id, .signIn, origin, { _ in true })
         else { return .done }
         defer { context.memory.signIns.end(row.id) }
-        return await endSession(stored, at: ending, by: deadline) ? .done : .again
+        answer = await endSession(stored, at: ending, by: deadline)
+        return Outcome(answer) ?? .done
     }
 
     /// Decides immediately before a call whether it is made: not while a session lives here, or is being made, that it
@@ -170,7 +177,7 @@ package struct Revocations: Sendable {
         }
     }
 
-    private func revoke(_ stored: StoredTokens, by deadline: Duration) async -> Bool {
+    private func revoke(_ stored: StoredTokens, by deadline: Duration) async -> RevocationSlots.Answer {
         do throws(ProviderFailure) {
             switch context.providers[stored.provider] {
             case let provider as any PartialRegistering:
@@ -179,13 +186,13 @@ package struct Revocations: Sendable {
                 try await provider.revoke(stored.tokens, client: stored.client, by: deadline)
             default:
                 context.events.emit(.revocation(provider: stored.provider, result: "unsupported"))
-                return true
+                return .none
             }
             context.events.emit(.revocation(provider: stored.provider, result: "done"))
-            return true
+            return .final
         } catch {
             context.events.emit(.revocation(provider: stored.provider, result: error.shortDescription))
-            return Self.isFinal(error)
+            return RevocationSlots.Answer(error)
         }
     }
 
@@ -199,15 +206,15 @@ package struct Revocations: Sendable {
 
     private func endSession(
         _ stored: StoredTokens, at provider: any SessionEnding, by deadline: Duration
-    ) async -> Bool {
+    ) async -> RevocationSlots.Answer {
         do throws(ProviderFailure) {
             if try await provider.endSession(stored.tokens, client: stored.client, by: deadline) {
                 context.events.emit(.providerSessionEnd(provider: stored.provider, result: "done"))
             }
-            return true
+            return .final
         } catch {
             context.events.emit(.providerSessionEnd(provider: stored.provider, result: error.shortDescription))
-            return Self.isFinal(error)
+            return RevocationSlots.Answer(error)
         }
     }
 
@@ -221,95 +228,15 @@ package struct Revocations: Sendable {
             false
         }
     }
-
-    /// Whether the provider has spoken: trying again would only hear it again.
-    private static func isFinal(_ failure: ProviderFailure) -> Bool {
-        switch failure {
-        case .rejected, .unusable, .identityRejected: true
-        case .notSent, .retryable, .lost: false
-        }
-    }
 }
 
-/// Counts of the revocations under way, in all and at each provider, so that one that hangs holds up no other's.
-final class RevocationSlots: Sendable {
-    private struct State {
-        var running = 0
-        var byProvider: [ProviderName: Int] = [:]
-    }
-
-    static let total = 16
-    static let perProvider = 2
-
-    /// Guards the counts.
-    private let state = Mutex(State())
-
-    /// Takes as many places as are free, at most `limit`; each is given back with `leave`.
-    func enter(_ limit: Int) -> Int {
-        state.withLock { state in
-            let places = max(0, min(limit, Self.total - state.running))
-            state.running += places
-            return places
+extension Revocations.Outcome {
+    /// The rest of a row's work after an answer; nil where its call is done.
+    fileprivate init?(_ answer: RevocationSlots.Answer) {
+        switch answer {
+        case .none, .final: return nil
+        case .failed: self = .again
+        case .refused(let wait): self = .refused(wait)
         }
     }
-
-    /// Gives places back.
-    func leave(_ places: Int) { state.withLock { $0.running -= places } }
-
-    /// Takes a place at a provider; false when it has enough to do.
-    func begin(_ provider: ProviderName) -> Bool {
-        state.withLock { state in
-            guard state.byProvider[provider, default: 0] < Self.perProvider else { return false }
-            state.byProvider[provider, default: 0] += 1
-            return true
-        }
-    }
-
-    /// Gives a provider's place back.
-    func end(_ provider: ProviderName) {
-        state.withLock { state in
-            let left = state.byProvider[provider, default: 1] - 1
-            state.byProvider[provider] = left > 0 ? left : nil
-        }
-    }
-}
-
-/// The sign-ins whose session is about to be stored, and the revocations that are being sent, so that none of the latter
-/// meets a token that has just been made.
-final class SignInsUnderWay: Sendable {
-    private struct Call {
-        let origin: SignInOrigin
-        let reach: RevocationReach
-    }
-
-    private struct State {
-        var exchanges: [Digest: SignInOrigin] = [:]
-        var calls: [Digest: Call] = [:]
-    }
-
-    /// Guards both tables; they hold what this process does right now.
-    private let state = Mutex(State())
-
-    /// Notes whose session an exchange is about to make.
-    func enter(_ exchange: Digest, _ origin: SignInOrigin) { state.withLock { $0.exchanges[exchange] = origin } }
-
-    /// Forgets an exchange that is over.
-    func leave(_ exchange: Digest) { state.withLock { $0.exchanges[exchange] = nil } }
-
-    /// Returns whether a revocation is being sent that takes tokens of this origin along.
-    func isRevoking(_ origin: SignInOrigin) -> Bool {
-        state.withLock { state in state.calls.values.contains { $0.reach.takes(origin, from: $0.origin) } }
-    }
-
-    /// Notes a revocation that is about to be sent; false where an exchange is under way that it would take along.
-    func begin(_ row: Digest, _ reach: RevocationReach, from origin: SignInOrigin) -> Bool {
-        state.withLock { state in
-            if state.exchanges.values.contains(where: { reach.takes($0, from: origin) }) { return false }
-            state.calls[row] = Call(origin: origin, reach: reach)
-            return true
-        }
-    }
-
-    /// Forgets a revocation that was answered, or was not sent.
-    func end(_ row: Digest) { state.withLock { $0.calls[row] = nil } }
 }

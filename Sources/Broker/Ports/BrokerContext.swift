@@ -98,6 +98,8 @@ package struct BrokerSettings: Sendable {
     package var registrationLifetime: Duration = .seconds(900)
     /// Refresh this long before expiry, less up to 5 % jitter.
     package var refreshMargin: Duration = .seconds(60)
+    /// The time for which an access token that was forced by an upstream or an app is not forced again.
+    package var forcedRefreshPause: Duration = .seconds(60)
     /// The origins at which the broker can be reached, for the addresses of proofs.
     package var proofOrigins = ProofOrigins()
 

@@ -36,8 +36,9 @@ package enum BrokerEvent: Sendable {
     case refreshedTokenUnverified(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
     /// The provider refuses an access token for another API; the session is none the worse for it.
     case targetRefused(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
-    /// A session's upstreams refuse each newer token in turn: with each refresh the provider voids the access tokens of before.
-    case audiencesAlternate(provider: ProviderName, client: ClientName, session: SessionHandle)
+    /// An upstream keeps refusing a session's newer tokens; none is forced for it again for so long.
+    case upstreamKeepsRefusing(
+        provider: ProviderName, client: ClientName, session: SessionHandle, upstream: String, pause: Duration)
     /// A caller waits for another's refresh.
     case refreshWaited(provider: ProviderName, client: ClientName)
     /// A caller who wanted a refresh was served by another's.

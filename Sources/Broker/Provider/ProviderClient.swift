@@ -18,6 +18,9 @@ package protocol ProviderClient: Sendable {
     /// The time for which its calls are refused here because it does not answer; nil when they are made.
     var refusesCallsFor: Duration? { get }
 
+    /// The number of its calls that may be under way at a time.
+    var places: Int { get }
+
     /// Returns the URL to open for a login; may call discovery and PAR.
     func startAuthorization(
         _ request: AuthorizationRequest, by deadline: Duration
@@ -39,6 +42,7 @@ package protocol CertificateShowing: ProviderClient {
 extension ProviderClient {
     package var callbackHints: [String] { [] }
     package var refusesCallsFor: Duration? { nil }
+    package var places: Int { 256 }
 }
 
 /// Redeems codes: every kind but Zephr.

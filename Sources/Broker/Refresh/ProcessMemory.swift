@@ -9,6 +9,8 @@ final class ProcessMemory: Sendable {
     let signIns = SignInsUnderWay()
 
     let audiences = AudienceMemory()
+    let forced = ForcedRefreshes()
+    let places = ProviderPlaces()
     let proofs = TakenProofs()
     let presences = PresenceUses()
     let uses = KeptUses()
@@ -58,6 +60,8 @@ final class StoreWatch: Sendable {
         var answeredAt: Duration?
         /// Whether a call failed since that answer.
         var hasFailed = false
+        /// The last absence of the store: its first and its last failure, or silence; nil where there was none.
+        var absence: (begun: Duration, ended: Duration)?
         /// Pairs of refreshes that a store refused.
         var unwritten = 0
         /// The number of pairs among them that waited when the store took something else: it is not the store that fails those.
@@ -90,7 +94,24 @@ final class StoreWatch: Sendable {
         state.withLock { state in
             state.standsSince = max(state.standsSince, moment)
             state.hasFailed = true
+            Self.noteAbsence(since: state.answeredAt, at: moment, in: &state)
         }
+    }
+
+    /// Notes that the store was away until a moment: since its last answer, where it is asked, or since an earlier failure.
+    private static func noteAbsence(since answeredAt: Duration?, at moment: Duration, in state: inout State) {
+        if let absence = state.absence, moment - absence.ended < calm {
+            state.absence = (absence.begun, max(absence.ended, moment))
+        } else {
+            state.absence = (answeredAt ?? moment, moment)
+        }
+    }
+
+    /// Returns the lapsed claims, of a lifetime, that are left to their owners at a moment.
+    func spared(_ lifetime: Duration, at moment: Duration) -> SparedClaims {
+        guard let absence = state.withLock({ $0.absence }) else { return .none }
+        return SparedClaims(
+            lifetime: lifetime, awaySince: moment - absence.begun, backFor: moment - absence.ended)
     }
 
     /// Notes an answer to the question that is asked every few seconds, whether there is work or not: after a failure,
@@ -99,6 +120,10 @@ final class StoreWatch: Sendable {
         state.withLock { state in
             let wasHeard = state.answeredAt.map { moment - $0 <= Self.silence } ?? false
             if state.hasFailed || !wasHeard { state.standsSince = max(state.standsSince, moment) }
+            // Before its first answer nobody has seen it away.
+            if state.hasFailed || (!wasHeard && state.answeredAt != nil) {
+                Self.noteAbsence(since: state.answeredAt, at: moment, in: &state)
+            }
             state.hasFailed = false
             state.answeredAt = moment
         }

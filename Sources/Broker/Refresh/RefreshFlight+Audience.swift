@@ -131,7 +131,9 @@ extension RefreshFlight {
         request.isCertified = stored.tokens.certificate != nil
         request.usesNonces = stored.tokens.key?.usesNonces ?? false
         do throws(ProviderFailure) {
-            let fresh = try await provider.exchange(request, by: work.deadline)
+            let fresh = try await context.memory.places.within(
+                provider, row.subject, by: work.deadline, context.clock
+            ) { () async throws(ProviderFailure) in try await provider.exchange(request, by: work.deadline) }
             guard isBound(fresh, asIn: stored) else {
                 tellOfWithheld(fresh, stored, row)
                 context.memory.audiences.rests(
@@ -204,11 +206,16 @@ extension RefreshFlight {
                 memory.granted(audience.key, place(audience, stored))
             }
         }
-        guard isOfUpstream, audience == nil || isOfAudience, let stored = work.stored, let row = work.row,
-            memory.forced(session, audience?.key, at: moment)
-        else { return }
+        guard let asker, audience == nil || isOfAudience, let stored = work.stored, let row = work.row else { return }
+        let version = isOfAudience ? work.grant?.fence ?? 0 : row.tokenVersion + 1
+        let pause = context.memory.forced.forced(
+            session, audience?.key, bringing: version, for: asker, at: moment,
+            pause: context.settings.forcedRefreshPause)
+        guard let pause, case .upstream(let upstream) = asker else { return }
         context.events.emit(
-            .audiencesAlternate(provider: stored.provider, client: stored.client, session: row.handle))
+            .upstreamKeepsRefusing(
+                provider: stored.provider, client: stored.client, session: row.handle, upstream: upstream,
+                pause: pause))
     }
 
     /// Notes that the provider does not give this access token, and returns the problem.
@@ -217,7 +224,7 @@ extension RefreshFlight {
         if case .rejected(let refusal) = work.targetFailure { word = CallbackError.standardWord(refusal.code) }
         if let audience, let stored = work.stored, let row = work.row {
             context.memory.audiences.refused(
-                audience.key, of: session, isOfClient(work) ? place(audience, stored) : nil,
+                audience.key, of: session, place(audience, stored), ofClient: isOfClient(work),
                 at: context.clock.monotonic())
             context.events.emit(
                 .targetRefused(

@@ -100,13 +100,17 @@ extension RefreshFlight {
     ) throws -> RefreshCommit {
         let now = context.clock.now()
         let audience = work.call == .audience ? audience : nil
-        var facts = try SessionFacts.open(row, context.vault)
+        var facts: SessionFacts?
+        do { facts = try SessionFacts.open(row, context.vault) } catch {
+            // Sealed by a replica with a newer key: they stay as they are, and the pair in hand is stored at once.
+            guard BrokerProblem(opening: error) != nil else { throw error }
+        }
         // What is for another API says nothing of the session's own access token.
         let tokens = audience == nil ? stored.tokens.refreshed(with: fresh) : stored.tokens.rotated(with: fresh)
-        let scopeShrank = audience == nil && fresh.scope != nil && tokens.scope != facts.scope
-        if scopeShrank { facts.scope = tokens.scope ?? [] }
+        let scopeShrank = audience == nil && fresh.scope != nil && facts != nil && tokens.scope != facts?.scope
+        if scopeShrank { facts?.scope = tokens.scope ?? [] }
         // Facts follow the ring's newest key as tokens do, so that an old key can go.
-        let sealsFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID
+        let newFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID ? facts : nil
         var next = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
             uncheckedIDToken: fresh.idToken)
@@ -117,14 +121,16 @@ extension RefreshFlight {
         }
         let refreshable = tokens.refreshToken != nil
         // The refresh token's end is reckoned by the clock: by one that is wrong it would end the session too soon or late.
-        let end =
+        let end = facts.flatMap { facts in
             context.may(.moveEnd)
-            ? SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable) : nil
+                ? SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable)
+                : nil
+        }
         var commit = RefreshCommit(
             tokenDigest: session, tokenVersion: row.tokenVersion,
             tokens: try context.vault.seal(next.record, as: .tokens, row: session),
-            facts: sealsFacts ? try context.vault.seal(facts.record, as: .session, row: session) : nil,
-            formerFacts: sealsFacts ? row.facts : nil,
+            facts: try newFacts.map { try context.vault.seal($0.record, as: .session, row: session) },
+            formerFacts: newFacts == nil ? nil : row.facts,
             tokenExpiresAt: tokens.expiresAt, refreshable: refreshable,
             expiresAt: end, subjectUnchecked: fresh.idToken?.isKeptIDToken == true, answerLost: work.answerLost)
         if let audience, let grant = work.grant {

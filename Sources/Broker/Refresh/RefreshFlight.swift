@@ -7,21 +7,21 @@ struct RefreshFlight: Sendable {
     let need: RefreshStateMachine.Need
     /// The API that the access token is to be for; nil for the session's own.
     let audience: Audience?
-    /// Whether an upstream has refused the token that there was.
-    let isOfUpstream: Bool
+    /// The party that asked for a newer token than there was; nil for a refresh that is due.
+    let asker: ForcedRefreshes.Asker?
 
     let claim: ClaimShell<ClaimedSession>
 
     init(
         context: BrokerContext, flight: SharedFlight, session: Digest, need: RefreshStateMachine.Need,
-        audience: Audience? = nil, isOfUpstream: Bool = false
+        audience: Audience? = nil, asker: ForcedRefreshes.Asker? = nil
     ) {
         self.context = context
         self.flight = flight
         self.session = session
         self.need = need
         self.audience = audience
-        self.isOfUpstream = isOfUpstream
+        self.asker = asker
         claim = ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context)
     }
 
@@ -287,7 +287,9 @@ struct RefreshFlight: Sendable {
             stored.provider, stored.client, since: begun - grant.emptyFor)
         let isOthers = showsAnother(than: stored)
         do throws(ProviderFailure) {
-            work.fresh = try await provider.refresh(request, by: work.deadline)
+            work.fresh = try await context.memory.places.within(
+                provider, row.subject, by: work.deadline, context.clock
+            ) { () async throws(ProviderFailure) in try await provider.refresh(request, by: work.deadline) }
             // Of the grants of others an answer with a target says no more than of this one.
             if target == nil { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
             if work.sending.isBare {
@@ -377,9 +379,13 @@ struct RefreshFlight: Sendable {
     private func checkSubject(_ work: inout Work) async -> RefreshStateMachine.Input {
         let isOurs = work.fresh != nil
         guard let stored = work.stored, let provider = work.provider, let row = work.row,
-            let idToken = isOurs ? work.fresh?.idToken : stored.uncheckedIDToken,
-            let facts = try? SessionFacts.open(row, context.vault)
+            let idToken = isOurs ? work.fresh?.idToken : stored.uncheckedIDToken
         else { return .subjectChecked(.same) }
+        let facts: SessionFacts
+        do { facts = try SessionFacts.open(row, context.vault) } catch {
+            // Sealed by a replica with a newer key: nobody knows whose tokens these are to be.
+            return .subjectChecked(BrokerProblem(opening: error) == nil ? .same : .unknown)
+        }
         var tokens = work.fresh ?? stored.tokens
         tokens.idToken = idToken
         // It came with another API's access token, and hashes that.

@@ -152,6 +152,8 @@ struct RefreshStateMachine: Sendable {
     private var next = Call.plain
     /// Whether the provider refused the target with what may be of the grant: a plain refresh tells.
     private var isInQuestion = false
+    /// Whether an exchange is made once more: a plain refresh has replaced the access token that it was refused with.
+    private var isExchangedAgain = false
     private var state = State.reading
     /// Whether the access token that is stored still lives: it is served although an early refresh failed.
     private var usable = false
@@ -282,7 +284,10 @@ struct RefreshStateMachine: Sendable {
     private mutating func wanted(
         fresh: Bool, refreshable: Bool, _ standing: Standing, needsOwn: Bool
     ) -> Action {
-        if isInQuestion { return finish(.targetRefused) }
+        if isInQuestion {
+            guard purpose == .exchange, isRefreshed, !isExchangedAgain else { return finish(.targetRefused) }
+            (isInQuestion, isExchangedAgain) = (false, true)
+        }
         if isServed(fresh: fresh, standing) { return finish(.useStored) }
         next = needsOwn && !isRefreshed ? .plain : purpose == .exchange ? .exchange : .audience
         return renewed(refreshable: refreshable || next == .exchange)
@@ -312,6 +317,8 @@ struct RefreshStateMachine: Sendable {
     private mutating func refused(_ refusal: Refusal, _ call: Call, confirming: Bool) -> Action {
         switch refusal {
         case .target: return release(.targetRefused)
+        // The access token that was exchanged is as new as can be: it is the target that is refused.
+        case .invalidGrant where isExchangedAgain, .counted where isExchangedAgain: return release(.targetRefused)
         case .invalidGrant, .counted:
             isInQuestion = true
             return self.call(.plain)

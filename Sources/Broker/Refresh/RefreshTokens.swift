@@ -40,10 +40,10 @@ package struct RefreshTokens: Sendable {
 
     /// Returns a newer access token than one that an upstream has refused.
     ///
-    /// A child whose token is younger than a minute gets `not_refreshable`, unless a newer one is there already: by an
-    /// upstream that refuses whatever it is given, a web page's script would rotate the grant as fast as it can ask.
+    /// Throws `not_refreshable` where the upstream refuses whatever it is given (`ForcedRefreshes`), unless a newer one is there
+    /// already. A child's of this minute is never forced: a web page's script would rotate the grant.
     package func accessToken(
-        for session: LiveSession, insteadOf refused: AccessToken
+        for session: LiveSession, insteadOf refused: AccessToken, at upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {
         do throws(BrokerProblem) { return try await newer(than: refused, for: session) } catch {
             throw session.hears(error)
@@ -55,20 +55,29 @@ package struct RefreshTokens: Sendable {
     ) async throws(BrokerProblem) -> AccessToken {
         let holder = session.tokenHolder
         guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
-            do throws(BrokerProblem) {
-                try context.memory.audiences.checkForced(holder.tokenDigest, at: context.clock.monotonic())
-            } catch {
+            let asker = ForcedRefreshes.Asker.upstream(upstream)
+            guard mayForce(holder, insteadOf: refused.version, for: asker) else {
                 // A newer one that is there is given, whoever fetched it.
-                guard let newer = try await stored(holder), newer.version > refused.version else { throw error }
+                guard let newer = try await stored(holder), newer.version > refused.version else {
+                    throw BrokerProblem(.notRefreshable, privateDetail: "the upstream refuses each newer token")
+                }
                 return newer
             }
-            return try await refresh(holder, .forced(fromVersion: refused.version), isOfUpstream: true)
+            return try await refresh(holder, .forced(fromVersion: refused.version), for: asker)
         }
         let standing = try await refresh(holder, .expiring)
         guard standing.version != refused.version else {
             throw BrokerProblem(.notRefreshable, privateDetail: "a child's upstream refuses a token of this minute")
         }
         return standing
+    }
+
+    private func mayForce(
+        _ session: LiveSession, insteadOf refused: Int64, for asker: ForcedRefreshes.Asker
+    ) -> Bool {
+        context.memory.forced.mayForce(
+            session.tokenDigest, nil, insteadOf: refused, for: asker, at: context.clock.monotonic(),
+            pause: context.settings.forcedRefreshPause)
     }
 
     /// Returns the access token that is stored now, where it can be used.
@@ -78,19 +87,27 @@ package struct RefreshTokens: Sendable {
             throw BrokerProblem(error)
         }
         guard let row, !row.subjectUnchecked else { return nil }
+        context.cache.remove(olderThan: row)
         let access = try StoredTokens.open(row, context).access(version: row.tokenVersion)
         let isShown = context.shows(access.certificate, session.facts.provider, session.facts.client)
         return isShown && RefreshTiming.isUsable(access, at: context.clock.now()) ? access : nil
     }
 
-    /// Refreshes now because the app asks (`POST /v1/session/refresh`).
+    /// Refreshes now because the app asks (`POST /v1/session/refresh`), and returns the session as it is stored then.
+    ///
+    /// The provider is not called for one whose token came from a forced refresh of this minute, nor for one that another replica
+    /// has refreshed or stepped up since this one read it.
     package func refreshNow(_ given: LiveSession) async throws(BrokerProblem) -> SessionView {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
         let context = context
-        let standing = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
-        _ = try await refresh(session, .forced(fromVersion: standing.version))
         let resume = ResumeSession(context)
+        let standing = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
+        if mayForce(session, insteadOf: standing.version, for: .app) {
+            _ = try await refresh(session, .forced(fromVersion: standing.version), for: .app)
+        } else {
+            _ = try await resume.reread(session)
+        }
         return try resume.view(of: try await resume.resume(given.tokenDigest))
     }
 
@@ -102,10 +119,11 @@ package struct RefreshTokens: Sendable {
     }
 
     private func begin(
-        _ flight: SharedFlight, _ session: LiveSession, _ need: RefreshStateMachine.Need, isOfUpstream: Bool = false
+        _ flight: SharedFlight, _ session: LiveSession, _ need: RefreshStateMachine.Need,
+        for asker: ForcedRefreshes.Asker? = nil
     ) {
         let work = RefreshFlight(
-            context: context, flight: flight, session: session.tokenDigest, need: need, isOfUpstream: isOfUpstream)
+            context: context, flight: flight, session: session.tokenDigest, need: need, asker: asker)
         let flights = context.memory.flights
         context.spawner.spawn("refresh") {
             let outcome = await work.run()
@@ -116,7 +134,7 @@ package struct RefreshTokens: Sendable {
 
     /// Joins the session's flight, or begins it; the flight goes on when nobody waits any more.
     private func refresh(
-        _ session: LiveSession, _ need: RefreshStateMachine.Need, isOfUpstream: Bool = false
+        _ session: LiveSession, _ need: RefreshStateMachine.Need, for asker: ForcedRefreshes.Asker? = nil
     ) async throws(BrokerProblem) -> AccessToken {
         let flights = context.memory.flights
         let begun = context.clock.monotonic()
@@ -126,7 +144,7 @@ package struct RefreshTokens: Sendable {
             }
             let (flight, isNew) = flights.join(session.tokenDigest)
             if isNew {
-                begin(flight, session, need, isOfUpstream: isOfUpstream)
+                begin(flight, session, need, for: asker)
             } else {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
@@ -142,6 +160,8 @@ package struct RefreshTokens: Sendable {
                 continue
             }
             let row = try outcome.get().row
+            // Another replica may have stored it, which this one's cache does not know yet.
+            context.cache.remove(olderThan: row)
             let stored = try StoredTokens.open(row, context)
             let access = stored.access(version: row.tokenVersion)
             // A flight that began for another need may have found nothing to do.

@@ -103,6 +103,15 @@ package final class SessionCache: Sendable {
         }
     }
 
+    /// Forgets a session that is cached with other tokens than a row that has been read since.
+    func remove(olderThan row: SessionRow) {
+        let known = state.withLock { state in
+            (state.young[row.tokenDigest] ?? state.old[row.tokenDigest])?.session.row
+        }
+        guard let known, known.tokenVersion <= row.tokenVersion, known.tokens != row.tokens else { return }
+        remove([row.tokenDigest])
+    }
+
     /// Forgets all rows: sessions ended, and nobody knows which.
     func clear() {
         let dead = state.withLock { $0.empty() }

@@ -148,6 +148,10 @@ package struct SessionFacts: Sendable {
     package var thumbprint: Digest?
     /// Its place in a family; nil for a session that is nobody's child.
     package var child: ChildFacts?
+    /// The version of the access token that the last sign-in lent to a grant of an earlier one; nil where the grant is its own.
+    ///
+    /// Every later access token is of that grant, and not of the sign-in.
+    package var lentVersion: Int64?
 
     package init(
         provider: ProviderName, client: ClientName, subject: String, identity: [(name: String, value: JSONValue)],
@@ -193,10 +197,11 @@ extension SessionFacts {
         writer.integer(lifetimes.absolute.wholeMilliseconds)
         writer.optional(signIn.authenticatedAt)
         // Behind what the version before reads, which seals the facts anew without them.
-        if signIn.contextClass != nil || !signIn.methods.isEmpty {
+        if signIn.contextClass != nil || !signIn.methods.isEmpty || lentVersion != nil {
             writer.optional(signIn.contextClass)
             writer.strings(signIn.methods)
         }
+        if let lentVersion { writer.integer(lentVersion) }
         return writer.bytes
     }
 
@@ -222,6 +227,7 @@ extension SessionFacts {
         guard !reader.isAtEnd else { return }
         signIn.contextClass = try reader.optionalString()
         signIn.methods = try reader.strings()
+        lentVersion = reader.isAtEnd ? nil : try reader.integer()
     }
 
     private static func beginning(

@@ -24,23 +24,40 @@ package struct SignInCheck: Sendable {
     /// The age below which an upstream's demand counts as this: the call that follows the sign-in takes time.
     private static let shortestAge: Int64 = 60
 
-    /// Judges an upstream's own challenge: returns the session as it stands, where its sign-in is what the upstream asks for and
-    /// another access token of it may do; throws `step_up_required`, or, where this was the last one, `step_up_failed`.
+    /// Judges an upstream's own challenge to an access token, of the session's own or of a `target`: returns the session as it
+    /// stands, where its sign-in is what the upstream asks for and another access token of it may do.
+    ///
+    /// Throws `step_up_required` where another sign-in helps, which includes an access token that is not of the session's last
+    /// sign-in; else, where this was the last token, `step_up_failed`.
     package func answer(
-        challenge: StepUpDemand, of session: LiveSession, isLast: Bool
+        challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession {
         var demand = challenge
         demand.maximumAge = challenge.maximumAge.map { max($0, Self.shortestAge) }
         try checkTellsAge(demand)
         let latest = try await latest(session)
         guard isMet(demand, latest) else { throw refusal(challenge, latest) }
-        guard !isLast else {
-            var problem = BrokerProblem(
-                .stepUpFailed, privateDetail: "the upstream asks for a sign-in that the session has")
-            problem.shortfall = StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)
-            throw problem
+        guard isLast else { return latest }
+        guard try !isOfEarlierSignIn(latest, target) else { throw refusal(challenge, latest) }
+        var problem = BrokerProblem(
+            .stepUpFailed, privateDetail: "the upstream asks for a sign-in that the session has")
+        problem.shortfall = StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)
+        throw problem
+    }
+
+    /// Whether the access token is of a sign-in before the session's last one.
+    ///
+    /// That one brought no refresh token, and the access token that it lent has been refreshed since. The next sign-in lends another.
+    private func isOfEarlierSignIn(
+        _ session: LiveSession, _ target: TokenTarget?
+    ) throws(BrokerProblem) -> Bool {
+        // What the refresh token brings for another API is never of a sign-in that lends.
+        guard let lent = session.facts.lentVersion, session.facts.child == nil, target?.grant != .refresh else {
+            return false
         }
-        return latest
+        let context = context
+        let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
+        return access.version != lent
     }
 
     /// By a clock that is not trusted no sign-in is too old, and none is recent: the answer is 503 until the clock is set.

@@ -17,14 +17,11 @@ extension ExchangeSettlement {
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
         while true {
-            let standing: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
-                try await context.store.session(tokenDigest: session)
-            }
-            guard let standing else { throw Self.notStored }
+            let standing = try await standing(session)
             let now = time
             guard let current = standing, isStanding(current) else { throw await ended(standing, tokens, origin) }
-            // What the session that stays lives by is not revoked with the rest.
-            let unheld = isHeld(tokens.refreshToken, by: current) ? nil : tokens
+            // The session that stays lives by these.
+            let unheld = exchange.seen.contains(tokens.refreshToken) ? nil : tokens
             guard current.subject == origin.subject else {
                 throw await settle(
                     .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: unheld,
@@ -67,13 +64,31 @@ extension ExchangeSettlement {
         return true
     }
 
-    /// Returns whether a refresh token is the one that a session has.
-    private func isHeld(_ refreshToken: Secret?, by row: SessionRow) -> Bool {
-        guard let refreshToken, let sealed = row.tokens,
-            let opened = try? context.vault.open(sealed, as: .tokens, row: row.tokenDigest),
-            let stored = try? StoredTokens(record: opened)
-        else { return false }
-        return stored.holds(refreshToken)
+    /// Reads the session that steps up, until the store answers and this process can open the row, and notes its refresh token.
+    ///
+    /// The code is spent: an answer in hand waits for a key as it waits for a store.
+    private func standing(_ session: Digest) async throws(BrokerProblem) -> SessionRow? {
+        let row: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
+            guard let row = try await context.store.session(tokenDigest: session) else { return nil }
+            do throws(BrokerProblem) { exchange.seen.note(try context.openSealed(row)?.tokens.refreshToken) } catch {
+                // A replica with a newer key, or of a newer version, has sealed it.
+                throw StoreFailure.newerFormat
+            }
+            return row
+        }
+        guard let row else { throw Self.notStored }
+        return row
+    }
+
+    /// Returns the tokens of an exchange that comes to nothing, where they may be revoked: not where a step-up was answered with
+    /// the refresh token that its session lives by.
+    func unheld(_ tokens: TokenSet) async -> TokenSet? {
+        guard let session = plan.stepUp?.session else { return tokens }
+        do throws(BrokerProblem) { _ = try await standing(session) } catch {
+            // The process ends, and revokes nothing.
+            return nil
+        }
+        return exchange.seen.contains(tokens.refreshToken) ? nil : tokens
     }
 
     /// Demands of a first sign-in what its login was started with; the tokens of one that is too weak make no session.
@@ -88,13 +103,13 @@ extension ExchangeSettlement {
     }
 
     private func ended(
-        _ row: SessionRow??, _ tokens: TokenSet, _ origin: SignInOrigin
+        _ row: SessionRow?, _ tokens: TokenSet, _ origin: SignInOrigin
     ) async -> BrokerProblem {
         let failure = await settle(
             .identityRejected, because: .identityRejected(detail: "the session that steps up has ended"),
             revoking: tokens, of: origin)
         guard failure.code != .storeUnavailable else { return failure }
-        guard let row = row ?? nil else { return BrokerProblem(.sessionRequired) }
+        guard let row else { return BrokerProblem(.sessionRequired) }
         var reason = row.endReason
         if reason == nil {
             reason =
@@ -152,10 +167,11 @@ extension ExchangeSettlement {
         let old = try row.tokens.map {
             try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
         }
-        // A provider that never gives another refresh token answers with the one that the session has: the grant is the same.
+        // A provider that never gives another refresh token answers with one that the session has or had: the grant is the same.
         // Ended as a former one, it would take the session's refresh token along; and the answer to a refresh of it that is under
         // way would count as an outgrown pair, which is revoked, too.
-        let isKept = fresh.refreshToken.map { old?.holds($0) ?? false } ?? (old?.tokens.refreshToken != nil)
+        let hasGrant = old?.tokens.refreshToken != nil
+        let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept
         let next: StoredTokens?
         var outbox: [OutboxRow] = []
@@ -169,6 +185,9 @@ extension ExchangeSettlement {
         facts.unverified = identity.unverified
         if let scope = next?.tokens.scope { facts.scope = scope }
         facts.signIn = identity.signIn
+        // The refresh token is of an earlier sign-in, and so is what it brings.
+        let isLent = !isNewGrant && next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
+        facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion : nil
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
         // The idle time moves only by a time that a use may be written with.
@@ -201,11 +220,6 @@ extension ExchangeSettlement {
 }
 
 extension StoredTokens {
-    /// Whether its refresh token is this one.
-    fileprivate func holds(_ refreshToken: Secret) -> Bool {
-        tokens.refreshToken.map { $0.isEqual(to: refreshToken) } ?? false
-    }
-
     /// Returns the set with the access token of a sign-in that brought no other refresh token: what a refresh has to repeat stays
     /// with the refresh token.
     ///

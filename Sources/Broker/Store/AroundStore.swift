@@ -74,11 +74,11 @@ extension AroundStore {
         try await around(.burnLogin) { store throws(StoreFailure) in try await store.burnLogin(state: state) }
     }
 
-    package func claimExchange(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure)
-        -> ExchangeClaimResult
-    {
+    package func claimExchange(
+        _ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims
+    ) async throws(StoreFailure) -> ExchangeClaimResult {
         try await around(.claimExchange) { store throws(StoreFailure) in
-            try await store.claimExchange(row, maximumAttempts: maximumAttempts)
+            try await store.claimExchange(row, maximumAttempts: maximumAttempts, sparing: sparing)
         }
     }
 

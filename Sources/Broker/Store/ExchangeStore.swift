@@ -9,8 +9,9 @@ package protocol ExchangeStore: Sendable {
     /// A standing row that is `.released`, has the same proof (no proof is never the same) and fewer than
     /// `maximumAttempts` is claimed again: `calling`, fence + 1, attempts + 1, the gate taken again. A `.calling` one that
     /// has the row's own claim name is the caller's: its answer was lost. One whose claim has lapsed, by the engine's own
-    /// clock, becomes `.spent(.unknown)` and is returned so: its owner died, and nobody knows what the provider saw.
-    func claimExchange(_ row: ExchangeRow, maximumAttempts: Int)
+    /// clock, and is not among the `sparing`, becomes `.spent(.unknown)` and is returned so: its owner died, and nobody knows
+    /// what the provider saw.
+    func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)
         async throws(StoreFailure) -> ExchangeClaimResult
 
     /// Returns the exchange of a key; a lapsed `.calling` one is returned as it stands.
@@ -48,6 +49,15 @@ package protocol ExchangeStore: Sendable {
     /// `commitRefresh` tells a pair of the grant before from one that lost to its own grant's. Where the old refresh token
     /// stays, neither moves, and a refresh of it that is under way commits or condemns as ever.
     func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult
+}
+
+extension ExchangeStore {
+    /// Claims an exchange, and spares no claim that has lapsed.
+    package func claimExchange(
+        _ row: ExchangeRow, maximumAttempts: Int
+    ) async throws(StoreFailure) -> ExchangeClaimResult {
+        try await claimExchange(row, maximumAttempts: maximumAttempts, sparing: .none)
+    }
 }
 
 /// The sessions that a new one put an end to.

@@ -81,6 +81,7 @@ extension BrokerAPI {
         guard session.hasTokens else {
             throw BrokerProblem(.upstreamNotAllowed, detail: "This session has no access token.")
         }
+        let upstream = request.target.upstream
         var given: AccessToken?
         return try await relay.call(
             request, session: session, signIns: useCases.signInCheck,
@@ -91,9 +92,9 @@ extension BrokerAPI {
             session, target, force throws(BrokerProblem) in
             let access =
                 if let target {
-                    try await targetToken(target, of: session, insteadOf: force ? given : nil)
+                    try await targetToken(target, of: session, insteadOf: force ? given : nil, by: upstream)
                 } else if force, let refused = given {
-                    try await useCases.refreshTokens.accessToken(for: session, insteadOf: refused)
+                    try await useCases.refreshTokens.accessToken(for: session, insteadOf: refused, at: upstream)
                 } else { try await useCases.refreshTokens.accessToken(for: session) }
             given = access
             return access
@@ -102,10 +103,11 @@ extension BrokerAPI {
 
     /// Returns an upstream's own token; a session that has nothing to ask with may not call it, and a new sign-in may.
     private func targetToken(
-        _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?
+        _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?, by upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
         do throws(BrokerProblem) {
-            return try await useCases.audienceTokens.accessToken(for: session, at: target, insteadOf: refused)
+            return try await useCases.audienceTokens.accessToken(
+                for: session, at: target, insteadOf: refused, by: upstream)
         } catch {
             guard error.code == .notRefreshable, refused == nil else { throw error }
             throw BrokerProblem(

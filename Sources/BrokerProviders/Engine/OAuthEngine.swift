@@ -195,6 +195,7 @@ extension EngineBacked {
     package var breaker: CircuitBreaker.State { engine.caller.limiter.breaker }
     package var failuresInARow: Int { engine.caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { engine.caller.limiter.refusesFor }
+    package var places: Int { engine.caller.limiter.places }
     package var identities: [(client: ClientName, identity: ClientIdentity)] { engine.identities }
     package var warnings: [String] { engine.watch.warnings }
     package func probe() async -> [ProbeResult] { await engine.probe(keysToo: probesKeys) }

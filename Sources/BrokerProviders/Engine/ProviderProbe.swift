@@ -173,6 +173,7 @@ extension ZephrClient: ProviderInspection {
     package var breaker: CircuitBreaker.State { caller.limiter.breaker }
     package var failuresInARow: Int { caller.limiter.failuresInARow }
     package var refusesCallsFor: Duration? { caller.limiter.refusesFor }
+    package var places: Int { caller.limiter.places }
 
     package func probe() async -> [ProbeResult] {
         await ProviderProbe.reach(base, caller: caller, clock: clock)

@@ -13,7 +13,8 @@ package final class CallLimiter: Sendable {
     }
 
     private let state: Mutex<State>
-    private let limit: Int
+    /// The number of calls that may be in flight.
+    let places: Int
     private let clock: BrokerClock
     /// Hears when the breaker opens, and when it closes.
     private let turned: @Sendable (_ isOpen: Bool) -> Void
@@ -21,7 +22,7 @@ package final class CallLimiter: Sendable {
     init(limits: CallLimits, clock: BrokerClock, turned: @escaping @Sendable (_ isOpen: Bool) -> Void = { _ in }) {
         self.turned = turned
         state = Mutex(State(breaker: CircuitBreaker(failuresToOpen: limits.failuresToOpen, pause: limits.pause)))
-        limit = limits.concurrent
+        places = limits.concurrent
         self.clock = clock
     }
 
@@ -43,7 +44,7 @@ package final class CallLimiter: Sendable {
     /// Every call that was counted in is counted out by `end`.
     func begin() throws(ProviderFailure) {
         let refusal: String? = state.withLock { state in
-            guard state.inFlight < limit else { return "too many calls in flight" }
+            guard state.inFlight < places else { return "too many calls in flight" }
             guard state.breaker.admit(at: clock.monotonic()) else { return "the breaker is open" }
             state.inFlight += 1
             return nil

@@ -9,10 +9,10 @@ extension PostgreSQLStore {
     }
 
     package func claimExchange(
-        _ row: ExchangeRow, maximumAttempts: Int
+        _ row: ExchangeRow, maximumAttempts: Int, sparing spared: SparedClaims
     ) async throws(StoreFailure) -> ExchangeClaimResult {
         for _ in 0..<Self.looks {
-            let answer = try await claim(row, maximumAttempts: maximumAttempts)
+            let answer = try await claim(row, maximumAttempts: maximumAttempts, spared)
             if let standing = answer.row {
                 let isMine = answer.verdict == .own || answer.verdict == .again
                 if answer.verdict == .again { gateTaken(row.gate) }
@@ -33,7 +33,9 @@ extension PostgreSQLStore {
     /// The number of times that a claim looks again at what others changed meanwhile.
     private static let looks = 4
 
-    private func claim(_ row: ExchangeRow, maximumAttempts: Int) async throws(StoreFailure) -> ClaimAnswer {
+    private func claim(
+        _ row: ExchangeRow, maximumAttempts: Int, _ spared: SparedClaims
+    ) async throws(StoreFailure) -> ClaimAnswer {
         let values: [Parameter] =
             [
                 .digest(row.key), .digest(row.proof), .bytes(row.salt), .text(row.keyID), .integer(row.fence),
@@ -41,6 +43,7 @@ extension PostgreSQLStore {
             ] + row.gate.parameters
             + [
                 .integer(maximumAttempts), .time(row.createdAt.advanced(by: RetentionPeriods.spent)), moment,
+                .duration(spared.lapsedFor?.lowerBound), .duration(spared.lapsedFor?.upperBound),
             ]
         return try await write(PostgreSQLExchangeSQL.claim, values, repeatingDuplicates: true) { rows in
             try rows.first { columns in
@@ -169,9 +172,9 @@ enum PostgreSQLExchangeSQL {
     /// Claims, in one statement: a standing row is locked and judged as it is then, the gate is taken, the row written.
     ///
     /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, gate's kind, gate, most attempts, until
-    /// when the handoff is kept, moment. A row that another inserts meanwhile makes it fail with 23505 and do nothing.
+    /// when the handoff is kept, moment, for how long the claims have lapsed that are spared. A row that another inserts meanwhile makes it fail with 23505 and do nothing.
     static let claim = Statement(
-        "claim_exchange", "bbbtibiiiibiii",
+        "claim_exchange", "bbbtibiiiibiiiii",
         """
         WITH standing AS MATERIALIZED (
             SELECT *, \(EngineClock.moment(14)) AS moment FROM exchanges WHERE key = $1 FOR UPDATE),
@@ -179,7 +182,8 @@ enum PostgreSQLExchangeSQL {
             SELECT e.*, CASE
                 WHEN e.format > 1 THEN \(Verdict.standing.sql)
                 WHEN e.outcome = 0 AND e.claim = $6 THEN \(Verdict.own.sql)
-                WHEN e.outcome = 0 AND NOT \(EngineClock.stands("e", "e.moment")) THEN \(Verdict.lapsed.sql)
+                WHEN e.outcome = 0 AND NOT \(EngineClock.stands("e", "e.moment"))
+                    AND coalesce(e.moment - e.claim_until NOT BETWEEN $15 AND $16, true) THEN \(Verdict.lapsed.sql)
                 WHEN e.outcome = 1 AND e.proof = $2 AND e.attempts < $12 THEN \(Verdict.again.sql)
                 ELSE \(Verdict.standing.sql) END AS verdict
             FROM standing e),

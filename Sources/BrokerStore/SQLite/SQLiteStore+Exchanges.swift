@@ -3,7 +3,7 @@ import GRDB
 
 extension SQLiteStore {
     package func claimExchange(
-        _ row: ExchangeRow, maximumAttempts: Int
+        _ row: ExchangeRow, maximumAttempts: Int, sparing spared: SparedClaims
     ) async throws(StoreFailure) -> ExchangeClaimResult {
         let pending = pendingLogins
         let claimClock = claimClock
@@ -22,7 +22,12 @@ extension SQLiteStore {
             // Asked again because the answer was lost.
             if standing.outcome == .calling, standing.claim == row.claim { return .claimed(standing) }
             if let spent = try database.first(
-                ExchangeSQL.lapse, [row.key.sql, Optional(clock.moment).sql, clock.epoch.databaseValue],
+                ExchangeSQL.lapse,
+                [
+                    row.key.sql, Optional(clock.moment).sql, clock.epoch.databaseValue,
+                    spared.lapsedFor.map { clock.moment - $0.upperBound }.sql,
+                    spared.lapsedFor.map { clock.moment - $0.lowerBound }.sql,
+                ],
                 { try ExchangeRow(&$0, clock) })
             {
                 try gates.close(spent.gate)
@@ -228,9 +233,13 @@ enum ExchangeSQL {
     static let byKey = "SELECT \(columns) FROM exchanges WHERE key = ?"
     static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     /// Of an owner that died: spent, for unknown reason (4).
+    ///
+    /// The claims between the last two moments are spared, if they are this process's: nobody comes back for another's.
     static let lapse = """
         UPDATE exchanges SET outcome = 4, spent_reason = 4
-        WHERE key = ?1 AND outcome = 0 AND (claim_until <= ?2 OR claim_epoch IS NOT ?3) AND format = 1 RETURNING \(columns)
+        WHERE key = ?1 AND outcome = 0 AND format = 1
+            AND (claim_epoch IS NOT ?3 OR (claim_until <= ?2 AND coalesce(claim_until NOT BETWEEN ?4 AND ?5, true)))
+        RETURNING \(columns)
         """
     static let claimAgain = """
         UPDATE exchanges SET outcome = 0, fence = fence + 1, attempts = attempts + 1, claim_until = ?, gate_kind = ?,
@@ -260,7 +269,8 @@ extension ExchangeRow {
             // A claim of before claims had names is nobody's now.
             let name = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
             let until = try columns.duration()
-            return (name, columns.optionalInteger() == clock.epoch ? until - clock.moment : .zero)
+            // One of a process that is gone lapsed with it, long ago for all that is known.
+            return (name, columns.optionalInteger() == clock.epoch ? until - clock.moment : .seconds(-86_400))
         }
     }
 

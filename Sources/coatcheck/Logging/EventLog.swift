@@ -78,7 +78,7 @@ struct EventLog: Sendable {
             count("registrations", provider, client, [("result", result)])
             write(.info, "registration finished", provider, client, [("result", result)])
         case .refreshed, .refreshFailed, .refreshEndedSession, .refreshedTokenUnverified, .refreshWaited,
-            .refreshShared, .tokenOfNoUse, .tokenNotBound, .proofRefused, .targetRefused, .audiencesAlternate:
+            .refreshShared, .tokenOfNoUse, .tokenNotBound, .proofRefused, .targetRefused, .upstreamKeepsRefusing:
             takeRefresh(event)
         case .sessionEnded, .accessTokenHandedOut, .childMade, .revocation, .providerSessionEnd, .logoutToken,
             .adminAction,
@@ -138,10 +138,13 @@ struct EventLog: Sendable {
             write(
                 .warning, "the provider refuses an access token for another API", provider, client,
                 [("session", session.text), ("detail", detail)])
-        case .audiencesAlternate(let provider, let client, let session):
+        case .upstreamKeepsRefusing(let provider, let client, let session, let upstream, let pause):
             write(
-                .warning, "upstreams refuse each newer access token in turn: the provider voids those of before",
-                provider, client, [("session", session.text)])
+                .warning, "an upstream refuses each newer access token of a session", provider, client,
+                [
+                    ("session", session.text), ("upstream", upstream),
+                    ("not_refreshed_for_s", String(pause.wholeSeconds)),
+                ])
         case .refreshWaited(let provider, let client): count("refresh_waits", provider, client)
         case .refreshShared(let provider, let client): count("refreshes_shared", provider, client)
         default: break

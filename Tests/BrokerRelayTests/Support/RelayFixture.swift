@@ -55,7 +55,7 @@ final class SignIns: SignInJudging {
     }
 
     func answer(
-        challenge: StepUpDemand, of session: LiveSession, isLast: Bool
+        challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession {
         state.withLock { $0.challenges.append((challenge, isLast)) }
         if let refusal { throw BrokerProblem(refusal) }

@@ -1,5 +1,5 @@
 /// An operation of the in-memory store that a test may have fail.
 package enum FaultyOperation: Sendable {
-    case claimExchange, completeExchange, completeStepUp, sessions, claimRefresh, renewRefresh, commitRefresh,
-        condemnRefresh, markSubjectChecked
+    case claimExchange, renewExchange, completeExchange, completeStepUp, sessions, claimRefresh, renewRefresh,
+        commitRefresh, condemnRefresh, markSubjectChecked
 }

@@ -107,11 +107,13 @@ package final class InMemoryStore: BrokerStore {
     }
 
     package func claimExchange(
-        _ row: ExchangeRow, maximumAttempts: Int
+        _ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims
     ) async throws(StoreFailure) -> ExchangeClaimResult {
         let moment = monotonic()
         return try unlessFaulty(.claimExchange) { () throws(StoreFailure) in
-            try transaction { $0.claimExchange(row, maximumAttempts: maximumAttempts, at: moment) }
+            try transaction {
+                $0.claimExchange(row, maximumAttempts: maximumAttempts, sparing: sparing, at: moment)
+            }
         }
     }
 
@@ -124,7 +126,9 @@ package final class InMemoryStore: BrokerStore {
         _ key: Digest, fence: Int64, for lifetime: Duration
     ) async throws(StoreFailure) -> Bool {
         let moment = monotonic()
-        return try transaction { $0.renewExchange(key, fence: fence, for: lifetime, at: moment) }
+        return try unlessFaulty(.renewExchange) { () throws(StoreFailure) in
+            try transaction { $0.renewExchange(key, fence: fence, for: lifetime, at: moment) }
+        }
     }
 
     package func releaseExchange(

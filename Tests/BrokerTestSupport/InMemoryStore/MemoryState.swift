@@ -89,7 +89,7 @@ extension MemoryState {
     }
 
     mutating func claimExchange(
-        _ row: ExchangeRow, maximumAttempts: Int, at moment: Duration
+        _ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims, at moment: Duration
     ) -> ExchangeClaimResult {
         guard var standing = exchange(row.key, at: moment) else {
             guard takeGate(row.gate, for: row.key, now: row.createdAt) else { return .gateClosed }
@@ -99,7 +99,7 @@ extension MemoryState {
         }
         switch standing.outcome {
         case .calling where standing.claim == row.claim: return .claimed(standing)
-        case .calling where standing.claimFor <= .zero:
+        case .calling where standing.claimFor <= .zero && !sparing.contains(lapsedFor: .zero - standing.claimFor):
             standing.outcome = .spent(.unknown)
             exchanges[row.key] = standing
             closeGate(standing.gate)

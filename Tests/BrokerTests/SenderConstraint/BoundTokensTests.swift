@@ -272,6 +272,7 @@ struct BoundTokensTests {
         #expect(try await stored(replica, signedIn).tokens.key == nil)
         #expect(try await access(replica, signedIn).credential == .bearer)
         replica.provider.script.withLock { $0.binds = true }
+        before.clock.advance(.seconds(60))
         #expect(await refresh(replica, signedIn) == nil)
         #expect(try await stored(replica, signedIn).tokens.key != nil)
     }

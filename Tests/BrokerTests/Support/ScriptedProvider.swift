@@ -70,6 +70,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var imports: [ImportRequest] = []
         /// The time for which calls are refused because the provider does not answer.
         var refusesCallsFor: Duration?
+        var places = 256
     }
 
     let profile: ProviderProfile
@@ -114,6 +115,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     }
 
     var refusesCallsFor: Duration? { script.withLock { $0.refusesCallsFor } }
+    var places: Int { script.withLock { $0.places } }
 
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation { script.withLock { $0.issuer } }
 

@@ -22,6 +22,8 @@ from support.dpop import Phone  # noqa: E402
 from support.harness import ADMIN, COATCHECK, Broker, Database, Sandbox, call, main, sha256  # noqa: E402
 
 OLD = os.environ.get("OLD_COATCHECK", "")
+# An older release refuses settings that it does not know.
+PLAIN = {"limits": None}
 PHONES, SLEEPERS, SECONDS = 12, 10, float(os.environ.get("UPGRADE_SECONDS", "6"))
 PATIENCE = 60
 
@@ -151,7 +153,7 @@ def start_sandbox(case):
 def sqlite(case):
     """One process on SQLite: up, back, and up again."""
     sandbox = start_sandbox(case)
-    broker = Broker(case, sandbox, start=False)
+    broker = Broker(case, sandbox, settings=PLAIN, start=False)
     checked = subprocess.run([COATCHECK, "check", "--config", broker.configuration], capture_output=True, text=True)
     case.same(0, checked.returncode, "the newer program takes the configuration")
     walk(case, [broker], sandbox, [[OLD], [COATCHECK], [OLD], [COATCHECK]])
@@ -162,8 +164,8 @@ def postgresql(case):
     sandbox = start_sandbox(case)
     with Database() as database:
         store = {"store": {"url": database.url()}}
-        one = Broker(case, sandbox, name="one", settings=store, start=False)
-        two = Broker(case, sandbox, name="two", settings=store, like=one, start=False)
+        one = Broker(case, sandbox, name="one", settings=PLAIN | store, start=False)
+        two = Broker(case, sandbox, name="two", settings=PLAIN | store, like=one, start=False)
         walk(case, [one, two], sandbox, [
             [OLD, OLD], [COATCHECK, OLD], [COATCHECK, COATCHECK], [OLD, COATCHECK], [OLD, OLD], [COATCHECK, COATCHECK]])
 
@@ -218,7 +220,7 @@ def bound(case):
     sandbox = start_sandbox(case)
     with Database() as database:
         for name, store in {"sqlite": None, "postgresql": {"url": database.url()}}.items():
-            broker = Broker(case, sandbox, name=name, settings={"store": store} if store else None, start=False)
+            broker = Broker(case, sandbox, name=name, settings=PLAIN | ({"store": store} if store else {}), start=False)
             plain = broker.configuration.read_text()
             broker.start()
             unbound = broker.sign_in("sleeper")

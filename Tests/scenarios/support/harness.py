@@ -400,6 +400,8 @@ class Broker:
             "store": {"url": f"sqlite:{self.data}/coatcheck.db"},
             "keys": {"file": f"{self.folder}/keys.json"},
             "log": {"level": "info", "requests": False},
+            # Sessions of tests refresh several times in a minute.
+            "limits": {"forced_refresh_pause": "0s"},
             "providers": {
                 "oidc": {
                     "kind": "oidc", "issuer": f"{provider}/oidc", "endpoints": endpoints,

@@ -164,7 +164,8 @@ wait_for() {
     done
 }
 
-# start_stack [CONFIGURATION]: sandbox and broker on free ports, the broker's configuration from coatcheck.yaml
+# start_stack [CONFIGURATION]: sandbox and broker on free ports, the broker's configuration from coatcheck.yaml; LIMITS are its
+# limits, where a script sets any
 start_stack() {
     [ -n "${SANDBOX:-}" ] || start_sandbox
     BROKER_PORT=$(free_port)
@@ -184,6 +185,7 @@ configure() {
     sed -e "s|@SANDBOX@|$SANDBOX|g" -e "s|@BROKER@|$BROKER|g" -e "s|@BROKER_PORT@|$BROKER_PORT|g" \
         -e "s|@MANAGEMENT_PORT@|$MANAGEMENT_PORT|g" -e "s|@CLOSED_PORT@|$CLOSED_PORT|g" -e "s|@WORK@|$work|g" \
         -e "s|@OPENID_PROVIDER@|${OPENID_PROVIDER:-http://127.0.0.1:$CLOSED_PORT}|g" "$1" >"$work/coatcheck.yaml"
+    [ -z "${LIMITS:-}" ] || printf 'limits: {%s}\n' "$LIMITS" >>"$work/coatcheck.yaml"
     chmod 600 "$work/coatcheck.yaml"
 }
 

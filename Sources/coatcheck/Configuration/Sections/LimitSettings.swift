@@ -29,6 +29,8 @@ struct LimitSettings: Sendable {
         http.connection.minimumRate = http.relayMinimumRate
         http.relayUploadDeadline = section.duration(
             "relay_upload_deadline", default: http.relayUploadDeadline, in: .seconds(60) ... .seconds(86_400))
+        broker.forcedRefreshPause = section.duration(
+            "forced_refresh_pause", default: broker.forcedRefreshPause, in: .zero ... .seconds(3600))
         count("connections_per_address", &http.connectionsPerAddress, in: 1...1_000_000)
         if broker.loginLimits.pendingPerToken > broker.loginLimits.pending {
             section.report("pending_logins_per_token", "is more than `pending_logins`")

@@ -1,0 +1,228 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// One user does not spend the provider for everybody (guarantee 2): refreshes that upstreams or apps force.
+@Suite("Forced refreshes", .timeLimit(.minutes(1))) struct ForcedRefreshTests {
+    private func live(_ broker: TestBroker, _ session: SignedIn) async throws -> LiveSession {
+        try await broker.useCases.resumeSession.resume(session.token)
+    }
+
+    /// Makes a call whose upstream refuses the token that it is given, as the relay does; returns the token that it gets instead,
+    /// or nil where it gets none.
+    private func refusedCall(
+        _ broker: TestBroker, _ session: SignedIn, at upstream: String = "api"
+    ) async throws -> AccessToken? {
+        let live = try await live(broker, session)
+        let tokens = broker.useCases.refreshTokens
+        let first = try await tokens.accessToken(for: live)
+        do throws(BrokerProblem) {
+            return try await tokens.accessToken(for: live, insteadOf: first, at: upstream)
+        } catch {
+            #expect(error.code == .notRefreshable)
+            return nil
+        }
+    }
+
+    @Test("Twenty calls that an upstream refuses make one refresh, and a minute later one more")
+    func refusingUpstream() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        for number in 0..<20 { #expect(try await refusedCall(broker, session) != nil || number > 0) }
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(59))
+        #expect(try await refusedCall(broker, session) == nil)
+        broker.clock.advance(.seconds(1))
+        #expect(try await refusedCall(broker, session) != nil)
+        #expect(broker.provider.refreshes == 2)
+    }
+
+    @Test("A token that an upstream forced is not forced for another upstream within the minute")
+    func otherUpstream() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        #expect(try await refusedCall(broker, session, at: "one") != nil)
+        #expect(try await refusedCall(broker, session, at: "two") == nil)
+        #expect(broker.provider.refreshes == 1)
+        broker.clock.advance(.seconds(60))
+        #expect(try await refusedCall(broker, session, at: "two") != nil)
+    }
+
+    @Test(
+        "While an upstream keeps refusing newer tokens its pause doubles up to an hour, however short the tokens live")
+    func doubling() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
+        let session = try await broker.signIn()
+        var forced: [Int] = []
+        for second in stride(from: 0, to: 5 * 3600, by: 20) {
+            if try await refusedCall(broker, session) != nil { forced.append(second) }
+            broker.clock.advance(.seconds(20))
+        }
+        let pauses = zip(forced.dropFirst(), forced).map { $0 - $1 }
+        #expect(pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600])
+        let told = broker.events.all.compactMap { event -> Duration? in
+            if case .upstreamKeepsRefusing(_, _, _, "api", let pause) = event { pause } else { nil }
+        }
+        #expect(told == pauses.map { .seconds($0) }.dropFirst() + [.seconds(3600)])
+        // Calls of another upstream are none the worse for it.
+        #expect(try await refusedCall(broker, session, at: "other") != nil)
+    }
+
+    @Test("An upstream that took the newer token may force again, each time after the first pause")
+    func accepting() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
+        let session = try await broker.signIn()
+        for _ in 0..<10 {
+            #expect(try await refusedCall(broker, session) != nil)
+            broker.clock.advance(.seconds(600))
+            // An ordinary refresh.
+            _ = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
+        }
+    }
+
+    @Test("A token of an ordinary refresh may be forced at any age, also right after one that was forced")
+    func ordinary() async throws {
+        let broker = try TestBroker(script: .init(tokenLifetime: .seconds(100)))
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(101))
+        _ = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
+        #expect(try await refusedCall(broker, session) != nil)
+        #expect(broker.provider.refreshes == 2)
+        #expect(try await refusedCall(broker, session) == nil)
+    }
+
+    @Test("Two replicas behind a balancer force once each, and not in turn")
+    func replicas() async throws {
+        let one = try TestBroker()
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
+        let session = try await one.signIn()
+        for _ in 0..<20 {
+            _ = try await refusedCall(one, session)
+            two.context.cache.clear()
+            _ = try await refusedCall(two, session)
+            one.context.cache.clear()
+        }
+        #expect(one.provider.refreshes <= 2)
+    }
+
+    @Test("A user in a loop of refreshes makes one call a minute, and is answered with what is stored")
+    func loop() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        for second in 0..<300 {
+            let view = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
+            #expect(view.handle == session.session.handle)
+            #expect(broker.provider.refreshes == second / 60 + 1)
+            broker.clock.advance(.seconds(1))
+        }
+    }
+
+    @Test("Sessions in a loop leave a provider that takes twenty calls a second to the sign-ins of others")
+    func twentyCallsASecond() async throws {
+        let broker = try TestBroker()
+        var sessions: [SignedIn] = []
+        for number in 0..<6 { sessions.append(try await broker.signIn(code: "s\(number)")) }
+        broker.clock.advance(.seconds(1))
+        let before = broker.provider.grants + broker.provider.refreshes
+        for round in 0..<12 {
+            for session in sessions {
+                _ = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
+                _ = try await refusedCall(broker, session)
+            }
+            _ = try await broker.signIn(code: "other-\(round)")
+        }
+        #expect(broker.provider.grants + broker.provider.refreshes - before <= 20)
+    }
+
+    @Test("A user's many sessions have a share of the provider's places, and another's refresh finds one")
+    func share() async throws {
+        let broker = try TestBroker(script: .init(places: 12))
+        var sessions: [LiveSession] = []
+        for number in 0..<8 {
+            sessions.append(try await live(broker, try await broker.signIn(code: "c\(number)")))
+        }
+        broker.provider.script.withLock { $0.subject = "user-2" }
+        let other = try await live(broker, try await broker.signIn(code: "other"))
+        broker.provider.gate.close()
+        let refreshes = broker.useCases.refreshTokens
+        let answers = sessions.map { session in Task { try await refreshes.refreshNow(session) } }
+        try await eventually("the user's share is taken") { broker.provider.gate.waiting == 3 }
+        let others = Task { try await refreshes.refreshNow(other) }
+        try await eventually("another's call is made") { broker.provider.gate.waiting == 4 }
+        await broker.settled()
+        #expect(broker.provider.gate.waiting == 4)
+        broker.provider.gate.open()
+        for answer in answers + [others] { _ = try await answer.value }
+        #expect(broker.provider.refreshes == 9)
+    }
+
+    @Test("What is remembered of forced refreshes has a bound, and the sessions of late are kept")
+    func bounded() throws {
+        let (forced, vault) = (ForcedRefreshes(capacity: 50), try TestBroker().vault)
+        let (kept, pause) = (vault.digest([0]), Duration.seconds(60))
+        for number in 0..<1_000 {
+            let session = vault.digest(Array("\(number)".utf8) + [1])
+            _ = forced.forced(session, nil, bringing: 2, for: .app, at: .zero, pause: pause)
+            _ = forced.forced(kept, nil, bringing: 2, for: .app, at: .zero, pause: pause)
+            #expect(forced.count <= 100)
+        }
+        #expect(!forced.mayForce(kept, nil, insteadOf: 2, for: .app, at: .seconds(59), pause: pause))
+        // One that was never forced is not remembered for being asked about.
+        let before = forced.count
+        #expect(forced.mayForce(vault.digest([9]), nil, insteadOf: 1, for: .upstream("api"), at: .zero, pause: pause))
+        #expect(forced.count == before)
+    }
+
+    // MARK: What another replica has stored
+
+    @Test("A refresh that finds another replica's tokens answers with them, and so do the next calls")
+    func storedElsewhere() async throws {
+        let one = try TestBroker()
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
+        let session = try await one.signIn()
+        let known = try await live(two, session)
+        #expect(try await two.useCases.refreshTokens.accessToken(for: known).token.reveal() == "at-1")
+        _ = try await one.useCases.refreshTokens.refreshNow(try await live(one, session))
+        let view = try await two.useCases.refreshTokens.refreshNow(known)
+        #expect(one.provider.refreshes == 1)
+        let row = try #require(try await one.store.session(handle: session.session.handle))
+        #expect(view.tokensExpireAt == row.tokenExpiresAt)
+        let next = try await live(two, session)
+        #expect(try await two.useCases.refreshTokens.accessToken(for: next).token.reveal() == "at-r1")
+    }
+
+    @Test("A call whose token was refused gets another replica's newer one, and so do the next calls")
+    func refusedElsewhere() async throws {
+        let one = try TestBroker()
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
+        let session = try await one.signIn()
+        _ = try await live(two, session)
+        _ = try await one.useCases.refreshTokens.refreshNow(try await live(one, session))
+        #expect(try await refusedCall(two, session)?.token.reveal() == "at-r1")
+        let next = try await live(two, session)
+        #expect(try await two.useCases.refreshTokens.accessToken(for: next).token.reveal() == "at-r1")
+        #expect(one.provider.refreshes == 1)
+    }
+
+    @Test("Within the pause a refresh reads what is stored, a step-up of another replica's included")
+    func withinThePause() async throws {
+        let one = try TestBroker()
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
+        let session = try await one.signIn()
+        _ = try await two.useCases.refreshTokens.refreshNow(try await live(two, session))
+        let known = try await live(two, session)
+        let row = try #require(try await one.store.session(handle: session.session.handle))
+        var facts = try SessionFacts.open(row, one.vault)
+        facts.signIn = SignInFacts(contextClass: "mfa")
+        _ = try await one.store.commitRefresh(
+            RefreshCommit(
+                tokenDigest: row.tokenDigest, tokenVersion: row.tokenVersion, tokens: try #require(row.tokens),
+                facts: try one.vault.seal(facts.record, as: .session, row: row.tokenDigest),
+                formerFacts: row.facts, tokenExpiresAt: row.tokenExpiresAt, refreshable: true, expiresAt: nil))
+        #expect(try await two.useCases.refreshTokens.refreshNow(known).signIn.contextClass == "mfa")
+        #expect(one.provider.refreshes == 1)
+    }
+}

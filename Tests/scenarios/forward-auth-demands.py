@@ -265,4 +265,5 @@ def fields(case):
 if __name__ == "__main__":
     if gap := recipes.missing():
         raise SystemExit(f"Bail out! {' '.join(gap)} missing: scripts/setup test")
-    main({server: (demands(server), 120) for server in recipes.SERVERS} | {"one-host": (one_host, 90), "fields": (fields, 90)}, __doc__)
+    cases = {server: (demands(server), 120) for server in recipes.SERVERS} | {"one-host": (one_host, 90), "fields": (fields, 90)}
+    main({name: (recipes.serving(function), seconds) for name, (function, seconds) in cases.items()}, __doc__)

@@ -295,9 +295,11 @@ def brokers(case):
         """Every request is answered; the proxies named may pass on the 503 of a broker that ends."""
         for server, found in answers.items():
             for method, good in (("GET", 200), ("POST", 201)):
+                # nginx repeats a GET on a kept connection that the replica closes at that moment; Apache repeats neither.
+                lost = server == "apache" or method == "POST"
                 odd = [
                     answer for asked, answer in found if asked == method and answer.status != good
-                    and not (server in may_refuse and (b"This instance is shutting down" in answer.body or (method, answer.told) == ("POST", "503 shutting_down")))]
+                    and not (server in may_refuse and (b"This instance is shutting down" in answer.body or lost and answer.told == "503 shutting_down"))]
                 count = sum(answer.status == good for asked, answer in found if asked == method)
                 case.verdict(count >= least and not odd, f"{server}: {sentence}: every {method} is answered", f"{count} good, {told(odd)}")
 
@@ -305,8 +307,7 @@ def brokers(case):
     for _ in range(2):
         for broker in replicas:
             broker.restart(signal.SIGTERM)
-    # Those without checks meet a replica that drains, and pass on its 503. A POST on a kept connection that the replica closes at
-    # that moment is not repeated. No GET gets lost.
+    # Those without checks meet a replica that drains, and pass on its 503.
     verdicts(load.stop(), "two restarts of each, one after the other", 30, {"nginx", "apache"})
     load = Load({"nginx": recipes.proxy(case, "nginx", addresses, [("nginx.conf", " max_fails=0", "")]).url})
     for broker in replicas:
@@ -322,7 +323,7 @@ def brokers(case):
 
     # A request that is in progress keeps a replica draining, which refuses what comes meanwhile.
     session = replicas[0].sign_in()
-    slow = case.beside(replicas[0].call, "GET", "/v1/relay/api/private/events/300", session)
+    slow = case.beside(replicas[0].call, "GET", "/v1/relay/api/private/events/900", session)
     wait_for(10, lambda: replicas[0].metric("coatcheck_relay_calls_under_way", upstream="api") == 1)
     nginx = started["nginx"]
     file, line = nginx.folder / "nginx.conf", f"server {addresses[0]} max_fails=0"
@@ -331,7 +332,7 @@ def brokers(case):
     without = {
         "nginx": recipes.proxy(case, "nginx", addresses).url, "apache": recipes.proxy(case, "apache", addresses, [("apache.conf", "ProxySet failonstatus=503", "")]).url}
     replicas[0].process.send_signal(signal.SIGTERM)
-    wait_for(10, lambda: b"is shutting down" in replicas[0].call("GET", "/v1/providers").body)
+    wait_for(30, lambda: b"is shutting down" in replicas[0].call("GET", "/v1/providers").body)
     load, lost = Load(plain), Load(without)
     load.until(60)
     answers, lost = load.stop(), lost.stop()
@@ -369,4 +370,4 @@ def brokers(case):
 if __name__ == "__main__":
     if gap := recipes.missing():
         raise SystemExit(f"Bail out! {' '.join(gap)} missing: scripts/setup test")
-    main({server: (behind(server), 120) for server in recipes.SERVERS} | {"brokers": (brokers, 150)}, __doc__)
+    main({server: (recipes.serving(behind(server)), 120) for server in recipes.SERVERS} | {"brokers": (recipes.serving(brokers), 150)}, __doc__)

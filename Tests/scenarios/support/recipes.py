@@ -4,9 +4,11 @@ A recipe is a list of files; each placeholder gets its value, and the line with 
 README tells operators to do. `edits` are `(file, pattern, replacement)`; one that changes nothing is an error of the test's.
 """
 
+import functools
 import os
 import re
 import shutil
+import subprocess
 
 from .harness import GaveUp, call, wait_for
 from .wire import ROOT, free_port
@@ -33,6 +35,27 @@ http {{
 def missing():
     """Programs that are not installed."""
     return [name for name in SERVERS if not shutil.which({"apache": "apache2"}.get(name, name))]
+
+
+# The servers that each case has started.
+SERVING = {}
+
+
+def serving(function):
+    """Makes a case end its servers itself: the signal that ends them with its thread would leave the workers of nginx and Apache."""
+
+    @functools.wraps(function)
+    def run(case):
+        try:
+            function(case)
+        finally:
+            servers = SERVING.pop(case, [])
+            for server in servers:
+                server.process.terminate()
+            for server in servers:
+                server.stop()
+
+    return run
 
 
 class Recipe:
@@ -87,9 +110,17 @@ class Recipe:
         (self.folder / "access.log").touch()
         command, environment = getattr(self, self.server)()
         self.process = self.case.start(command, self.log, environment)
+        SERVING.setdefault(self.case, []).append(self)
         if not wait_for(20, lambda: call(self.url + "/", seconds=10).status):
             raise GaveUp(f"{self.server} did not start: {(self.case.folder / self.log).read_text()[-600:]}")
         return self
+
+    def stop(self):
+        """Ends the server and its workers."""
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
 
     def nginx(self):
         includes = "\n".join(f"    include {path};" for path in sorted(self.folder.glob("*.conf")) if not path.name.startswith("nginx-"))

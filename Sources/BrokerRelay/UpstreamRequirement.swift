@@ -72,14 +72,14 @@ private struct EntryPattern: Sendable, Equatable {
         self.parts = parts
     }
 
-    private init(methods: [String]?, parts: [AllowEntry.Part]) {
+    private init(methods: [String]?, parts: [Part]) {
         self.methods = methods
         self.parts = parts
     }
 
     /// Returns the pattern of whole paths at an upstream's origin.
     func below(_ base: UpstreamBase) -> EntryPattern {
-        let segments = base.path.utf8.split(separator: 0x2F).map { AllowEntry.Part.literal(Self.plain($0)) }
+        let segments = base.path.utf8.split(separator: 0x2F).map { Part.literal(ReadSegment.text(of: $0)) }
         return EntryPattern(methods: methods, parts: segments + parts)
     }
 

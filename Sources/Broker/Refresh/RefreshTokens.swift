@@ -45,13 +45,13 @@ package struct RefreshTokens: Sendable {
     package func accessToken(
         for session: LiveSession, insteadOf refused: AccessToken, at upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {
-        do throws(BrokerProblem) { return try await newer(than: refused, for: session) } catch {
+        do throws(BrokerProblem) { return try await newer(than: refused, for: session, at: upstream) } catch {
             throw session.hears(error)
         }
     }
 
     private func newer(
-        than refused: AccessToken, for session: LiveSession
+        than refused: AccessToken, for session: LiveSession, at upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
         let holder = session.tokenHolder
         guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {

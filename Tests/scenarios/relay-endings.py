@@ -198,7 +198,7 @@ def silent(case):
             f"end_reason = 'admin', tokens_key = NULL, tokens = NULL WHERE {token}")
         ended = time.monotonic()
         case.same(204, stage.two.log_out(loading).status, "one of the others logs out")
-        wait_for(12, lambda: all(stream.ended for stream in unnoticed + downloads))
+        wait_for(12, lambda: all(stream.ended and stream.name in stage.upstream.closed for stream in unnoticed + downloads))
         times = [stream.after(begun) for stream in unnoticed]
         case.verdict(all(is_within(time, WITHOUT_NOTICE) for time in times), "without a notice streams end within five seconds", [told(time) for time in times])
         case.verdict(all(stream.is_whole for stream in unnoticed), "whole", [stream.how for stream in unnoticed])

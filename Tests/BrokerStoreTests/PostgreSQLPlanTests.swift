@@ -162,7 +162,7 @@ struct PostgreSQLPlanTests {
             Upkeep.addOutbox,
             Upkeep.takeOutbox, Upkeep.postponeOutbox, Upkeep.removeOutbox, Upkeep.countOutbox, Upkeep.acquireLease,
             Upkeep.releaseLease, Upkeep.lease, Upkeep.countSeals, Upkeep.appendAudit, Upkeep.time, Upkeep.isElsewhere,
-            Upkeep.version,
+            Upkeep.version, TableRights.lacking,
             Upkeep.sweepSpent, Upkeep.sweepUsed, Upkeep.sweepTombstones, Upkeep.lapsed,
             Upkeep.buryLapsed, Upkeep.lapsedSince, Upkeep.confirm, Upkeep.takeProof, Upkeep.returnProof,
             Administration.liveSessions, Administration.insertLogin, Administration.insertHandoff,

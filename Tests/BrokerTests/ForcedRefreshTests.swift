@@ -16,8 +16,11 @@ import Testing
     private func refusedCall(
         _ broker: TestBroker, _ session: SignedIn, at upstream: String = "api"
     ) async throws -> AccessToken? {
-        let live = try await live(broker, session)
         let tokens = broker.useCases.refreshTokens
+        // A refresh that begins beside the call would bring a newer token before the upstream has refused this one.
+        _ = try await tokens.accessToken(for: live(broker, session))
+        await broker.settled()
+        let live = try await live(broker, session)
         let first = try await tokens.accessToken(for: live)
         do throws(BrokerProblem) {
             return try await tokens.accessToken(for: live, insteadOf: first, at: upstream)

@@ -126,7 +126,7 @@ import Testing
         try await cluster.compare()
         let session = try await cluster.first.signIn()
         let live = try await cluster.first.useCases.resumeSession.resume(session.token)
-        let secret = Secret("a-secret-of-the-app")
+        let secret = Secret("a-secret-of-the-app-with-forty-three-letters-")
         let order = HandoverOrder(
             origin: "https://auth.example.com", path: "/x", challenge: cluster.first.vault.digest(secret))
         func ticket() async throws -> Secret {
@@ -152,7 +152,7 @@ import Testing
             clients: cluster.first.provider.profile.clients, script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        let secret = Secret("a-secret-of-the-app")
+        let secret = Secret("a-secret-of-the-app-with-forty-three-letters-")
         let order = HandoverOrder(
             origin: "https://auth.example.com", path: "/x", challenge: broker.vault.digest(secret))
         let url = try await broker.useCases.handOver.begin(order, of: live).url.reveal()

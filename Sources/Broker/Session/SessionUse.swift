@@ -1,7 +1,7 @@
 import Synchronization
 
 /// The use of a session by a relayed call that goes on: what it carries slides the idle time, as a further call does
-/// (decision 75).
+/// (decision 76).
 package final class SessionUse: Sendable {
     private struct State {
         /// The session as the last slide left it.

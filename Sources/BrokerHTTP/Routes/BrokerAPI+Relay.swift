@@ -40,7 +40,7 @@ extension BrokerAPI {
         return self.answer(answer, wholeBody(answer, call), call)
     }
 
-    /// Returns the use of a session by a body that is not small: what it carries is use (decision 75).
+    /// Returns the use of a session by a body that is not small: what it carries is use (decision 76).
     private func longUpload(_ call: Call, _ session: LiveSession) -> SessionUse? {
         guard (call.fields.contentLength ?? .max) > Relay.heldBody else { return nil }
         return SessionUse(of: session, useCases.resumeSession)

@@ -20,7 +20,7 @@ COPIES = {
         INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
         SELECT randomblob(32), bound_to, tokens_key, tokens, created_at, created_at, 0 FROM outbox, copies""",
     "postgresql": """INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
-        SELECT sha256(n::text::bytea), bound_to, tokens_key, tokens, created_at, created_at, 0
+        SELECT sha256((n || random()::text)::bytea), bound_to, tokens_key, tokens, created_at, created_at, 0
         FROM outbox, generate_series(1, {rows}) n""",
 }
 

@@ -30,6 +30,7 @@ import ssl  # noqa: E402
 import threading  # noqa: E402
 import time  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from support import harness  # noqa: E402
 from support.harness import COATCHECK, MIB, Sandbox, main, quantile  # noqa: E402
 

@@ -42,6 +42,13 @@ prove-upgrade: ## Upgrade from the release before this one and back, under traff
 	@scripts/setup test
 	@scripts/prove-upgrade
 
+.PHONY: prove-outbox-pace
+prove-outbox-pace: ## Revoke ROWS=1500 tokens at a fast provider and at one that answers 429 (wants the machine for itself)
+	@scripts/setup test
+	@[ -x .build/dist/coatcheck ] || scripts/build-release
+	@COATCHECK=$(CURDIR)/.build/dist/coatcheck COATCHECK_SANDBOX=$(CURDIR)/.build/dist/coatcheck-sandbox \
+	    .venv/bin/python Tests/scenarios/apart/outbox-pace.py
+
 .PHONY: prove-small-chunks
 prove-small-chunks: ## Send bodies of one-byte chunks from an address, a /56 and a /48, and read the memory (wants the machine for itself)
 	@scripts/setup test

@@ -5,11 +5,14 @@ One row of a session that was logged out is copied many times: the provider answ
 
 import contextlib
 import os
+import pathlib
 import subprocess
+import sys
 import time
 
-from support.harness import Broker, Database, Sandbox, main, wait_for
-from support.replicas import psql
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from support.harness import Broker, Database, Sandbox, main, wait_for  # noqa: E402
+from support.replicas import psql  # noqa: E402
 
 # The rate that is demanded here is far below the promised one: the machine has other work during tests.
 ROWS = int(os.environ.get("ROWS", "1500"))

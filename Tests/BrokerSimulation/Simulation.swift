@@ -33,6 +33,8 @@ package final class Simulation: @unchecked Sendable {
     private var former: [Digest: [Family]] = [:]
     /// Refresh tokens of exchanges that were given up.
     private var givenUp: [String] = []
+    /// The most that a process's wall clock was off after small steps, in milliseconds.
+    private var worstOffset = 0
     /// The sessions as they were made, in that order.
     private var made: [SessionRow] = []
     /// The users for whom the provider sent a logout token.
@@ -151,6 +153,7 @@ package final class Simulation: @unchecked Sendable {
         moments(weather.wallJumps) { [self] in
             let process = scheduler.random.pick(processes)
             process.wallOffset += scheduler.random.number(weather.wallJumpRange)
+            worstOffset = max(worstOffset, abs(process.wallOffset))
             say("wall clock of process \(process.number) is off by \(process.wallOffset)")
             comesBack { process.wallOffset = 0 }
         }
@@ -485,7 +488,7 @@ package final class Simulation: @unchecked Sendable {
             }
             if let session = authority.session(of: family.code) {
                 // Its session ended meanwhile, or the sign-in was too old by a clock that was wrong.
-                if weather.wallLeaps > 0 { continue }
+                if weather.wallLeaps > 0 || worstOffset > 60_000 { continue }
                 if await hasEnded(session) { continue }
             }
             say("FAULT: a sign-in is lost: the exchange of \(token) was given up")

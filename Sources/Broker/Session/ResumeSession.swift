@@ -199,11 +199,11 @@ package struct ResumeSession: Sendable {
     /// web page's is not, for its cookie is easier to steal.
     package func slide(_ session: LiveSession) {
         if let family = session.family, session.facts.child?.kind != .web { slide(family.parent) }
-        // The request may have found it long ago: a session that has lapsed since then stays as it is.
-        guard session.row.endedAt == nil, SessionStanding(session.row, context) == .lives else { return }
         let now = context.clock.now()
         let isDue = now >= session.slidesAt
         guard isDue || context.watch.wasDoubted else { return }
+        // The request may have found it long ago: a session that has lapsed since then stays as it is.
+        guard session.row.endedAt == nil, SessionStanding(session.row, context) == .lives else { return }
         if !context.may(.concludeLapse) { context.keepUse(of: session) }
         guard isDue, context.may(.writeUse) else { return }
         let aliveAt = context.aliveTime(session.row)

@@ -83,11 +83,11 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     func settleExchange(
         _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
     ) async throws(StoreFailure) -> Bool {
-        let world = world
+        let (world, process) = (world, process)
         return try await around(.settleExchange) { store throws(StoreFailure) in
             let settled = try await store.settleExchange(
                 key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
-            for row in outbox { world.gaveUp(row) }
+            for row in outbox { world.gaveUp(row, by: process) }
             return settled
         }
     }

@@ -31,10 +31,8 @@ package final class Simulation: @unchecked Sendable {
     private var sessions: [Int: Digest] = [:]
     /// The grants that sessions stood on before they were stepped up.
     private var former: [Digest: [Family]] = [:]
-    /// Refresh tokens of exchanges that were given up.
-    private var givenUp: [String] = []
-    /// The most that a process's wall clock was off after small steps, in milliseconds.
-    private var worstOffset = 0
+    /// Refresh tokens of exchanges that were given up, and whether by a process whose clock was over a minute off then.
+    private var givenUp: [(token: String, byWrongClock: Bool)] = []
     /// The sessions as they were made, in that order.
     private var made: [SessionRow] = []
     /// The users for whom the provider sent a logout token.
@@ -153,7 +151,6 @@ package final class Simulation: @unchecked Sendable {
         moments(weather.wallJumps) { [self] in
             let process = scheduler.random.pick(processes)
             process.wallOffset += scheduler.random.number(weather.wallJumpRange)
-            worstOffset = max(worstOffset, abs(process.wallOffset))
             say("wall clock of process \(process.number) is off by \(process.wallOffset)")
             comesBack { process.wallOffset = 0 }
         }
@@ -356,11 +353,11 @@ package final class Simulation: @unchecked Sendable {
     func refused(_ code: String) { refusedCodes.insert(code) }
 
     /// Hears that an exchange's tokens went to the outbox.
-    func gaveUp(_ row: OutboxRow) {
+    func gaveUp(_ row: OutboxRow, by process: SimulatedProcess) {
         guard let token = refreshToken(row.tokens, of: row.boundTo) else { return }
         say("gave up \(token)")
         authority.wrote(token, at: scheduler.now, inVain: true)
-        givenUp.append(token)
+        givenUp.append((token, abs(process.wallOffset) > 60_000))
     }
 
     private func refreshToken(_ sealed: Sealed?, of row: Digest) -> String? {
@@ -482,13 +479,13 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: the session of \(code) was made, and its user was told that it is lost")
             verdict.answeredWritesLost += 1
         }
-        for token in givenUp {
+        for (token, byWrongClock) in givenUp {
             guard let family = authority.named(token)?.family, !family.identityFailed, family.mishaps.isEmpty else {
                 continue
             }
             if let session = authority.session(of: family.code) {
                 // Its session ended meanwhile, or the sign-in was too old by a clock that was wrong.
-                if weather.wallLeaps > 0 || worstOffset > 60_000 { continue }
+                if weather.wallLeaps > 0 || byWrongClock { continue }
                 if await hasEnded(session) { continue }
             }
             say("FAULT: a sign-in is lost: the exchange of \(token) was given up")

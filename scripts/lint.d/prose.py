@@ -50,7 +50,9 @@ PRONOUN = re.compile(r"(?:It|They|That|Those|These|This|One (?:that|which|is|of)
 
 def cleaned(text):
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>|\*\*|__|\*/", "", re.sub(r"`[^`]*`", "X", text))).strip()
+    # A path is one word, wherever the file is moved to.
+    text = re.sub(r"\b[\w.-]+(?:/[\w.-]+)+\.\w+\b", "X", re.sub(r"`[^`]*`", "X", text))
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>|\*\*|__|\*/", "", text)).strip()
 
 
 def paragraphs(lines):

@@ -70,7 +70,7 @@ def main():
         shutil.rmtree(directory, ignore_errors=True)
     print(report.text())
     if options.write:
-        report.write(os.path.join(ROOT, "docs", "performance.md"))
+        report.write(os.path.join(ROOT, "docs", "internals", "performance.md"))
 
 
 def alone(directory, write):

@@ -1,6 +1,6 @@
 """Counts the instructions that a request takes in user space, under callgrind.
 
-    scripts/bench --only instructions [--write]   every row; --write puts them into docs/performance.md and instructions.json
+    scripts/bench --only instructions [--write]   every row; --write puts them into docs/internals/performance.md and instructions.json
     Benchmarks/instructions.py                    the rows of instructions.json, beside its numbers: a step of `make test`
 
 A count is the slope between few requests and many, less what the idle program executes meanwhile. Sandbox, upstream,
@@ -164,7 +164,7 @@ def measure(directory, write):
     text = tables(found)
     print(text)
     if write:
-        Report.put(os.path.join(ROOT, "docs", "performance.md"), "instructions", text)
+        Report.put(os.path.join(ROOT, "docs", "internals", "performance.md"), "instructions", text)
         exact = {name: round(found[name][0].total) for name in EXACT}
         with open(EXPECTED, "w") as file:
             json.dump({"toolchain": toolchain(), "instructions": exact}, file, indent=2)

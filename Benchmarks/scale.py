@@ -337,7 +337,7 @@ def sqlite(directory, report, rounds, seconds, count, live=1000):
 
 
 def writes(directory, report, seconds, count):
-    """What each kind of write costs the disk, for docs/scale.md: bytes of the write-ahead log."""
+    """What each kind of write costs the disk, for docs/operate/scale.md: bytes of the write-ahead log."""
     server = PostgreSQL("full_page_writes=on")
     keys = os.path.join(directory, "writes-keys.json")
     try:

@@ -29,7 +29,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=float(os.environ.get("SOAK_MINUTES") or 30))
     parser.add_argument("--guests", type=int, default=16, help="sessions that are used all the time")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/internals/performance.md")
     options = parser.parse_args()
     directory = tempfile.mkdtemp(prefix="coatcheck-soak-")
     soak = Soak(directory, options)
@@ -45,7 +45,7 @@ def main():
             shutil.rmtree(directory, ignore_errors=True)
     print(report)
     if options.write:
-        Report.put(os.path.join(ROOT, "docs", "performance.md"), "soak", report)
+        Report.put(os.path.join(ROOT, "docs", "internals", "performance.md"), "soak", report)
     sys.exit(soak.failed > 0)
 
 

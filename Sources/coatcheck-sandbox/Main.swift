@@ -13,7 +13,7 @@ struct SandboxCommand: AsyncParsableCommand {
             microsoft and clover also in the body), web-post/web-post-secret (in the body), web-jwt (private_key_jwt
             with the key at /_sandbox/client-key.pem); at clever web-0001/clever-secret and ios-0001 (blank).
             An authorization URL with &sandbox_user=ana is allowed at once, with &sandbox_deny=1 refused.
-            Control API under /_sandbox/: docs/sandbox.md.
+            Control API under /_sandbox/: docs/apps/sandbox.md.
             """,
         subcommands: [Serve.self, Proof.self], defaultSubcommand: Serve.self)
 }

@@ -7,7 +7,7 @@ struct Proof: ParsableCommand {
         abstract: "Print a DPoP proof (RFC 9449) of one request, for the header field `DPoP`.",
         discussion: """
             Bound sessions belong to a key of a device; here the key is in a file, which is made at the first use. \
-            A proof is good once. docs/bound-sessions.md shows a whole sign-in.
+            A proof is good once. docs/apps/bound-sessions.md shows a whole sign-in.
             """)
 
     @Option(help: "The PEM file of the key (P-256); it is made if it is absent.", completion: .file()) var key: String

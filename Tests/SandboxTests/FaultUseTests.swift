@@ -14,7 +14,7 @@ struct FaultUseTests {
             guard [".swift", ".sh", ".py", ".bash"].contains(where: name.hasSuffix) else { continue }
             tests.formUnion(Self.words(try String(contentsOfFile: root + "/Tests/" + name, encoding: .utf8)))
         }
-        let page = Self.words(try String(contentsOfFile: root + "/docs/sandbox.md", encoding: .utf8))
+        let page = Self.words(try String(contentsOfFile: root + "/docs/apps/sandbox.md", encoding: .utf8))
         let untested = FaultName.all.filter { !tests.contains(Substring($0)) }
         #expect(untested.isEmpty)
         // Some the page names by their endings.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # As a new operator would: from an archive of `make dist` to a broker behind nginx under systemd on a clean Debian, by the very
-# commands of docs/deployment.md. The Debian is booted by systemd-nspawn on this machine's network, with the cgroups of version
+# commands of docs/operate/deployment.md. The Debian is booted by systemd-nspawn on this machine's network, with the cgroups of version
 # two that systemd wants. As root, with debootstrap and Debian's systemd-container.
 #   install.sh ARCHIVE
 source "$(dirname "$0")/../scenarios/support/lib.bash"
@@ -52,7 +52,7 @@ TEXT
 
 step "The commands of the document"
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
-    "$root/docs/deployment.md" >"$work/commands"
+    "$root/docs/operate/deployment.md" >"$work/commands"
 same 1 "$(($(wc -l <"$work/commands") > 10))" "there are some"
 # Free ports, and an nginx that listens on nothing else.
 sed -i "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" "$system/root/$folder/deploy/systemd/coatcheck.socket"

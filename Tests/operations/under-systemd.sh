@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every command of docs/operations.md, pasted as root, under the shipped unit, on a Debian that systemd-nspawn has booted: what
+# Every command of docs/operate/operations.md, pasted as root, under the shipped unit, on a Debian that systemd-nspawn has booted: what
 # root's commands leave behind has to be the broker's, and they say what is so. Needs root, debootstrap and systemd-container.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
@@ -26,7 +26,7 @@ MANAGEMENT=http://127.0.0.1:9090
 # ---- pasting ---------------------------------------------------------------------------------------------------------
 
 # documented: the commands of the document's blocks, one a line, without what is said behind them
-documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "$root/docs/operations.md" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
+documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "$root/docs/operate/operations.md" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
 # pasted BEGINNING [SED-EXPRESSION]: runs the document's command that begins so; its output goes to "$work/out", its status to RUN
 pasted() {
     local line
@@ -51,7 +51,7 @@ starts() {
 signed_in() { JAR="$work/a-phone.jar" request GET /v1/session; expect_status 200 "who was signed in is signed in"; }
 first_key() { in_system coatcheck keys list --no-header --file /var/lib/coatcheck/keys.json | sed -n 1p | cut -f1; }
 
-step "The commands of docs/deployment.md"
+step "The commands of docs/operate/deployment.md"
 mkdir -p "$system/root/archive/bin"
 cp "$(realpath "$COATCHECK")" "$system/root/archive/bin/coatcheck"
 cp -r "$root/deploy" "$system/root/archive/"
@@ -74,7 +74,7 @@ providers:
       ios: {client_id: ios-app, auth: none, redirect_uris: ["com.example.app:/cb"], scope: openid email profile offline_access}
 TEXT
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
-    "$root/docs/deployment.md" | grep -vE '^apt-get|nginx' | sed -E '/^sed -e/,/[^\\]$/d' >"$system/root/archive/commands.sh"
+    "$root/docs/operate/deployment.md" | grep -vE '^apt-get|nginx' | sed -E '/^sed -e/,/[^\\]$/d' >"$system/root/archive/commands.sh"
 as_root "cd archive; set -ex; . ./commands.sh"
 good "all but nginx's work"
 [ "$RUN" -eq 0 ] || { in_system journalctl -u coatcheck.service -o cat -n 20 | sed 's/^/#   /'; finish; }

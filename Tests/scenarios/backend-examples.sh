@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# docs/backends.md: its Node and Python services and its curl line, taken out of the page and run as they stand there.
+# docs/backends/check-a-session.md: its Node and Python services and its curl line, taken out of the page and run as they stand there.
 source "$(dirname "$0")/support/lib.bash"
 with_packages
 sed 's|client_id: silent-app, |&transport: bearer, binding: {mode: enforce}, |' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
-page="$root/docs/backends.md"
+page="$root/docs/backends/check-a-session.md"
 
 # block LANGUAGE: the page's block in that language
 block() { awk -v mark="\`\`\`$1" '$0 == mark { inside = 1; next } inside && /^```/ { exit } inside' "$page"; }

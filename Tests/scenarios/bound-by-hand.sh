@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The sign-in by curl of docs/bound-sessions.md, taken out of the document and run as it stands there, with `coatcheck-sandbox proof`;
+# The sign-in by curl of docs/apps/bound-sessions.md, taken out of the document and run as it stands there, with `coatcheck-sandbox proof`;
 # and the refusals of that command.
 source "$(dirname "$0")/support/lib.bash"
 "$root/scripts/stack" start "$work/stack" >"$work/start.log" 2>&1 || give_up "scripts/stack: $(tail -3 "$work/start.log")"
@@ -26,8 +26,8 @@ prove --key "$work/key.pem" --nonce n-1 --token t-1 POST http://127.0.0.1/a
 same "$first" "$(part 1 | jq -c .jwk)" "the next proof is by the same key"
 same "n-1 $(printf t-1 | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | tr -d =)" "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "nonce and token are named"
 
-step "3. The block of docs/bound-sessions.md"
-awk '/^### By hand/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/docs/bound-sessions.md" |
+step "3. The block of docs/apps/bound-sessions.md"
+awk '/^### By hand/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/docs/apps/bound-sessions.md" |
     sed -e "s|^BROKER=.*|BROKER=$BROKER|" -e "s|^PATH=.*|coatcheck-sandbox() { \"$COATCHECK_SANDBOX\" \"\$@\"; }|" >"$work/pasted.sh"
 same 4 "$(grep -c "^# [1-4]\. " "$work/pasted.sh")" "has its four steps"
 (cd "$work" && bash -u pasted.sh >pasted.out 2>pasted.err)

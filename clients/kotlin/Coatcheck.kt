@@ -168,7 +168,7 @@ class LoginFailed(val code: String) : Exception(code)
 class KeyLost : Exception("this device has to be signed in again: its key is gone")
 
 /**
- * A P-256 key of this device, to which its sessions belong (docs/bound-sessions.md): who copies the cookie or the token opens
+ * A P-256 key of this device, to which its sessions belong (docs/apps/bound-sessions.md): who copies the cookie or the token opens
  * nothing without it. On Android it is a `KeystoreProofKey`. A key that asks for the user each time is another of the same kind, a
  * `KeystorePresenceKey`.
  */
@@ -988,7 +988,7 @@ class Coatcheck(
         return answer
     }
 
-    /** Sends a request, again as long as that helps and the deadline lasts: docs/native-apps.md has the table. */
+    /** Sends a request, again as long as that helps and the deadline lasts: docs/apps/native-apps.md has the table. */
     private fun repeat(
         path: String, method: String, body: RequestBody?, credentials: Credentials?, idempotent: Boolean, deadline: Long,
         evidence: Evidence, mending: Mending = Mending(), good: (Answer) -> Boolean

@@ -4,7 +4,7 @@
 //     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
 //     const signIn = await coatcheck.signIn('cloudentity')
 //
-// Make one and share it. What can be sent again is sent again, as docs/native-apps.md says; what is thrown is a Problem, an
+// Make one and share it. What can be sent again is sent again, as docs/apps/native-apps.md says; what is thrown is a Problem, an
 // Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or what an AbortSignal was aborted with.
 
 /** Who is signed in, as the broker tells it; never a token. A later broker may have more members. */
@@ -94,7 +94,7 @@ export interface CredentialStorage {
 export interface ProofPublicKey { x: string; y: string }
 
 /**
- * A P-256 key of this device, to which its sessions belong (docs/bound-sessions.md): who copies the token opens nothing without
+ * A P-256 key of this device, to which its sessions belong (docs/apps/bound-sessions.md): who copies the token opens nothing without
  * it. In a browser and Node it is a `WebCryptoKey`; React Native needs a module that reaches Secure Enclave and Keystore. A key
  * that asks for the user each time is another of the same kind.
  */

@@ -25,8 +25,8 @@ def headings(page, pattern):
 
 
 guarantees = headings("docs/guarantees.md", r"^## (\d+)\. ")
-notes = headings("docs/library-notes.md", r"^## (\d+)\. ")
-items = headings("docs/checklist.md", r"^### ((?:SEC-|W)\d+)$")
+notes = headings("docs/internals/library-notes.md", r"^## (\d+)\. ")
+items = headings("docs/reference/checklist.md", r"^### ((?:SEC-|W)\d+)$")
 decisions = {re.match(r"docs/decisions/0*(\d+)-", name).group(1) for name in tracked if re.match(r"docs/decisions/\d", name)}
 paths = set(tracked)
 basenames = {pathlib.PurePath(name).name for name in tracked}
@@ -43,7 +43,7 @@ GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:///?|#|\*|--)?[ \t]*)"
 LIST = rf"\d+(?:(?:,|{GAP}to|{GAP}and|,{GAP}and){GAP}\d+)*"
 CITED = [
     (re.compile(rf"\b[Gg]uarantees?{GAP}({LIST})"), guarantees, "guarantee {}: docs/guarantees.md has none"),
-    (re.compile(rf"\b[Ll]ibrary{GAP}notes?{GAP}({LIST})"), notes, "library note {}: docs/library-notes.md has none"),
+    (re.compile(rf"\b[Ll]ibrary{GAP}notes?{GAP}({LIST})"), notes, "library note {}: docs/internals/library-notes.md has none"),
     (re.compile(rf"\b[Dd]ecisions?{GAP}({LIST})"), decisions, "decision {}: docs/decisions has none"),
     (re.compile(r"\bdecisions/(\d{4})\b"), decisions, "decision {}: docs/decisions has none"),
 ]
@@ -61,10 +61,10 @@ def faults_of(content):
                     yield match.start(), words.format(number)
     for match in re.finditer(rf"\b[Nn]otes?{GAP}\d+", content):
         if not re.search(rf"\b[Ll]ibrary{GAP}$", content[max(0, match.start() - 40):match.start()]):
-            yield match.start(), f"{match.group(0)}: of which page? \"library note\" is that of docs/library-notes.md"
+            yield match.start(), f"{match.group(0)}: of which page? \"library note\" is that of docs/internals/library-notes.md"
     for match in ITEM.finditer(content):
         if match.group(0) not in items:
-            yield match.start(), f"{match.group(0)}: docs/checklist.md has none"
+            yield match.start(), f"{match.group(0)}: docs/reference/checklist.md has none"
     for match in re.finditer(r"(?<![\w/.-])docs/[\w./-]+\.md\b", content):
         if match.group(0) not in paths and "NAME" not in match.group(0):
             yield match.start(), f"{match.group(0)} is not here"

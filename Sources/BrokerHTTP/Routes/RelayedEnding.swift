@@ -1,6 +1,6 @@
 import Broker
 
-/// The end of a relayed call that a pass has opened (docs/bound-sessions.md); one that a proof has opened ends by itself.
+/// The end of a relayed call that a pass has opened (docs/apps/bound-sessions.md); one that a proof has opened ends by itself.
 struct RelayedEnding: Sendable {
     /// The time after its pass that a call may go on which is no event stream: long enough for a large transfer.
     private static let grace = Duration.seconds(3600)

@@ -1,6 +1,6 @@
 package import Broker
 
-/// The form of a client's requests and of the provider's answers (the settings' table in docs/configuration.md).
+/// The form of a client's requests and of the provider's answers (the settings' table in docs/reference/configuration.md).
 package struct WireSettings: Sendable {
     /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1) or sent raw.
     package enum BasicEncoding: String, Sendable { case form, raw }

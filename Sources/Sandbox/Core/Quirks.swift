@@ -1,4 +1,4 @@
-/// Forms that real providers send although no specification has them; each is a fault by its name (docs/sandbox.md).
+/// Forms that real providers send although no specification has them; each is a fault by its name (docs/apps/sandbox.md).
 enum Quirks {
     static let names: Set<String> = [
         "null-claims", "verified-text", "large-claims", "half-emoji", "duplicate-claim", "null-header", "x5c-header",

@@ -2,7 +2,7 @@ import Hummingbird
 
 /// `/_sandbox`: how tests set the sandbox up and read what it saw.
 ///
-/// `docs/sandbox.md` describes it.
+/// `docs/apps/sandbox.md` describes it.
 struct ControlAPI {
     let state: SandboxState
 

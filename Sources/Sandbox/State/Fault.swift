@@ -1,6 +1,6 @@
 /// One misbehaviour, placed by the control API.
 ///
-/// `docs/sandbox.md` lists the names.
+/// `docs/apps/sandbox.md` lists the names.
 package struct Fault: Sendable {
     /// The provider it is for (`oidc`, `clever`, …).
     package var provider: String

@@ -40,7 +40,7 @@ struct SandboxClient: Sendable {
         self.json = json
     }
 
-    /// The clients that every provider knows from the start (docs/sandbox.md).
+    /// The clients that every provider knows from the start (docs/apps/sandbox.md).
     static func defaults(of provider: String) -> [String: SandboxClient] {
         var either = SandboxClient(
             id: "web", secret: "web-secret", methods: ["client_secret_basic", "client_secret_post"])

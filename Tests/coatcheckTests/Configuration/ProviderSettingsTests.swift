@@ -313,7 +313,10 @@ struct ProviderSettingsTests {
                     : Array((ConfigurationFixture.certificate + "\n" + ConfigurationFixture.certificateKey).utf8)
             }, isOpenToOthers: { _ in false }, directory: "")
         var blocks = 0
-        for folder in ["", "docs/", "docs/providers/", "docs/decisions/"] {
+        for folder in [
+            "", "docs/", "docs/start/", "docs/apps/", "docs/backends/", "docs/operate/", "docs/providers/",
+            "docs/reference/", "docs/internals/", "docs/decisions/",
+        ] {
             for name in try FileManager.default.contentsOfDirectory(atPath: root + folder).sorted()
             where name.hasSuffix(".md") {
                 let page = try String(contentsOfFile: root + folder + name, encoding: .utf8)

@@ -183,7 +183,7 @@ codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 say(described == codes, "docs/problems.md has a paragraph for every code", ", ".join(sorted(described ^ codes)))
 
 sources = {path.name for path in (root / "Sources").rglob("*.swift")}
-for page in ("a-login-step-by-step.md", "adding-a-provider.md"):
+for page in ("a-login-step-by-step.md", "providers/adding-a-provider.md"):
     named = set(re.findall(r"[A-Za-z]+(?:\+[A-Za-z]+)?\.swift", (root / "docs" / page).read_text()))
     say(named <= sources, f"docs/{page} names files that are there", ", ".join(sorted(named - sources)))
 

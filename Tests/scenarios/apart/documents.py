@@ -168,10 +168,10 @@ say(len(paths) > 30 and not lost, "README.md: every path of the contract is in t
 # The login of the README is run by readme.sh; the page of problems and the apps' table have every code.
 contract = strict.overlaid(strict.plain())
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
-native = (root / "docs/native-apps.md").read_text()
+native = (root / "docs/apps/native-apps.md").read_text()
 table = native[native.index("## When something fails"):]
 named = set(re.findall(r"`([a-z_]+)`", " ".join(row.split("|")[2] for row in table.splitlines() if row.startswith("|") and row.count("|") > 3)))
-say(named == codes | {"code"} or named == codes, "docs/native-apps.md: the table of failures has every code, and no other", ", ".join(sorted(named ^ codes)))
+say(named == codes | {"code"} or named == codes, "docs/apps/native-apps.md: the table of failures has every code, and no other", ", ".join(sorted(named ^ codes)))
 say(codes <= anchors(root / "docs/problems.md"), "docs/problems.md: every code is an anchor")
 statuses = {}
 overlay = yaml.safe_load((root / "Tests/scenarios/support/strict.overlay.yaml").read_text())
@@ -185,12 +185,12 @@ for row in table.splitlines():
     if row.startswith("|") and len(cells) > 4 and re.match(r" *[\d]", cells[1]):
         said = set(re.findall(r"\d{3}", cells[1]))
         wrong = [code for code in re.findall(r"`([a-z_]+)`", cells[2]) if code in statuses and not statuses[code] & said]
-        say(not wrong, f"docs/native-apps.md: the statuses of {cells[2].strip()[:60]}", ", ".join(wrong))
+        say(not wrong, f"docs/apps/native-apps.md: the statuses of {cells[2].strip()[:60]}", ", ".join(wrong))
 
 # The statuses that commands end with are listed, and a command ends with each.
-operations = (root / "docs/operations.md").read_text()
+operations = (root / "docs/operate/operations.md").read_text()
 listed = re.findall(r"^\| (\d+) \|", operations[operations.index("What a command ends with:"):operations.index("Completions for the shell:")], re.M)
-say(listed == ["0", "1", "2", "64"], "docs/operations.md: the statuses of commands", listed)
+say(listed == ["0", "1", "2", "64"], "docs/operate/operations.md: the statuses of commands", listed)
 if program:
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "coatcheck.yaml")
@@ -206,8 +206,8 @@ if program:
             done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
             say(str(done.returncode) == status, f"coatcheck {arguments[0]} ends with {status}", f"{done.returncode}: {done.stderr[:200]}")
 
-# Figures of the README are those of docs/performance.md, each of its own row.
-readme, measured = (root / "README.md").read_text(), (root / "docs/performance.md").read_text()
+# Figures of the README are those of docs/internals/performance.md, each of its own row.
+readme, measured = (root / "README.md").read_text(), (root / "docs/internals/performance.md").read_text()
 figures = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `make bench", readme, re.M)
 ratios = dict(re.findall(r"^\| ([^|]+ \| [^|]+) \| ([\d.]+ ×) \|", measured, re.M))
 rows = [

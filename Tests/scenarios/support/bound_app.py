@@ -1,7 +1,7 @@
 """An app whose sessions belong to a key, before a proxy (forward-auth.sh, proxies.sh). Prints `ok` and `not ok` lines.
 
   bound_app.py gate SERVER SITE BROKER ORIGIN SERVICE   a recipe of deploy/forward-auth at SITE, which apps know as ORIGIN
-  bound_app.py service NAME SITE BROKER ORIGIN          a service of docs/backends.md at SITE, which apps know as ORIGIN
+  bound_app.py service NAME SITE BROKER ORIGIN          a service of docs/backends/check-a-session.md at SITE, which apps know as ORIGIN
   bound_app.py front SERVER SITE BROKER                 a recipe of deploy/proxy at SITE, before the broker itself
 """
 
@@ -178,7 +178,7 @@ def gate(server, site, broker, origin, service):
 
 
 def service(name, site, broker, origin):
-    """A service of docs/backends.md that asks for itself."""
+    """A service of docs/backends/check-a-session.md that asks for itself."""
     gate, phone = Gate(name, site, origin, None), Phone(Door(broker), BEARER)
     begun, _ = phone.begin()
     made = phone.call("POST", "/v1/sessions", body={"callback_url": phone.callback(begun), "login_token": begun.json["login_token"]})

@@ -311,7 +311,7 @@ start_bound_replicas() {
     device a-phone
 }
 
-# sandbox METHOD PATH [JSON]: the emulator's control interface (docs/sandbox.md)
+# sandbox METHOD PATH [JSON]: the emulator's control interface (docs/apps/sandbox.md)
 sandbox() {
     if [ $# -gt 2 ]; then
         curl -s -m 20 -o "$work/control" -X "$1" "$SANDBOX/_sandbox$2" -H 'Content-Type: application/json' --data-binary "$3"

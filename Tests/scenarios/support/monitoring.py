@@ -21,7 +21,7 @@ from verdicts import Verdicts
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "deploy/grafana/coatcheck.json"
 RULES = ROOT / "deploy/prometheus/rules.yaml"
-OPERATIONS = ROOT / "docs/operations.md"
+OPERATIONS = ROOT / "docs/operate/operations.md"
 NAME = re.compile(r"\b(?:coatcheck|process)_[a-z0-9_]+\b")
 verdicts = Verdicts()
 say = verdicts.verdict

@@ -4,7 +4,7 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The evidence that a bound session's requests show beside its secret: `docs/bound-sessions.md` has the rules.
+/// The evidence that a bound session's requests show beside its secret: `docs/apps/bound-sessions.md` has the rules.
 extension Coatcheck {
     /// The reason for a sign-out that the broker does not know.
     static let keyLost = "key_lost"

@@ -18,7 +18,7 @@ struct SteppingUp {
     let call: SharedCall<End>
 }
 
-/// Step-ups: `docs/step-up.md` has the rules.
+/// Step-ups: `docs/apps/step-up.md` has the rules.
 extension Coatcheck {
     /// Has the user sign in again for the session, in one of these ways or so recently (in seconds), and returns the session,
     /// which goes on with its secret and its key.

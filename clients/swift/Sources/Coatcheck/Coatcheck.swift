@@ -14,7 +14,7 @@ import Foundation
 /// ```
 ///
 /// Make one and share it: calls made at the same time then share their requests. What can be sent again is sent again,
-/// as `docs/native-apps.md` says; what is thrown is a ``Problem`` or a ``CoatcheckError``.
+/// as `docs/apps/native-apps.md` says; what is thrown is a ``Problem`` or a ``CoatcheckError``.
 public actor Coatcheck {
     nonisolated let broker: URL
     nonisolated let client: String?

@@ -2,7 +2,7 @@ import Foundation
 
 /// A P-256 key of this device, to which its sessions belong: ``SecureEnclaveProofKey``, or your own.
 ///
-/// A session that was made with one is opened by nobody who has its cookie or token alone. See `docs/bound-sessions.md`. A key
+/// A session that was made with one is opened by nobody who has its cookie or token alone. See `docs/apps/bound-sessions.md`. A key
 /// that asks for the user each time, as ``SecureEnclavePresenceKey`` does, is another of the same kind.
 public protocol ProofKey: Sendable {
     /// Returns the public key; nil where there is none, yet or any more.

@@ -69,10 +69,10 @@ struct PostgreSQLTests {
                 try PostgreSQLServer.execute(
                     "\(migration.sql); INSERT INTO schema_version VALUES (\(migration.version), 1)", in: url)
             }
-            // As docs/operate/operations.md says it.
+            // As docs/operate/upgrades.md says it.
             let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                 .deletingLastPathComponent()
-            let file = root.appendingPathComponent("docs/operate/operations.md")
+            let file = root.appendingPathComponent("docs/operate/upgrades.md")
             let page = try String(contentsOf: file, encoding: .utf8)
             let commands = page.matches(of: /psql "\$URL" -c "((?:ALTER|CREATE)[^"]*)"/).map { String($0.output.1) }
             #expect(commands.count == 2)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Walks "Backups" of docs/operate/operations.md: a backup beside a running broker, the machine lost, a restore that brings back nobody
+# Walks "Backups" of docs/operate/backups.md: a backup beside a running broker, the machine lost, a restore that brings back nobody
 # who was logged out since.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings" "$work/backups"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Walks "A stolen client secret" of docs/operate/operations.md: a new one from the provider; nobody is logged out by the change.
+# Walks "A stolen client secret" of docs/operate/incidents.md: a new one from the provider; nobody is logged out by the change.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f' >"$work/web.secret"

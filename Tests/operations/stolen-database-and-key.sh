@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Walks "A stolen database" and "A stolen key" of docs/operate/operations.md.
+# Walks "A stolen database" and "A stolen key" of docs/operate/incidents.md.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every command of docs/operate/operations.md, pasted as root, under the shipped unit, on a Debian that systemd-nspawn has booted: what
+# Every command of the pages in docs/operate, pasted as root, under the shipped unit, on a Debian that systemd-nspawn has booted: what
 # root's commands leave behind has to be the broker's, and they say what is so. Needs root, debootstrap and systemd-container.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
@@ -26,7 +26,8 @@ MANAGEMENT=http://127.0.0.1:9090
 # ---- pasting ---------------------------------------------------------------------------------------------------------
 
 # documented: the commands of the document's blocks, one a line, without what is said behind them
-documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "$root/docs/operate/operations.md" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
+pages=("$root"/docs/{operate/{keys,backups,incidents,upgrades},reference/commands}.md)
+documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "${pages[@]}" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
 # pasted BEGINNING [SED-EXPRESSION]: runs the document's command that begins so; its output goes to "$work/out", its status to RUN
 pasted() {
     local line

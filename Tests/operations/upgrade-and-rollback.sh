@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Walks "Upgrades" of docs/operate/operations.md: back up, check, stop, start; back to the older program on a schema that a newer one
+# Walks "Upgrades" of docs/operate/upgrades.md: back up, check, stop, start; back to the older program on a schema that a newer one
 # has added to; and by the backup, where the newer one has left the older behind.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings"

@@ -50,7 +50,7 @@ broken() {
 broken deploy/grafana/coatcheck.json 's/coatcheck_sessions_live/coatcheck_sessions_alive/'
 broken deploy/grafana/coatcheck.json 's/Why are people logged out?/Log-outs/'
 broken deploy/prometheus/rules.yaml 's/coatcheck_keys_fit/coatcheck_keys_fitting/'
-broken docs/operate/operations.md 's/`keys_fit`/`keys_fits`/'
+broken docs/reference/metrics-and-logs.md 's/`keys_fit`/`keys_fits`/'
 for zero in 'sessions_ended_total{reason="refresh_lost"}' 'logins_total{provider="oidc",client="ios",result="succeeded"}' \
     'store_failures_total{operation="commitRefresh"}' 'sessions_live' 'logout_tokens_total{provider="oidc",result="accepted"}' \
     'http_requests_total{listener="public",method="POST",route="/v1/logins",status="503"}' \

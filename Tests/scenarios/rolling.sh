@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Rolling upgrades on PostgreSQL: two releases side by side on one database (docs/operate/operations.md, Upgrades).
+# Rolling upgrades on PostgreSQL: two releases side by side on one database (docs/operate/upgrades.md).
 #
 # OLD_COATCHECK is an older release's binary. Without one this release is the older one, beside what the next one may do: a
 # schema with more in it, and rows of a format that is one higher.

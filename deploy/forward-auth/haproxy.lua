@@ -15,7 +15,7 @@ local identity = {
     "x-auth-subject", "x-auth-provider", "x-auth-client", "x-auth-session",
     "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-kind", "x-auth-parent", "x-auth-acr", "x-auth-time", "x-auth-token",
 }
--- Paths that need more (docs/apps/step-up.md): how the user has to have signed in, or the user's presence. The first that matches counts.
+-- Paths that need more (docs/backends/demand-a-sign-in.md): how the user has to have signed in, or the user's presence. The first that matches counts.
 local demands = {
     { path = "/payments/confirm", query = "?presence=1" },
     { path = "/payments/", query = "?acr=mfa&max_age=300" },

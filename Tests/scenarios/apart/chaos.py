@@ -1,6 +1,6 @@
 """Three replicas on a PostgreSQL with a synchronous standby, phones that call them without pause, and everything that can go
 wrong going wrong meanwhile: guarantees 1 to 6 hold across replicas that are killed. `scripts/chaos` starts it;
-docs/operate/operations.md says what it shows.
+docs/operate/run.md says what it shows.
 
 The provider rotates strictly and its tokens live five seconds. A gate before it notes each use of a code and of a refresh
 token, and by whom. Meanwhile replicas are killed and started again, PostgreSQL is restarted, crashes and fails over, the

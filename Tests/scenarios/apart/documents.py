@@ -188,9 +188,9 @@ for row in table.splitlines():
         say(not wrong, f"docs/apps/native-apps.md: the statuses of {cells[2].strip()[:60]}", ", ".join(wrong))
 
 # The statuses that commands end with are listed, and a command ends with each.
-operations = (root / "docs/operate/operations.md").read_text()
-listed = re.findall(r"^\| (\d+) \|", operations[operations.index("What a command ends with:"):operations.index("Completions for the shell:")], re.M)
-say(listed == ["0", "1", "2", "64"], "docs/operate/operations.md: the statuses of commands", listed)
+commands = (root / "docs/reference/commands.md").read_text()
+listed = re.findall(r"^\| (\d+) \|", commands[commands.index("What a command ends with:"):commands.index("Completions for the shell:")], re.M)
+say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md: the statuses of commands", listed)
 if program:
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "coatcheck.yaml")

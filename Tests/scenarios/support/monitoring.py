@@ -21,7 +21,7 @@ from verdicts import Verdicts
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 DASHBOARD = ROOT / "deploy/grafana/coatcheck.json"
 RULES = ROOT / "deploy/prometheus/rules.yaml"
-OPERATIONS = ROOT / "docs/operate/operations.md"
+PAGE = ROOT / "docs/reference/metrics-and-logs.md"
 NAME = re.compile(r"\b(?:coatcheck|process)_[a-z0-9_]+\b")
 verdicts = Verdicts()
 say = verdicts.verdict
@@ -52,7 +52,7 @@ def rules():
 def documented():
     """Names of the document's table, by whether only PostgreSQL or TLS of its own has them."""
     names = {}
-    section = OPERATIONS.read_text().split("## What to watch", 1)[1].split("\n## ", 1)[0]
+    section = PAGE.read_text().split("## What to watch", 1)[1].split("\n## ", 1)[0]
     for row in re.findall(r"^\| (`.*)$", section, re.MULTILINE):
         cells = row.split(" | ")
         for name in re.findall(r"`([a-z_]+)`", cells[0]):

@@ -222,7 +222,7 @@ enum PostgreSQLSchema {
     // which its index alone has a condition (decision 38).
     //
     // The rows that stand have neither parent nor place: the checks are not asked of them, which spares a walk through the
-    // table under the lock. The other is the index's; an operator may make columns and index beforehand (docs/operate/operations.md).
+    // table under the lock. The other is the index's; an operator may make columns and index beforehand (docs/operate/upgrades.md).
     private static let families = """
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS parent bytea, ADD COLUMN IF NOT EXISTS place bytea,
             ADD CONSTRAINT sessions_parent_check CHECK (octet_length(parent) = 32) NOT VALID,

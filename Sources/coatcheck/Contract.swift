@@ -2572,7 +2572,7 @@ components:
       additionalProperties: false
       dependentRequired: {code_challenge_method: [code_challenge], code_challenge: [code_challenge_method]}
       properties:
-        provider: {$ref: '#/components/schemas/Name', description: Demanded, but with `step_up` and a session.}
+        provider: {$ref: '#/components/schemas/Name', description: 'Demanded, unless `step_up` is sent with a session.'}
         client: {$ref: '#/components/schemas/Name', description: May be left out where the provider has one client.}
         step_up: {$ref: '#/components/schemas/StepUp'}
         redirect_uri: {$ref: '#/components/schemas/RedirectURI', description: The client's first one if left out.}
@@ -2993,7 +2993,7 @@ components:
       properties:
         id: {type: string}
         use: {type: string, description: '`seals`, `opens`, `waits` or `missing`.'}
-        seals_from: {type: [string, 'null'], format: date-time, description: From when on it seals, where it waits.}
+        seals_from: {type: [string, 'null'], format: date-time, description: 'The time from which it seals, while it waits.'}
         values: {type: integer, minimum: 0, description: How many stored values need it.}
     ResealProgress:
       type: object
@@ -3085,7 +3085,7 @@ components:
       type: object
       required: [pointer, code]
       properties:
-        pointer: {type: string, description: A JSON pointer into the body, or the name of a query parameter or header.}
+        pointer: {type: string, description: 'A JSON pointer into the body, or the name of a query parameter or header.'}
         code: {type: string, description: '`required`, `unknown`, `duplicate`, `wrong_type`, `too_long`, `too_short`, `malformed`, `not_allowed` or `conflict`.'}
     ProblemCode:
       type: string

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The README's login by curl, taken out of the README and run as it stands there.
+# The login by curl of docs/start/first-login.md, taken out of the page and run as it stands there.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. The block"
-awk '/^## A login by curl/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/README.md" |
+awk '/^## A login by curl/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/docs/start/first-login.md" |
     sed "s|^BROKER=.*|BROKER=$BROKER|" >"$work/pasted.sh"
 same 4 "$(grep -c "^# [1-4]\. " "$work/pasted.sh")" "has its four steps"
 

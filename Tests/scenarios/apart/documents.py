@@ -162,10 +162,12 @@ for page in pages:
     if name.name != "CHANGELOG.md":
         say(not any(re.match(r"auth_request .*\?", span) for span in spans), f"{name}: no auth_request has a query")
 paths = list(yaml.safe_load((root / "openapi.yaml").read_text())["paths"])
-lost = [path for path in paths if path.replace("{path}", "{path…}") not in (root / "README.md").read_text()]
-say(len(paths) > 30 and not lost, "README.md: every path of the contract is in the tables", " ".join(lost))
+endpoints = (root / "docs/reference/endpoints.md").read_text()
+lost = [path for path in paths if f" {path}`" not in endpoints]
+say(len(paths) > 30 and not lost, "docs/reference/endpoints.md: every path of the contract is in the tables", " ".join(lost))
+say(len((root / "README.md").read_text().split()) <= 900, "README.md: at most 900 words")
 
-# The login of the README is run by readme.sh; the page of problems and the apps' table have every code.
+# The login of docs/start/first-login.md is run by first-login.sh; the page of problems and the apps' table have every code.
 contract = strict.overlaid(strict.plain())
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 native = (root / "docs/apps/native-apps.md").read_text()
@@ -191,7 +193,18 @@ for row in table.splitlines():
 commands = (root / "docs/reference/commands.md").read_text()
 listed = re.findall(r"^\| (\d+) \|", commands[commands.index("What a command ends with:"):commands.index("Completions for the shell:")], re.M)
 say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md: the statuses of commands", listed)
+# Every command and option of the program is on the page, and no other.
 if program:
+    def subcommands(words):
+        return re.findall(r"^  ([a-z-]+)  +\S", (help_of(words) or "").partition("SUBCOMMANDS:")[2], re.M)
+
+    leaves = [words for first in subcommands(()) for words in ([(first, second) for second in subcommands((first,))] or [(first,)])]
+    rows = {tuple(name.split()): options for name, options in re.findall(r"^\| `coatcheck ([a-z -]+)` \| [^|]+ \| ([^|]+) \|", commands, re.M)}
+    say(len(leaves) > 15 and set(leaves) == set(rows), "docs/reference/commands.md: every command, and no other", str(set(leaves) ^ set(rows)))
+    for words in leaves:
+        shown = set(re.findall(r"^  (--[a-z-]+)", help_of(words), re.M)) - {"--version"}
+        named = set(re.findall(r"`(--[a-z-]+)", rows.get(words, "")))
+        say(shown == named, f"docs/reference/commands.md: the options of {' '.join(words)}", str(shown ^ named))
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "coatcheck.yaml")
         file.write_text(
@@ -206,16 +219,16 @@ if program:
             done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
             say(str(done.returncode) == status, f"coatcheck {arguments[0]} ends with {status}", f"{done.returncode}: {done.stderr[:200]}")
 
-# Figures of the README are those of docs/internals/performance.md, each of its own row.
-readme, measured = (root / "README.md").read_text(), (root / "docs/internals/performance.md").read_text()
-figures = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `make bench", readme, re.M)
+# Figures of the comparison are those of docs/internals/performance.md, each of its own row.
+compared, measured = (root / "docs/start/compare.md").read_text(), (root / "docs/internals/performance.md").read_text()
+figures = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `make bench", compared, re.M)
 ratios = dict(re.findall(r"^\| ([^|]+ \| [^|]+) \| ([\d.]+ ×) \|", measured, re.M))
 rows = [
     "session check | mod_auth_openidc, static file", "relay of a small GET | mod_auth_openidc, reverse proxy",
     "relay of a small GET | nginx proxy_pass"]
-say(len(figures) == len(rows), "README.md: three figures")
+say(len(figures) == len(rows), "docs/start/compare.md: three figures")
 for (what, figure), row in zip(figures, rows):
-    say(figure.strip() == ratios.get(row), f"README.md: {what.strip()} is as measured", f"{figure}, measured {ratios.get(row)}")
+    say(figure.strip() == ratios.get(row), f"docs/start/compare.md: {what.strip()} is as measured", f"{figure}, measured {ratios.get(row)}")
 version = re.search(r'"(\d+\.\d+\.\d+)"', (root / "Sources/coatcheck/Version.swift").read_text()).group(1)
 say(f"## {version}" in (root / "CHANGELOG.md").read_text(), "CHANGELOG.md has this version", version)
 

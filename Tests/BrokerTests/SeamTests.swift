@@ -1,5 +1,6 @@
 import BrokerTestSupport
 import BrokerVault
+import Dispatch
 import Synchronization
 import Testing
 
@@ -132,6 +133,27 @@ import Testing
             try await eventually("the new tokens are stored") {
                 try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion != 1
             }
+        }
+    }
+
+    @Test("The store refuses a refresh's pair → the pair is noted before the callers get their answer")
+    func noted() async throws {
+        let store = InMemoryStore()
+        // The log waits a moment for an early answer.
+        let answered = DispatchSemaphore(value: 0)
+        let broker = try TestBroker(store: store) { event in
+            if case .storeFailed = event { _ = answered.wait(timeout: .now() + .milliseconds(50)) }
+        }
+        let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)
+        store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
+        #expect(
+            await problem { try await broker.useCases.refreshTokens.refreshNow(live) }?.code == .storeUnavailable)
+        let failures = broker.events.all.filter { if case .storeFailed = $0 { true } else { false } }
+        for _ in 0..<1_000 { answered.signal() }
+        #expect(!failures.isEmpty && !broker.context.memory.store.mayClaim(at: broker.clock.monotonic))
+        store.fail(.commitRefresh, [])
+        try await eventually("the new tokens are stored") {
+            try await broker.store.session(tokenDigest: live.tokenDigest)?.tokenVersion != 1
         }
     }
 

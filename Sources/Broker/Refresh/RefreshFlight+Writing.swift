@@ -14,7 +14,8 @@ extension RefreshFlight {
                 return .ended
             } catch RecordFailure.malformed { return .ended }
         } failed: { error in
-            flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2))))
+            // The answer comes last, because a caller may begin another refresh at once, and the kept pair has to hold that up.
+            defer { flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))) }
             guard let failure = error as? StoreFailure else { return }
             // A row of a newer format says nothing of the store: it holds up no others.
             if failure != .newerFormat, !isKept {

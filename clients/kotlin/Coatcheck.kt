@@ -426,9 +426,8 @@ class Coatcheck(
     // Held round each change of what is kept, reading and writing, and never while the network is waited for.
     private val keeping = Any()
     private var ending = false
-    private val asking = Any()
-    private var asked: Session? = null
-    private var generation = 0
+    // The shared request for the kept session; each session has its own.
+    @Volatile private var asking = SharedAnswer<Session>()
     /** The device's clock, which may be wrong. */
     internal var now: () -> Long = { System.currentTimeMillis() }
     private class Nonce(val value: String, val received: Long)
@@ -579,17 +578,8 @@ class Coatcheck(
         }
     }
 
-    /** Who is signed in; calls that come while one is under way share its answer. */
-    fun session(): Session {
-        val before = synchronized(this) { generation }
-        synchronized(asking) {
-            val shared = synchronized(this) { if (generation != before) asked else null }
-            if (shared != null) return shared
-            val session = remembered("GET", "/v1/session")
-            synchronized(this) { asked = session; generation += 1 }
-            return session
-        }
-    }
+    /** Who is signed in; calls at the same time, for the same session, share one request. */
+    fun session(): Session = asking.shared { remembered("GET", "/v1/session") }
 
     /** The provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
     fun accessToken(): JSONObject = call("POST", "/v1/session/token", evidence = Evidence.PROOF).json()
@@ -951,6 +941,8 @@ class Coatcheck(
         val before = kept()
         val after = work(before)
         if (after !== before) storage.write(if (after.isEmpty) null else after)
+        // From now on calls share requests for the new session only.
+        if (after.session != before.session) asking = SharedAnswer()
         after
     }
 
@@ -1296,6 +1288,20 @@ class Coatcheck(
 
         fun cookie(name: String): String? = cookies.map { it.substringBefore(';').trim() }
             .firstOrNull { it.startsWith("$name=") }?.substringAfter('=')?.ifEmpty { null }
+    }
+}
+
+/** One answer for all callers that wait for it at the same time. */
+private class SharedAnswer<Value : Any> {
+    @Volatile private var answers = 0
+    private var last: Value? = null
+
+    fun shared(work: () -> Value): Value {
+        val before = answers
+        synchronized(this) {
+            last?.let { if (answers != before) return it }
+            return work().also { last = it; answers += 1 }
+        }
     }
 }
 

@@ -4,7 +4,9 @@ package coatcheck
 import java.io.IOException
 import java.net.ServerSocket
 import java.util.concurrent.Callable
+import java.util.concurrent.CountDownLatch
 import java.util.concurrent.Executors
+import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.atomic.AtomicLong
@@ -16,6 +18,7 @@ import kotlinx.coroutines.delay
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.runBlocking
 import okhttp3.HttpUrl
+import okhttp3.OkHttpClient
 
 class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private val unsteady: Int) {
     // It takes connections and never says anything, as a tunnel does.
@@ -104,14 +107,19 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         slow.signIn("oidc", "mara")
         val going = AtomicBoolean(true)
         val beside = thread { while (going.get()) try { slow.session() } catch (out: Exception) { } }
-        var kept = 0
+        val lost = ArrayList<String>()
         for (number in 0 until 30) {
-            val made = try { (slow.signIn("oidc", "mara") as SignIn.SignedIn).session.handle } catch (lost: Exception) { continue }
-            if (slow.session().handle == made) kept += 1
+            try {
+                val made = (slow.signIn("oidc", "mara") as SignIn.SignedIn).session.handle
+                if (slow.session().handle != made) lost += "$number: another session"
+            } catch (failed: Exception) {
+                lost += "$number: $failed"
+            }
         }
         going.set(false)
         beside.join()
-        say(kept == 30, "of 30 sign-ins beside another thread's calls none is lost: $kept")
+        say(lost.isEmpty(), "of 30 sign-ins beside another thread's calls none is lost: $lost")
+        afterSignIn(say)
 
         val login = AppLogin("oidc", "ios", state = "my-own-state", verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk")
         val page = HttpUrl.get("$sandbox").newBuilder().encodedPath("/oidc/authorize").encodedQuery(
@@ -123,6 +131,33 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         say(first == second.session.handle, "flow B after a restart is the same session")
         say(phone.providers().any { it.getString("name") == "oidc" }, "the providers")
         thousand(say)
+    }
+
+    /** A call is answered late, and the user signs in meanwhile. */
+    private fun afterSignIn(say: (Boolean, String) -> Unit) {
+        val holds = AtomicBoolean()
+        val answered = CountDownLatch(1)
+        val until = CountDownLatch(1)
+        val transport = OkHttpClient.Builder().addInterceptor { chain ->
+            val answer = chain.proceed(chain.request())
+            if (chain.request().url().encodedPath() == "/v1/session" && holds.getAndSet(false)) {
+                answered.countDown()
+                until.await(30, TimeUnit.SECONDS)
+            }
+            answer
+        }.build()
+        val storage = MemoryStorage()
+        val phone = Coatcheck(broker, "ios", storage, transport = transport)
+        phone.signIn("oidc", "nora")
+        holds.set(true)
+        val early = thread { try { phone.session() } catch (ended: Exception) { } }
+        answered.await()
+        val made = (phone.signIn("oidc", "nils") as SignIn.SignedIn).session
+        val asked = seconds { say(phone.session().handle == made.handle, "a call after a sign-in gets the new session, although an earlier call is still in progress") }
+        say(asked < 15, "and comes back before the earlier call: $asked")
+        until.countDown()
+        early.join()
+        say(Session(storage.read()!!.lastSession!!).subject == "user-nils", "the earlier call's late answer leaves the new session in the storage")
     }
 
     private var caller: Coatcheck? = null

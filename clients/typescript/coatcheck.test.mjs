@@ -288,12 +288,43 @@ test('a sign-in beside other calls is not undone by them, however slow the stora
     const beside = (async () => { while (going) await phone.session().catch(() => undefined) })()
     for (let number = 0; number < 20; number += 1) {
         const { session } = await phone.signIn('oidc')
-        // A request that was under way when the new one came may be shared once.
-        await phone.session().catch(() => undefined)
         assert.equal((await phone.session()).handle, session.handle)
     }
     going = false
     await beside
+})
+
+test('a call after a sign-in gets the new session, although an earlier call is still in progress', patient, async () => {
+    for (const make of [device, page]) {
+        const storage = new MemoryStorage()
+        const plain = make === page ? cookieFetch() : fetch
+        let held = null
+        const answers = async (url, init) => {
+            const answer = await plain(url, init)
+            const one = /\/v1\/session$/.test(url) && held
+            if (one) {
+                held = null
+                one.answered()
+                await one.until
+            }
+            return answer
+        }
+        const phone = make('nora', { storage, fetch: answers })
+        const { session: first } = await phone.signIn('oidc')
+        let answered, release
+        const isAnswered = new Promise(resolve => { answered = resolve })
+        held = { answered, until: new Promise(resolve => { release = resolve }) }
+        const early = phone.session().catch(() => undefined)
+        await isAnswered
+        const { session } = await phone.signIn('oidc')
+        assert.notEqual(session.handle, first.handle)
+        const asked = phone.session()
+        setTimeout(release, 5_000)
+        assert.equal((await asked).handle, session.handle)
+        release()
+        await early
+        assert.equal((await storage.read()).lastSession.handle, session.handle)
+    }
 })
 
 test('a thousand calls over a network that is cut, slow, silent and comes back', { timeout: 300_000 }, async () => {

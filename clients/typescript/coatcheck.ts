@@ -433,6 +433,8 @@ export class Coatcheck {
     private readonly send: typeof fetch
     private turn: Promise<unknown> = Promise.resolve()
     private asking: SharedCall<Session> | null = null
+    // Counts the sessions that were kept here, because a page cannot compare session cookies.
+    private keptSessions = 0
     private signingIn = new Map<string, SharedCall<SignIn>>()
     private ending = false
     private nonce: string | null = null
@@ -590,7 +592,7 @@ export class Coatcheck {
         const { session_token: token, pass, ...session } = answer.json
         if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
         // A new cookie took the old one's place, and the broker ended that session with it.
-        const kept = await this.change(kept => ({
+        const kept = await this.replace(kept => ({
             session: token, pass: passOf(pass), lastSession: newest(kept.lastSession, session), endings: kept.endings?.filter(one => one !== null) }))
         return newest(kept.lastSession, session)
     }
@@ -651,7 +653,7 @@ export class Coatcheck {
     async signOut(more: { atProvider?: boolean; signal?: AbortSignal } = {}): Promise<string | null> {
         const bearer = this.options.transport === 'bearer'
         const before = await this.kept()
-        const kept = await this.change(kept => {
+        const kept = await this.replace(kept => {
             const ending = bearer ? kept.session : null
             const others = (kept.endings ?? []).filter(one => one !== ending)
             return { endings: (ending === undefined ? others : [...others, ending]).slice(-8) }
@@ -744,13 +746,14 @@ export class Coatcheck {
     /** Asks for the session and keeps the answer, unless another took its place meanwhile. */
     private async remembered(method: string, path: string, call: Call): Promise<Session> {
         const sent = (await this.kept()).session
-        return await this.remember((await this.call(method, path, call)).json, sent)
+        const sessions = this.keptSessions
+        return await this.remember((await this.call(method, path, call)).json, sent, sessions)
     }
 
     /** Keeps an answer of the session that a request was sent for, and returns the newest state of it that is known. */
-    private async remember(session: Session, sent: string | undefined): Promise<Session> {
+    private async remember(session: Session, sent: string | undefined, sessions: number): Promise<Session> {
         const kept = await this.change(kept =>
-            kept.session === sent && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)
+            kept.session === sent && this.keptSessions === sessions && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)
         return newest(kept.lastSession, session)
     }
 
@@ -968,6 +971,7 @@ export class Coatcheck {
         for (let number = 0; ; number += 1) {
             let pause = (500 + Math.random() * 500) * 2 ** Math.min(number, 5)
             const kept = await this.kept()
+            const sessions = this.keptSessions
             const headers: Fields = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
             try {
                 // By a proof: opened by a pass it would end with that.
@@ -978,7 +982,7 @@ export class Coatcheck {
                     if (!answer.body) throw new TypeError('this fetch cannot stream')
                     for await (const event of streamed(answer.body)) {
                         number = 0
-                        if (event.kind === 'session') event.session = await this.remember(event.session, kept.session)
+                        if (event.kind === 'session') event.session = await this.remember(event.session, kept.session, sessions)
                         if (event.kind === 'ended') await this.forget(kept.session)
                         yield event
                         if (event.kind === 'ended') return
@@ -1028,6 +1032,16 @@ export class Coatcheck {
         })
         this.turn = turn.catch(() => undefined)
         return turn
+    }
+
+    /** Replaces or removes the kept session. Later calls share requests for the new session only. */
+    private async replace(work: (kept: Credentials) => Credentials): Promise<Credentials> {
+        const kept = await this.change(kept => {
+            this.keptSessions += 1
+            return work(kept)
+        })
+        this.asking = null
+        return kept
     }
 
     /** Calls the broker, again as long as that helps: every call of the API may be repeated. */

@@ -9,6 +9,7 @@ with them where a test says so. Prints its port, and ends with its input.
         twice       sent to the broker twice, as a network stack does; the second answer is passed on
         cut         the connection is closed without an answer
         lost        sent to the broker, and the connection is closed without its answer
+        late        sent to the broker; the answer is passed on after POST /_release
         CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it;
                     `step_up_required` wants a sign-in of the last five minutes; `presence-REASON` is `presence_invalid` for it
         held        as `step_up_required`, but not before POST /_release
@@ -141,7 +142,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if kind == "held":
             released.wait(60)
             kind = "step_up_required"
-        if kind not in (None, "twice", "lost", "older", "unversioned"):
+        if kind not in (None, "twice", "lost", "late", "older", "unversioned"):
             status, fields, content = self.refusal(kind)
             call |= {"status": status, "code": json.loads(content)["code"]}
             return self.answer(status, fields, content)
@@ -155,6 +156,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         call["code"] = response.getheader("Coatcheck-Code")
         if "event-stream" not in (response.getheader("Content-Type") or ""):
             body = response.read()
+            if kind == "late":
+                released.wait(60)
             if kind in ("older", "unversioned") and response.status == 200:
                 body = json.dumps(former(json.loads(body), kind)).encode()
             return self.answer(response.status, fields, body)

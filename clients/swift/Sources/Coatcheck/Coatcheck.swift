@@ -258,6 +258,8 @@ public actor Coatcheck {
         credentials.loginID = nil
         credentials.lastSession = session
         try storage.write(credentials)
+        // From now on calls share requests for the new session only.
+        asking = nil
         return session
     }
 
@@ -303,7 +305,7 @@ public actor Coatcheck {
         }
     }
 
-    /// Returns who is signed in; calls at the same time share one request.
+    /// Returns who is signed in; calls at the same time, for the same session, share one request.
     public func session() async throws -> Session {
         if let asking, asking.isOpen { return try await asking.value() }
         let call = SharedCall { try await self.remembered("GET", "/v1/session") }
@@ -335,6 +337,7 @@ public actor Coatcheck {
         credentials.signOut()
         let ending = credentials.endings.last
         try keepOrForget(credentials)
+        asking = nil
         guard let ending else { return nil }
         do {
             guard atProvider else {

@@ -36,6 +36,27 @@ extension BrokerTests {
             #expect(await problem { try await phone.session() }?.code == .sessionRequired)
         }
 
+        @Test(
+            "A call after a sign-in gets the new session, although an earlier call is still in progress",
+            .timeLimit(.minutes(1)))
+        func callAfterSignIn() async throws {
+            let network = try MeddlingNetwork(to: try await Stack.shared.value.broker)
+            let phone = Coatcheck(
+                broker: network.url, client: "ios", storage: MemoryStorage(), browser: ScriptedBrowser(user: "nora"))
+            let first = try #require(try await phone.signIn(with: "oidc").session)
+            try await network.meddle("late", "/v1/session")
+            async let early = phone.session()
+            while try await !network.calls().contains(where: { $0.path == "/v1/session" && $0.status == 200 }) {
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            let second = try #require(try await phone.signIn(with: "oidc").session)
+            // The proxy still holds the early call's answer.
+            #expect(try await phone.session().handle == second.handle)
+            try await network.release()
+            _ = try? await early
+            #expect(try phone.storage.read()?.lastSession?.handle == second.handle && first.handle != second.handle)
+        }
+
         @Test("A refusal at the provider, a stranger's callback, an unknown provider, a callback out of nowhere")
         func refusals() async throws {
             let stack = try await Stack.shared.value

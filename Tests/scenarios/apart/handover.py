@@ -165,8 +165,9 @@ def hand_over(case):
             browser.call("Network.setCookie", name=SECRET_COOKIE, value=secret, url=origin, httpOnly=True, sameSite="Strict")
 
         def text(browser):
-            browser.until("document.readyState === 'complete' && document.body.innerText.trim() !== 'Continue'")
-            return browser.run("document.body.innerText")
+            # One expression for both, because the page with the button leads to another page.
+            return browser.until(
+                "document.readyState === 'complete' && document.body.innerText.trim() !== 'Continue' && document.body.innerText") or ""
 
         def opened(browser, url):
             browser.open(url)
@@ -222,8 +223,7 @@ def hand_over(case):
         url, secret = ticket(ana)
         put(view, secret)
         view.call("Emulation.setScriptExecutionDisabled", value=True)
-        view.call("Page.navigate", url=url)
-        view.until("document.readyState === 'complete'")
+        view.open(url)
         case.same("Continue", view.run("document.body.innerText").strip(), "where scripts are off there is a button")
         view.key("Tab")
         view.key("Enter")
@@ -252,9 +252,10 @@ def hand_over(case):
         # With the app.
         url, secret = ticket(ana)
         put(view, secret)
-        opened(view, url)
+        case.verdict("user-ana" in opened(view, url), "opened once more")
         case.same(204, broker.log_out(ana).status, "the app's log-out")
-        case.verdict("parent_ended" in opened(view, broker.url + "/v1/session"), "is the page's")
+        shown = opened(view, broker.url + "/v1/session")
+        case.verdict("parent_ended" in shown, "is the page's", shown)
     finally:
         view.close()
         thief.close()

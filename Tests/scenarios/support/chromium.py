@@ -10,6 +10,12 @@ import tempfile
 import time
 
 
+class Navigated(RuntimeError):
+    """The browser went to another page during an evaluation, which failed."""
+
+    WORDS = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find default execution context")
+
+
 class Chromium:
     """One browser with one page."""
 
@@ -68,24 +74,41 @@ class Chromium:
         os.write(self.commands, json.dumps(message).encode() + b"\0")
         end = time.monotonic() + seconds
         while True:
-            while b"\0" not in self.buffer:
-                if not select.select([self.answers], [], [], max(0, end - time.monotonic()))[0]:
-                    raise TimeoutError(f"{method}: no answer")
-                read = os.read(self.answers, 1 << 20)
-                if not read:
-                    raise EOFError("the browser is gone")
-                self.buffer += read
-            line, self.buffer = self.buffer.split(b"\0", 1)
-            answer = json.loads(line)
+            answer = self.receive(end, method)
             if answer.get("id") == self.number:
                 if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
+                    is_left = answer["error"].get("message", "").startswith(Navigated.WORDS)
+                    raise (Navigated if is_left else RuntimeError)(f"{method}: {answer['error']}")
                 return answer["result"]
-            if "method" in answer:
-                self.events.append(answer)
 
-    def open(self, url):
-        self.call("Page.navigate", url=url)
+    def receive(self, end, awaited):
+        """Returns the browser's next message, and keeps it if it is an event."""
+        while b"\0" not in self.buffer:
+            if not select.select([self.answers], [], [], max(0, end - time.monotonic()))[0]:
+                raise TimeoutError(f"{awaited}: no answer")
+            read = os.read(self.answers, 1 << 20)
+            if not read:
+                raise EOFError("the browser is gone")
+            self.buffer += read
+        line, self.buffer = self.buffer.split(b"\0", 1)
+        message = json.loads(line)
+        if "method" in message:
+            self.events.append(message)
+        return message
+
+    def open(self, url, seconds=60):
+        """Opens an address; returns when the former page has gone and the new page is complete."""
+        seen, end = len(self.events), time.monotonic() + seconds
+        answer = self.call("Page.navigate", url=url)
+
+        def has_gone():
+            return any(
+                event["method"] == "Page.frameNavigated" and event["params"]["frame"]["loaderId"] == answer["loaderId"]
+                for event in self.events[seen:])
+
+        # The browser answers early, and evaluates on the former page until the new frame is there.
+        while "loaderId" in answer and "errorText" not in answer and not has_gone():
+            self.receive(end, f"{url}: the page")
         self.until("document.readyState === 'complete'")
 
     def run(self, script):
@@ -96,12 +119,18 @@ class Chromium:
         return result["result"].get("value")
 
     def until(self, script, seconds=30):
-        """Waits until an expression is true; the result is its value, or what it was at the end."""
+        """Waits until an expression is true, also through redirects; returns its value, or its last value after the time limit."""
         end = time.monotonic() + seconds
         while True:
-            value = self.run(script)
-            if value or time.monotonic() > end:
-                return value
+            is_over = time.monotonic() > end
+            try:
+                value = self.run(script)
+                if value or is_over:
+                    return value
+            except Navigated:
+                # Ask the next page.
+                if is_over:
+                    raise
             time.sleep(0.03)
 
     def text(self, selector):

@@ -34,20 +34,24 @@ info:
       for one cookie name are 400. With `server.public_url` on plain http (development) the cookies are called
       `coatcheck`, `coatcheck-login` and `coatcheck-pass` and lack `Secure`.
     - **Bound sessions.** A client with `binding` gives its sessions to a key that never leaves the device. Such a session
-      needs evidence beside its token on every operation that takes a session, but for `DELETE /v1/session`: a proof, the
-      header `DPoP` (RFC 9449 section 4.2; `ES256`; `htu` the address of `public_url` and the path; `nonce` ours; `ath` of
-      the session token, not judged at the three sign-in operations; `iat` is never judged), or, where the client's
-      `evidence` is `pass`, a pass: the cookie `__Host-coatcheck-pass`, or `Coatcheck-Pass` for bearer clients. Where both
-      are there the proof decides. `Authorization: DPoP` is read as `Bearer`; neither scheme is evidence. Want of evidence
-      is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid` with `DPoP-Nonce` and `Coatcheck-Code`: it clears no
-      cookie and says nothing of the session. What is not bound is never judged, and proofs beside it are not looked at.
+      needs evidence beside its token on every operation that takes a session, but for `DELETE /v1/session`. The evidence
+      is a proof, or, where the client's `evidence` is `pass`, a pass. Where both are there the proof decides. What is not
+      bound is never judged, and proofs beside it are not looked at.
+    - A proof is the header `DPoP` (RFC 9449 section 4.2; `ES256`). `htu` is the address of `public_url` and the path, `nonce`
+      is ours, and `ath` is of the session token (not judged at the three sign-in operations). `iat` is never judged. A pass
+      is the cookie `__Host-coatcheck-pass`, or `Coatcheck-Pass` for bearer clients. `Authorization: DPoP` is read as
+      `Bearer`; neither scheme is evidence.
+    - Want of evidence is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid` with `DPoP-Nonce` and `Coatcheck-Code`: it
+      clears no cookie and says nothing of the session.
     - **Presence.** A bound session may have a second key, which the device's system uses only with its user
       (`PUT /v1/session/presence-key`). A call that needs presence (`require: {presence: true}`) needs that key's proof over
       this very request as well: the header `Coatcheck-Presence`, exactly one, in the form of `DPoP` (`typ` `dpop+jwt`,
-      `ES256`, `htm`, `htu`, `jti`, `iat`, `nonce`, and always `ath`). It takes any living `DPoP-Nonce`, of whatever replica
-      and for every method, is judged once more when it is taken, and is taken once over all replicas, 30 times a minute a session. Both proofs may have the same
-      nonce. Too little is 401 `presence_required` or `presence_invalid`, with `DPoP-Nonce` and `Coatcheck-Code`: the session
-      and its cookie stay, and no other sign-in is called for. The body and the query of a request are in no proof.
+      `ES256`, `htm`, `htu`, `jti`, `iat`, `nonce`, and always `ath`). Both proofs may have the same nonce. The body and the
+      query of a request are in no proof.
+    - A proof of presence takes any living `DPoP-Nonce`, of whatever replica and for every method. It is judged once more when
+      it is taken, and is taken once over all replicas, 30 times a minute a session. Too little is 401 `presence_required` or
+      `presence_invalid`, with `DPoP-Nonce` and `Coatcheck-Code`: the session and its cookie stay, and no other sign-in is
+      called for.
     - Cross-origin rule, for unsafe methods and for every method of the relay and the event stream, when the request
       carries our cookie or no credential: `Sec-Fetch-Site`, if present, must be `same-origin` or `none`; else `Origin`,
       if present, must be the broker's own; an `Origin` listed in `session.allowed_origins` passes always. Otherwise 403

@@ -226,9 +226,10 @@ extension AccessToken {
     fileprivate func field(_ scheme: ProofPresentation.Scheme) -> (name: String, value: String)? {
         let text = token.reveal()
         guard !text.isEmpty else { return nil }
+        // Visible ASCII is what an access token consists of (decision 80).
         switch credential {
         case .bearer, .mtls:
-            guard Self.isVisible(text) else { return nil }
+            guard PlainText.isVisible(text) else { return nil }
             return ("Authorization", "Bearer " + text)
         case .zephrCookie:
             // RFC 6265's cookie-octet: anything else could begin another cookie.
@@ -237,13 +238,10 @@ extension AccessToken {
             }
             return ("Cookie", "blaize_session=" + text)
         case .dpop:
-            guard Self.isVisible(text) else { return nil }
+            guard PlainText.isVisible(text) else { return nil }
             return ("Authorization", scheme.rawValue + " " + text)
         }
     }
-
-    /// Whether a text is visible ASCII, as an access token is (decision 80).
-    private static func isVisible(_ text: String) -> Bool { text.utf8.allSatisfy { (0x21...0x7E).contains($0) } }
 }
 
 extension HTTPField.Name {

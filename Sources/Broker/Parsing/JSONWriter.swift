@@ -118,7 +118,7 @@ package struct JSONWriter {
         var text = text
         text.withUTF8 { utf8 in
             // Nearly every text has nothing to escape.
-            if utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x22 && $0 != 0x5C && $0 != 0x7F }) {
+            if PlainText.isJSON(utf8) {
                 bytes.append(contentsOf: utf8)
             } else {
                 escaped(utf8)

@@ -187,9 +187,7 @@ enum LogText {
         // Nearly every text is short and plain.
         var text = text
         let isPlain = text.withUTF8 { bytes in
-            guard bytes.count <= limit, bytes.allSatisfy({ $0 &- 0x20 < 0x5F && $0 != 0x22 && $0 != 0x5C }) else {
-                return false
-            }
+            guard bytes.count <= limit, PlainText.isASCIIOfJSON(bytes) else { return false }
             line.append(contentsOf: bytes)
             return true
         }

@@ -1,0 +1,38 @@
+import Testing
+
+@testable import Broker
+
+/// Looking at eight bytes at a time finds what looking at each finds.
+@Suite("Plain texts", .timeLimit(.minutes(1)))
+struct PlainTextTests {
+    private static let isEscaped = { (byte: UInt8) in byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
+
+    @Test("Each byte at each place of a text counts as it does alone", arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
+    func everyByte(length: Int) {
+        for filling in [UInt8(0x21), 0x61, 0x7E] {
+            for place in 0..<length {
+                for byte in UInt8.min...UInt8.max {
+                    var bytes = [UInt8](repeating: filling, count: length)
+                    bytes[place] = byte
+                    // `!` alone is not escaped, and neither are its neighbours in the word.
+                    let found = bytes.withUnsafeBufferPointer { (PlainText.isJSON($0), PlainText.isASCIIOfJSON($0)) }
+                    #expect(found == (!Self.isEscaped(byte), !Self.isEscaped(byte) && byte < 0x80))
+                }
+            }
+        }
+    }
+
+    @Test("Visible ASCII is 0x21 to 0x7E, at each place", arguments: [1, 7, 8, 9, 17])
+    func visible(length: Int) {
+        for place in 0..<length {
+            for byte in UInt8(0)...0x7F {
+                var bytes = [UInt8](repeating: 0x7E, count: length)
+                bytes[place] = byte
+                #expect(PlainText.isVisible(String(decoding: bytes, as: UTF8.self)) == (0x21...0x7E).contains(byte))
+            }
+        }
+        #expect(!PlainText.isVisible("tokén"))
+        #expect(!PlainText.isVisible("a-longer-tokén-than-eight"))
+        #expect(PlainText.isVisible(""))
+    }
+}

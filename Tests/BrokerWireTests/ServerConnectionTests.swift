@@ -27,6 +27,9 @@ struct ServerConnectionTests {
         $0.hasBody = true
         $0.isSafe = false
     }
+    private static let wholePost = head {
+        ($0.hasBody, $0.isBodyHere, $0.isSafe, $0.expectsContinue) = (true, true, false, true)
+    }
     private static let answer = Event.answer(closes: false, more: false)
     private static let ended = Event.answerEnded(more: false)
 
@@ -51,6 +54,21 @@ struct ServerConnectionTests {
         Row(name: "a piece of a body is handed on", before: [post], event: .body, effects: .deliver, phase: .open),
         Row(
             name: "a body ends", before: [post, .body], event: .end, effects: .endBody, phase: .open, takesInput: false),
+        Row(
+            name: "a request whose body came with its head waits for it", before: [], event: wholePost, effects: [],
+            phase: .open, takesInput: true),
+        Row(
+            name: "such a body is kept, and nobody is asked to send it", before: [wholePost], event: .body,
+            effects: .deliver, phase: .open, takesInput: true),
+        Row(
+            name: "with its end the request is served", before: [wholePost, .body], event: .end, effects: .serve,
+            phase: .open, takesInput: false),
+        Row(
+            name: "another request may follow, whether its body was looked at or not",
+            before: [wholePost, .body, .end, answer], event: ended, effects: .next, phase: .open, takesInput: true),
+        Row(
+            name: "a client that is gone before the end of such a body is not answered", before: [wholePost, .body],
+            event: .inputClosed(more: false), effects: [.closeOutput, .reschedule], phase: .closing),
         Row(
             name: "a second head while one is served is not taken", before: get, event: head(), effects: [],
             phase: .open),

@@ -30,6 +30,8 @@ package struct ServerConnection: Sendable, Equatable {
         package var hasBody = false
         /// The number of the body's bytes; nil for one that is chunked, and for none.
         package var bodyLength: Int?
+        /// Whether all of the body came in with the head: then it is served as a whole.
+        package var isBodyHere = false
         /// Whether the client waits for `100 Continue` before it sends the body.
         package var expectsContinue = false
         /// Whether the request says that it is the last, or has to be.
@@ -113,7 +115,8 @@ package struct ServerConnection: Sendable, Equatable {
         package static let reschedule = Effects(rawValue: 1 << 12)
     }
 
-    private enum Body: Sendable, Equatable { case none, receiving, received }
+    /// `gathering`: it is received to its end before the request is served.
+    private enum Body: Sendable, Equatable { case none, gathering, receiving, received }
 
     /// The request under way.
     private struct Exchange: Sendable, Equatable {
@@ -185,7 +188,10 @@ package struct ServerConnection: Sendable, Equatable {
     package var isServing: Bool { exchange?.isServed ?? false }
 
     /// Whether a request's body is still coming in.
-    package var isBodyOpen: Bool { exchange?.body == .receiving }
+    package var isBodyOpen: Bool { exchange?.body == .receiving || isGathering }
+
+    /// Whether the body that is coming in is served as a whole.
+    package var isGathering: Bool { exchange?.body == .gathering }
 
     /// Whether an answer has begun and not ended.
     package var isAnswering: Bool { exchange?.isAnswering ?? false }
@@ -202,7 +208,7 @@ package struct ServerConnection: Sendable, Equatable {
         case .body:
             lastActive = now
             exchange?.awaitsContinue = false
-            return exchange?.body == .receiving ? .deliver : []
+            return isBodyOpen ? .deliver : []
         case .end: return endRequest(at: now)
         case .refused(let refusal): return refuse(refusal)
         case .bodyRead:
@@ -232,10 +238,10 @@ package struct ServerConnection: Sendable, Equatable {
         lastActive = now
         firstRequest = nil
         isBodyWanted = true
-        exchange = Exchange(
-            head: head, body: head.hasBody ? .receiving : .none, awaitsContinue: head.hasBody && head.expectsContinue)
+        let body: Body = !head.hasBody ? .none : head.isBodyHere ? .gathering : .receiving
+        exchange = Exchange(head: head, body: body, awaitsContinue: body == .receiving && head.expectsContinue)
         if head.closes { phase = .lastRequest }
-        guard head.hasBody else { return [] }
+        guard body == .receiving else { return [] }
         exchange?.isServed = true
         return .serve
     }
@@ -247,6 +253,10 @@ package struct ServerConnection: Sendable, Equatable {
         case .receiving:
             exchange?.body = .received
             return .endBody
+        case .gathering:
+            exchange?.body = .received
+            exchange?.isServed = true
+            return .serve
         case .none where exchange?.isServed == false:
             exchange?.isServed = true
             return .serve

@@ -44,6 +44,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var waiting = CircularBuffer<Part>()
     /// The head of a request without a body, until its end has come.
     private var head: HTTPRequestHead?
+    /// The body of a request that is served once it is whole.
+    private var gathered: ByteBuffer?
     /// The body that is coming in, and the one of the request under way, whether it has come in or not.
     private var body: BodySource?
     private var bodyServed: BodySource?
@@ -198,11 +200,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         case .request(.head(let head)):
             switch FramingRules.check(head) {
             case .refuse: process(.refused(.malformed, fault: .malformed))
-            case .pass(let summary, let path):
+            case .pass(var summary, let path):
                 var head = head
                 if let path { head.uri = path }
                 self.head = head
                 bodyLeft = summary.bodyLength
+                summary.isBodyHere = isHere(summary.bodyLength)
                 perform(state.handle(.head(summary), at: Self.now))
             }
         case .request(.body(let chunk)):
@@ -215,9 +218,23 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
+    /// Whether a body of a length has come in: then it costs no sequence, no timer and no hand-over.
+    private func isHere(_ length: Int?) -> Bool {
+        guard let length, let input else { return false }
+        return length <= min(input.count, Self.slice)
+    }
+
     private func deliver(_ chunk: ByteBuffer) {
-        guard state.handle(.body, at: Self.now).contains(.deliver), let body else { return }
-        state.wantsBody(body.yield(chunk.compact))
+        guard state.handle(.body, at: Self.now).contains(.deliver) else { return }
+        if state.isGathering {
+            var whole = gathered ?? ByteBuffer()
+            gathered = nil
+            whole.writeImmutableBuffer(chunk)
+            gathered = whole
+        } else {
+            guard let body else { return }
+            state.wantsBody(body.yield(chunk.compact))
+        }
         // A session's bytes are its own; everybody else's are counted until they are answered.
         if connection.isOfSession { held.keep(0) }
     }
@@ -311,7 +328,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             (stream, body) = made
             bodyServed = body
         } else {
-            stream = RequestBody()
+            stream = RequestBody(buffer: gathered)
+            gathered = nil
             bodyServed = nil
         }
         let (service, connection) = (service, connection)
@@ -342,7 +360,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     }
 
     private func refuse() {
-        head = nil
+        (head, gathered) = (nil, nil)
         bodyServed = nil
         var answer = service.refuse(state.refusal, on: connection)
         answer.closes = true

@@ -182,6 +182,15 @@ struct EmptyLine {
                     index &+= ends.trailingZeroBitCount &>> 3
                 }
                 guard index < count else { break }
+                // A line that ends, and no more: most do.
+                if index &+ 4 <= count {
+                    let word = UInt32(littleEndian: start.loadUnaligned(fromByteOffset: index, as: UInt32.self))
+                    if word == 0x0A0D_0A0D { return index &+ 4 }
+                    if word & 0xFFFF == 0x0A0D, word & 0xFF0000 != 0x0D0000 {
+                        index &+= 2
+                        continue
+                    }
+                }
             }
             let byte = start.load(fromByteOffset: index, as: UInt8.self)
             index &+= 1

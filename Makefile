@@ -56,6 +56,12 @@ prove-small-chunks: ## Send bodies of one-byte chunks from an address, a /56 and
 	@COATCHECK=$(CURDIR)/.build/dist/coatcheck COATCHECK_SANDBOX=$(CURDIR)/.build/dist/coatcheck-sandbox \
 	    .venv/bin/python Tests/scenarios/apart/small-chunks.py
 
+.PHONY: prove-clocks
+prove-clocks: ## Move a machine's clock for three weeks: with all evidence of the time, with providers' Date alone, with none
+	@scripts/setup build
+	@swift test $(FLAGS) --disable-xctest --enable-swift-testing --filter ThreeWeeksTests 2>&1 | tee .build/clocks.log
+	@grep -qE 'Test run with [1-9].* passed' .build/clocks.log
+
 .PHONY: dist
 dist: ## Pack binaries, documents, deploy/ and a bill of materials into one archive, the same bytes each time
 	@scripts/setup build

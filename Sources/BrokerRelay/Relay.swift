@@ -207,7 +207,8 @@ package struct Relay: Sendable {
         }
         guard !RequestHeaderRules.asksForUpgrade(request.headers) else {
             throw BrokerProblem(
-                .invalidRequest, detail: "The relay does not switch protocols.",
+                .invalidRequest,
+                detail: "The relay does not switch protocols; of Upgrade only `h2c` is ignored.",
                 errors: [FieldFault("Upgrade", .notAllowed)])
         }
         // The upstream and whoever looks before it may each read another one.

@@ -73,16 +73,29 @@ package enum RequestHeaderRules {
         return HTTPHeaders(list)
     }
 
-    /// Says whether the app asks for another protocol on the connection (SEC-80).
+    /// Returns whether the app asks for another protocol on the connection than HTTP/2 (SEC-80).
+    ///
+    /// Clients that offer `h2c`, as Java's does by default, continue with HTTP/1.1 if the offer is ignored (RFC 9110 section 7.8).
     package static func asksForUpgrade(_ fields: HTTPFields) -> Bool {
+        var offersHTTP2 = false
+        var namesUpgrade = false
         for field in fields {
             switch field.name.canonicalName {
-            case "upgrade", "http2-settings": return true
-            case "connection" where field.value.lowercased().contains("upgrade"): return true
+            case "upgrade":
+                guard isHTTP2(field.value) else { return true }
+                offersHTTP2 = true
+            case "connection" where field.value.lowercased().contains("upgrade"): namesUpgrade = true
             default: continue
             }
         }
-        return false
+        return namesUpgrade && !offersHTTP2
+    }
+
+    /// Whether a list of protocols is `h2c` alone.
+    private static func isHTTP2(_ protocols: String) -> Bool {
+        if protocols == "h2c" { return true }
+        let names = protocols.split { $0 == "," || $0 == " " || $0 == "\t" }
+        return !names.isEmpty && names.allSatisfy { $0.lowercased() == "h2c" }
     }
 }
 

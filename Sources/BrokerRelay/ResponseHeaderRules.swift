@@ -24,7 +24,8 @@ package enum ResponseHeaderRules {
         // Orders to shared caches that go before `Cache-Control` (RFC 9213).
         "surrogate-control", "edge-control",
     ]
-    // `X-Accel-*` and `X-Sendfile` are commands to the web server in front of the broker: an upstream gives it none.
+    // `X-Accel-*` and `X-Sendfile` are commands to the web server in front of the broker, which upstreams may not give.
+    // `X-Accel-Buffering` concerns the upstream's own answer, and passes.
     private static let droppedPrefixes = [
         "access-control-", "x-auth-", "coatcheck-", "x-coatcheck-", "x-forwarded-", "x-accel-", "x-sendfile", "sec-",
         "cross-origin-", "attribution-reporting-", "shared-storage-", "ad-auction-",
@@ -78,7 +79,9 @@ package enum ResponseHeaderRules {
             case "refresh", "link":
                 if !repeats(value, token) { pending.append((name, value)) }
             default:
-                if !isDropped(name.canonicalName) { pending.append((name, value)) }
+                if !isDropped(name.canonicalName) || isBufferingWish(name.canonicalName, value) {
+                    pending.append((name, value))
+                }
             }
         }
         if isChunked, contentLength != nil { throw .ambiguousFraming }
@@ -122,6 +125,10 @@ package enum ResponseHeaderRules {
         }
         guard isClean(phrase) else { throw .badValue }
         return HTTPResponse.Status(code: Int(code), reasonPhrase: phrase)
+    }
+
+    private static func isBufferingWish(_ name: String, _ value: String) -> Bool {
+        name == "x-accel-buffering" && ["no", "yes"].contains(value.lowercased())
     }
 
     private static func isDropped(_ name: String) -> Bool {

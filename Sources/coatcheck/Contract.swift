@@ -782,6 +782,7 @@ paths:
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
+            X-Accel-Buffering: {$ref: '#/components/headers/X-Accel-Buffering'}
           content:
             text/event-stream:
               schema: {type: string}
@@ -1003,6 +1004,8 @@ paths:
       and `Connection`-named fields, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
       `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `X-Forwarded-*`, `X-Coatcheck-*`, `Coatcheck-*`, and what sets
       policy for our origin (`NEL`, `Report-To`, `*-Report-Only`, `Accept-CH`, `Permissions-Policy` and their like).
+      `X-Accel-Buffering` passes with `no` or `yes`; other event streams get `no`. An offer of `h2c` in `Upgrade` is ignored, any
+      other upgrade is 400.
       Without a `Cache-Control` the answer is `private, no-store`; with one, `private` and `Vary: Cookie, Authorization`
       are added to it unless it says `public` or `s-maxage`. `Coatcheck-Source` says whose answer it is. The
       cross-origin rule applies to every method. Bodies stream both ways; one that the app sends too slowly is 408
@@ -2046,6 +2049,10 @@ components:
       description: '`no-store`.'
       required: true
       schema: {type: string, pattern: '(^|, )no-store'}
+    X-Accel-Buffering:
+      description: '`no`, so that a proxy such as nginx passes each event on as it comes.'
+      required: true
+      schema: {type: string, enum: ['no']}
     Retry-After:
       description: Seconds to wait.
       required: true

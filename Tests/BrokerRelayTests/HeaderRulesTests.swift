@@ -92,14 +92,30 @@ struct HeaderRulesTests {
         #expect(sent["connection"] == nil)
     }
 
-    @Test("An upgrade is recognised in all its forms (SEC-80)")
-    func upgrade() throws {
-        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("Upgrade", "websocket")])))
-        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("upgrade", "h2c")])))
-        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("Connection", "keep-alive, UPGRADE")])))
-        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields([("HTTP2-Settings", "AAA")])))
-        #expect(
-            !RequestHeaderRules.asksForUpgrade(try Self.fields([("Connection", "keep-alive"), ("Accept", "upgrade")])))
+    @Test(
+        "An upgrade to anything but h2c is recognised in all its forms (SEC-80)",
+        arguments: [
+            [("Upgrade", "websocket")], [("upgrade", "TLS/1.2")], [("Connection", "keep-alive, UPGRADE")],
+            [("Connection", "Upgrade, HTTP2-Settings"), ("HTTP2-Settings", "AAA")], [("Upgrade", "")],
+            [("Upgrade", "h2c, websocket")], [("Upgrade", "h2c"), ("Upgrade", "websocket")], [("Upgrade", "h2")],
+            [("Upgrade", "h2c/1")], [("Upgrade", "websocket h2c")], [("Upgrade", ",")],
+        ])
+    func upgrade(_ fields: [(String, String)]) throws {
+        #expect(RequestHeaderRules.asksForUpgrade(try Self.fields(fields)))
+    }
+
+    @Test(
+        "An offer of h2c → ignored and removed (SEC-80)",
+        arguments: [
+            [("Upgrade", "h2c")], [("upgrade", "H2C")], [("HTTP2-Settings", "AAA")],
+            [("Connection", "Upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAEAAEAA")],
+            [("Connection", "upgrade"), ("Upgrade", "h2c, h2c")],
+            [("Connection", "keep-alive"), ("Accept", "upgrade")],
+        ])
+    func offer(_ fields: [(String, String)]) throws {
+        #expect(!RequestHeaderRules.asksForUpgrade(try Self.fields(fields)))
+        let sent = try Self.sent(fields)
+        #expect(sent["upgrade"] == nil && sent["http2-settings"] == nil && sent["connection"] == nil)
     }
 
     private static func answered(_ list: [(String, String)], token: String = "TOKEN") throws -> HTTPFields {
@@ -145,6 +161,16 @@ struct HeaderRulesTests {
             fields.map { "\($0.name.canonicalName): \($0.value)" } == [
                 "cache-control: private, no-store", "coatcheck-source: upstream",
             ])
+    }
+
+    @Test("`X-Accel-Buffering` → passes with its two words alone (SEC-77)")
+    func buffering() throws {
+        let name = try #require(HTTPField.Name("X-Accel-Buffering"))
+        for word in ["no", "yes", "No"] { #expect(try Self.answered([("X-Accel-Buffering", word)])[name] == word) }
+        for (field, value) in [("X-Accel-Buffering", "off"), ("X_Accel_Buffering", "no"), ("X-Accel-Limit-Rate", "1")] {
+            #expect(try Self.answered([(field, value)]).count == 2, "\(field): \(value)")
+        }
+        #expect(try Self.answered([("X-Accel-Buffering", "no"), ("Connection", "X-Accel-Buffering")])[name] == nil)
     }
 
     @Test("The rest reaches the app, and the upstream's own cache policy stays (SEC-41)")

@@ -66,8 +66,11 @@ struct RelayRefusalTests {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             #expect(try await fixture.problem(.connect, "/x").code == .methodNotAllowed)
             #expect(try await fixture.problem(.trace, "/x").code == .methodNotAllowed)
-            #expect(try await fixture.problem(.get, "/x", headers: [.upgrade: "h2c"]).code == .invalidRequest)
+            #expect(try await fixture.problem(.get, "/x", headers: [.upgrade: "websocket"]).code == .invalidRequest)
             #expect(try await fixture.problem(.get, "/x", headers: [.connection: "Upgrade"]).code == .invalidRequest)
+            #expect(
+                try await fixture.problem(.get, "/x", headers: [.upgrade: "h2c", .connection: "Upgrade"]).code
+                    == .upstreamError)
         }
     }
 

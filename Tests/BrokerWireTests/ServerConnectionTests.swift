@@ -251,6 +251,57 @@ struct ServerConnectionTests {
         #expect(machine.checkDeadlines(at: 60 * Self.second, taken: 0, pending: false) == .close)
     }
 
+    @Test(
+        "A kept connection is closed 75 s after its last answer, and nginx's or AWS's after 60 s"
+    )
+    func keptConnection() {
+        var machine = Self.machine()
+        for event in Self.get + [Self.answer, Self.ended] { _ = machine.handle(event, at: 10 * Self.second) }
+        #expect(machine.deadline == 85 * Self.second)
+        #expect(machine.checkDeadlines(at: 84 * Self.second, taken: 0, pending: false) == [])
+        #expect(machine.checkDeadlines(at: 85 * Self.second, taken: 0, pending: false) == .close)
+    }
+
+    @Test("A longer time applies to trusted proxies, a shorter one to all peers (SEC-105)")
+    func keepAlive() {
+        var limits = ConnectionLimits()
+        func deadline(ofProxy: Bool, after events: [ServerConnection.Event]) -> Int64? {
+            var machine = ServerConnection(limits: ConnectionTimes(limits, ofProxy: ofProxy), now: 0)
+            for event in events { _ = machine.handle(event, at: 0) }
+            return machine.deadline
+        }
+        let kept = Self.get + [Self.answer, Self.ended]
+        limits.idle = .seconds(620)
+        #expect(deadline(ofProxy: false, after: kept) == 75 * Self.second)
+        #expect(deadline(ofProxy: true, after: kept) == 620 * Self.second)
+        // The wait for a first head, and for a body, stays.
+        #expect(deadline(ofProxy: true, after: []) == 60 * Self.second)
+        #expect(deadline(ofProxy: true, after: [Self.post, .body]) == 60 * Self.second)
+        limits.idle = .seconds(5)
+        for ofProxy in [false, true] {
+            #expect(deadline(ofProxy: ofProxy, after: kept) == 5 * Self.second)
+            #expect(deadline(ofProxy: ofProxy, after: []) == 5 * Self.second)
+        }
+    }
+
+    @Test(
+        "A body that is thrown away → the last request, and a linger of a second")
+    func droppedBody() {
+        var machine = Self.machine()
+        _ = machine.handle(Self.post, at: 0)
+        machine.dropBody()
+        #expect(machine.phase == .lastRequest)
+        // A stream may answer for hours while the body is missing.
+        #expect(machine.deadline == nil)
+        #expect(machine.handle(.body, at: Self.second) == .deliver)
+        _ = machine.handle(Self.answer, at: Self.second)
+        #expect(machine.framing.saysClose)
+        #expect(machine.handle(Self.ended, at: Self.second).contains(.closeOutput))
+        #expect(machine.handle(.outputClosed, at: 2 * Self.second) == .reschedule)
+        #expect(machine.deadline == 3 * Self.second)
+        #expect(machine.handle(Self.head(), at: 2 * Self.second) == [])
+    }
+
     @Test("In a shutdown the first request is waited for until a second after the connection was accepted")
     func firstRequest() {
         var machine = Self.machine()

@@ -6,6 +6,8 @@ struct ClientAddress: Sendable, Equatable {
     let address: IPAddress?
     /// The text for the log.
     let text: String
+    /// The entries of `X-Forwarded-For` that the walk took.
+    let hops: Int
 
     /// Walks `X-Forwarded-For` from the right as long as the hop before was trusted.
     ///
@@ -14,12 +16,15 @@ struct ClientAddress: Sendable, Equatable {
         var address = peer
         var text = peerText
         // The word of an untrusted peer is not even taken apart.
+        var hops = 0
         var rest = Rest(fields: forwardedFor[...])
         while let current = address, trusted.contains(where: { $0.contains(current) }), let hop = rest.popLast() {
             guard let next = Self.hop(hop) else { break }
             address = next.address
             text = next.text
+            hops += 1
         }
+        self.hops = hops
         self.address = address
         self.text = text
     }

@@ -32,8 +32,14 @@ extension BrokerAPI {
             try await relayed(request, through: relay, session, call)
         }
         if case .stream(let stream) = answer.body {
-            let write = try await written(stream, answer, of: session, ending, call)
-            return self.answer(answer, .stream(length: answer.contentLength, write), call)
+            let isEventStream =
+                answer.contentLength == nil && mediaType(answer).isASCIIEqual(to: "text/event-stream")
+            let write = try await written(stream, isEventStream: isEventStream, of: session, ending, call)
+            var streamed = self.answer(answer, .stream(length: answer.contentLength, write), call)
+            if isEventStream, answer.headers[.accelBuffering] == nil {
+                streamed.fields.append(ConstantFields.unbuffered)
+            }
+            return streamed
         }
         // One that took as long as a streamed answer may go on is not told to a session that has ended.
         if NIODeadline.now() - begun >= TimeAmount(configuration.limits.relayedGrace) { try await checkLives(session) }
@@ -48,10 +54,8 @@ extension BrokerAPI {
 
     /// Returns the writing of a streamed answer, which ends with the session, or with the pass that opened it.
     private func written(
-        _ stream: RelayBody, _ answer: RelayResponse, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
+        _ stream: RelayBody, isEventStream: Bool, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
     ) async throws(BrokerProblem) -> @concurrent @Sendable (any BodyWriter) async throws -> Void {
-        let isEventStream =
-            answer.contentLength == nil && mediaType(answer).isASCIIEqual(to: "text/event-stream")
         // Entered before the session is looked up for the last time, so that an ending between the two is not missed.
         let relayed = RelayedAnswer(
             of: session, in: useCases.listenToSession, isEventStream: isEventStream,

@@ -145,6 +145,7 @@ extension BrokerAPI {
         let session = presented.session
         var fields = Answers.fields(call.requestID)
         fields.append(ConstantFields.eventStream)
+        fields.append(ConstantFields.unbuffered)
         guard !call.isHead else { return Answer(.ok, fields) }
         // Subscribed before the second look, so that an ending between the two is not missed.
         let stream = EventStream(

@@ -118,6 +118,8 @@ enum ConstantFields {
     static let noStore = HTTPField(name: .cacheControl, value: "no-store")
     static let json = HTTPField(name: .contentType, value: "application/json")
     static let problem = HTTPField(name: .contentType, value: "application/problem+json")
+    /// For nginx, which buffers some kilobytes of an answer by default.
+    static let unbuffered = HTTPField(name: .accelBuffering, value: "no")
     static let eventStream = HTTPField(name: .contentType, value: "text/event-stream")
     static let varyOrigin = HTTPField(name: .vary, value: "Origin")
     static let allowCredentials = HTTPField(name: .accessControlAllowCredentials, value: "true")
@@ -138,6 +140,7 @@ extension HTTPField.Name {
     }
 
     static let requestID = known("X-Request-Id")
+    static let accelBuffering = known("X-Accel-Buffering")
     static let referrerPolicy = known("Referrer-Policy")
     static let coatcheckSource = known("Coatcheck-Source")
     static let coatcheckReason = known("Coatcheck-Reason")

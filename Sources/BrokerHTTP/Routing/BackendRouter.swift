@@ -5,7 +5,7 @@ import HTTPTypes
 package enum BackendRouter {
     static func routes(_ api: BrokerAPI) -> [Route] {
         [
-            Route(.get, "/v1/forward-auth", proof: api.isBackend(for: .forwardAuth), handler: api.forwardAuth),
+            Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
             Route(
                 .post, "/v1/introspect", [.anyOrigin, .oauthErrors, .form], proof: api.isBackend(for: .introspect),
                 handler: api.introspect),

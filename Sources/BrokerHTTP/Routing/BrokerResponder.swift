@@ -157,6 +157,11 @@ package final class BrokerResponder: WireService {
         guard !route.traits.contains(.relay), call.fields.hasBody || MediaType(route.traits) != nil else {
             return try await route.handler(call)
         }
+        // nginx and others announce the body of the user's request and keep it.
+        guard !route.readsNoBody else {
+            call.stream.leaveUnread()
+            return try await route.handler(call)
+        }
         return try await serveWithBody(call, route)
     }
 

@@ -35,13 +35,30 @@ struct ListenerRules: Sendable {
             throw BrokerProblem(.wrongHost)
         }
         guard kind != .management else { return }
-        // A client that reached a trusted proxy over plain http has leaked its cookie: it is told, not redirected.
-        if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.address),
-            call.fields.forwardedProto.last?.isASCIIEqual(to: "https") != true
-        {
+        if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.address) {
+            try checkScheme(call)
+        }
+    }
+
+    /// Throws for a client that reached a trusted proxy over plain http.
+    ///
+    /// A redirect would hide that its cookie leaked (SEC-104).
+    private func checkScheme(_ call: Call) throws(BrokerProblem) {
+        let fields = call.fields.forwardedProto
+        if fields.count == 1, fields.first?.isASCIIEqual(to: "https") == true { return }
+        let schemes = ForwardedSchemes(fields)
+        switch schemes.verdict(behind: schemes.isList ? client(of: call).hops : 0) {
+        case .secure: return
+        case .plain(let entry):
             throw BrokerProblem(
                 .invalidRequest, detail: "Use https.",
-                privateDetail: "a trusted proxy's X-Forwarded-Proto is not https")
+                privateDetail: "a trusted proxy's X-Forwarded-Proto is plain http: entry \(entry) from the right")
+        case .tooShort(let entries, let hops):
+            throw BrokerProblem(
+                .invalidRequest,
+                detail: "X-Forwarded-Proto has fewer entries than X-Forwarded-For has trusted hops. "
+                    + "Each proxy has to append to both, or one proxy has to set X-Forwarded-Proto.",
+                privateDetail: "X-Forwarded-Proto has \(entries) entries behind \(hops) hops")
         }
     }
 

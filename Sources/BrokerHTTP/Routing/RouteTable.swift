@@ -154,7 +154,11 @@ package struct Route: Sendable {
     /// Whether any method is taken.
     package var takesAnyMethod: Bool { traits.contains(.relay) }
     let traits: Traits
+    /// Whether the route leaves bodies unread, because its methods are GET and HEAD.
+    var readsNoBody: Bool { method == .get && !takesAnyMethod }
     /// The proof that a request owes before its body is asked for; its handler looks again, for those without a body too.
+    ///
+    /// Nil for GET and HEAD, whose bodies stay unread.
     let proof: Check?
     let handler: Handler
 

@@ -55,9 +55,10 @@ final class InboundBuffer: ChannelDuplexHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        guard let connection, !connection.discardsInput else { return }
+        guard let connection else { return }
         var buffer = unwrapInboundIn(data)
         let count = buffer.readableBytes
+        guard !connection.discardsInput else { return connection.discarded(count) }
         if held.readableBytes == 0 { held = buffer } else { held.writeBuffer(&buffer) }
         guard connection.received(count) else { return discard() }
         feed()

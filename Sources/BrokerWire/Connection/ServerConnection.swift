@@ -148,6 +148,8 @@ package struct ServerConnection: Sendable, Equatable {
     private var isBodyWanted = true
     private var isInputClosed = false
     private var isQuiescing = false
+    /// Whether the body of the last request is read only to be thrown away.
+    private var dropsBody = false
     /// The time until which the first request is waited for in a shutdown; nil once it has come.
     private var firstRequest: Int64?
     /// The time at which something last came in or an answer ended.
@@ -198,6 +200,13 @@ package struct ServerConnection: Sendable, Equatable {
 
     /// Says whether the body's reader wants more.
     package mutating func wantsBody(_ wanted: Bool) { isBodyWanted = wanted }
+
+    /// Has the request's body thrown away, and makes the request the connection's last.
+    package mutating func dropBody() {
+        guard exchange != nil, phase == .open || phase == .lastRequest else { return }
+        phase = .lastRequest
+        dropsBody = true
+    }
 
     // MARK: Events
 
@@ -361,7 +370,7 @@ package struct ServerConnection: Sendable, Equatable {
     package var deadline: Int64? {
         switch phase {
         case .closed: return nil
-        case .lingering: return since + limits.linger
+        case .lingering: return since + (dropsBody ? limits.lingerOfDroppedBody : limits.linger)
         case .closing: return reading.map { $0.checked + limits.check }
         case .open, .lastRequest: break
         }
@@ -370,10 +379,11 @@ package struct ServerConnection: Sendable, Equatable {
             return lastWrite + limits.halfClosed
         }
         // A request that is received whole takes the time it takes; so does a body that its reader takes slowly.
-        let waitsForClient = exchange.map { !$0.isServed || ($0.body == .receiving && isBodyWanted) } ?? true
+        let waitsForClient =
+            exchange.map { !$0.isServed || ($0.body == .receiving && isBodyWanted && !dropsBody) } ?? true
         guard waitsForClient else { return nil }
         if isQuiescing, let firstRequest { return firstRequest }
-        return lastActive + limits.idle
+        return lastActive + (firstRequest == nil && exchange == nil ? limits.idle : limits.idleInRequest)
     }
 
     /// Looks at the deadlines at `now`.

@@ -52,6 +52,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var bodyFault = BodyFault.incomplete
     /// The bytes of it that are still to come; nil for one that is chunked.
     private var bodyLeft: Int?
+    /// The bytes that may still be read of a body that is thrown away; nil for other bodies.
+    private var droppedLeft: Int?
+    /// The most of them.
+    private let droppedBody: Int
     private var hasInputEnded = false
     private var isAdvancing = false
     private var isDraining = false
@@ -76,11 +80,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     init(
         service: any WireService, channel: any Channel, connection: ClientConnection, account: PeerAccount?,
-        times: ConnectionTimes, isSecure: Bool
+        times: ConnectionTimes, droppedBody: Int, isSecure: Bool
     ) {
         self.service = service
         self.channel = channel
         self.connection = connection
+        self.droppedBody = droppedBody
         self.isSecure = isSecure
         executor = EventLoopExecutor(channel.eventLoop)
         state = ServerConnection(limits: times, now: Self.now)
@@ -109,6 +114,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         take(.refused(.overLimit, fault: .overLimit))
         return false
     }
+
+    /// Takes note of bytes that came in and are thrown away.
+    func discarded(_ count: Int) { if droppedLeft != nil { drop(count) } }
 
     /// Takes a piece of a chunked body.
     func receive(_ piece: ByteBuffer) { take(.piece(piece)) }
@@ -205,7 +213,8 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 if let path { head.uri = path }
                 self.head = head
                 bodyLeft = summary.bodyLength
-                summary.isBodyHere = isHere(summary.bodyLength)
+                // A GET's body is read by the relay alone; other routes drop it, whole or not.
+                summary.isBodyHere = !summary.isSafe && isHere(summary.bodyLength)
                 perform(state.handle(.head(summary), at: Self.now))
             }
         case .request(.body(let chunk)):
@@ -226,6 +235,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     private func deliver(_ chunk: ByteBuffer) {
         guard state.handle(.body, at: Self.now).contains(.deliver) else { return }
+        guard droppedLeft == nil else { return drop(chunk.readableBytes) }
         if state.isGathering {
             var whole = gathered ?? ByteBuffer()
             gathered = nil
@@ -237,6 +247,14 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
         // A session's bytes are its own; everybody else's are counted until they are answered.
         if connection.isOfSession { held.keep(0) }
+    }
+
+    /// Throws bytes of a body away, and stops reading at the bound.
+    private func drop(_ count: Int) {
+        let left = (droppedLeft ?? 0) - count
+        droppedLeft = left
+        held.keep(input?.count ?? 0)
+        if left <= 0 { try? channel.syncOptions?.setOption(.autoRead, value: false) }
     }
 
     /// Takes what waits, as far as it is its turn.
@@ -324,6 +342,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 },
                 fail: { [eventLoop = channel.eventLoop] fault in
                     eventLoop.execute { bound.value.abandonBody(of: number, fault) }
+                },
+                drop: { [eventLoop = channel.eventLoop] in
+                    if eventLoop.inEventLoop {
+                        bound.value.dropBody(of: number)
+                    } else {
+                        eventLoop.execute { bound.value.dropBody(of: number) }
+                    }
                 })
             (stream, body) = made
             bodyServed = body
@@ -357,6 +382,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard requests == number, state.isBodyOpen else { return }
         body?.finish(fault)
         body = nil
+    }
+
+    private func dropBody(of number: Int) {
+        guard requests == number, droppedLeft == nil else { return }
+        state.dropBody()
+        droppedLeft = droppedBody
     }
 
     private func refuse() {

@@ -111,8 +111,9 @@ package final class HTTPServer: Sendable {
             remoteAddress: channel.remoteAddress, localAddress: channel.localAddress, account: account,
             eventLoop: channel.eventLoop)
         let handler = ServerConnectionHandler(
-            service: service, channel: channel, connection: connection, account: account, times: terms.times,
-            isSecure: terms.tls != nil)
+            service: service, channel: channel, connection: connection, account: account,
+            times: terms.times(of: connection.peer),
+            droppedBody: terms.limits.droppedBody, isSecure: terms.tls != nil)
         let input = InboundBuffer(handler)
         handler.reads(input)
         let pipeline = channel.pipeline.syncOperations

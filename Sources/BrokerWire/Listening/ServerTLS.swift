@@ -73,14 +73,24 @@ package struct ServerTLS: Sendable {
 /// The terms of a connection from its first byte to its last.
 package struct ConnectionTerms: Sendable {
     let limits: ConnectionLimits
-    let times: ConnectionTimes
+    private let times: ConnectionTimes
+    private let timesOfProxy: ConnectionTimes
+    private let isProxy: @Sendable (PeerAddress) -> Bool
     /// The certificate that is served; nil for plain HTTP.
     let tls: ServerTLS?
 
-    /// Creates the terms of connections with so much to take.
-    package init(_ limits: ConnectionLimits = ConnectionLimits(), tls: ServerTLS? = nil) {
+    /// Creates the terms of connections with so much to take; `isProxy` returns whether a peer is a trusted proxy.
+    package init(
+        _ limits: ConnectionLimits = ConnectionLimits(), tls: ServerTLS? = nil,
+        isProxy: @escaping @Sendable (PeerAddress) -> Bool = { _ in false }
+    ) {
         self.limits = limits
         self.tls = tls
+        self.isProxy = isProxy
         times = ConnectionTimes(limits)
+        timesOfProxy = ConnectionTimes(limits, ofProxy: true)
     }
+
+    /// Returns the times of a peer's connection.
+    func times(of peer: PeerAddress?) -> ConnectionTimes { peer.map(isProxy) == true ? timesOfProxy : times }
 }

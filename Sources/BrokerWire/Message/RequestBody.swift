@@ -31,6 +31,7 @@ package struct RequestBody: AsyncSequence, Sendable {
     private let end: BodyEnd
     private let began: @Sendable () -> Void
     private let fail: @Sendable (BodyFault) -> Void
+    private let drop: @Sendable () -> Void
 
     /// Creates a body that is there already.
     package init(buffer: ByteBuffer? = nil) {
@@ -40,12 +41,14 @@ package struct RequestBody: AsyncSequence, Sendable {
         end = BodyEnd()
         began = {}
         fail = { _ in }
+        drop = {}
     }
 
-    /// Creates a body that is still coming in; `began` is called when it is read, `fail` ends it by an error.
+    /// Creates a body that is still coming in; `began` is called when it is read, `fail` ends it by an error, and
+    /// `drop` throws it away.
     init(
         _ base: Base, end: BodyEnd, on eventLoop: any EventLoop, began: @escaping @Sendable () -> Void,
-        fail: @escaping @Sendable (BodyFault) -> Void
+        fail: @escaping @Sendable (BodyFault) -> Void, drop: @escaping @Sendable () -> Void
     ) {
         self.base = Once(base)
         whole = nil
@@ -53,6 +56,7 @@ package struct RequestBody: AsyncSequence, Sendable {
         self.end = end
         self.began = began
         self.fail = fail
+        self.drop = drop
     }
 
     /// Whether it was read to its end: only then another request can follow on its connection.
@@ -60,6 +64,9 @@ package struct RequestBody: AsyncSequence, Sendable {
 
     /// Ends the body by an error, if it has not ended: its reader waits no longer.
     package func abandon(_ fault: BodyFault) { fail(fault) }
+
+    /// Has the connection read some of the body, throw it away, and close behind the answer (RFC 9112 section 9.6).
+    package func leaveUnread() { drop() }
 
     package func makeAsyncIterator() -> AsyncIterator {
         guard let base else { return AsyncIterator(base: nil, end: end, whole: whole) }
@@ -126,16 +133,18 @@ final class BodySource {
     /// Returns a body and its source.
     ///
     /// `wanted` is called on the event loop when the body is read and little is left, `began` when its first reader
-    /// comes, and `fail` when it is given up.
+    /// comes, and `fail` when it is given up. `drop` throws the body away.
     static func make(
         on eventLoop: any EventLoop, wanted: @escaping @Sendable () -> Void, began: @escaping @Sendable () -> Void,
-        fail: @escaping @Sendable (BodyFault) -> Void
+        fail: @escaping @Sendable (BodyFault) -> Void, drop: @escaping @Sendable () -> Void
     ) -> (RequestBody, BodySource) {
         let made = RequestBody.Base.makeSequence(
             backPressureStrategy: .init(lowWatermark: 2, highWatermark: 8), finishOnDeinit: true,
             delegate: BodyDemand(eventLoop: eventLoop, wanted: wanted))
         let source = BodySource(made.source)
-        return (RequestBody(made.sequence, end: source.end, on: eventLoop, began: began, fail: fail), source)
+        return (
+            RequestBody(made.sequence, end: source.end, on: eventLoop, began: began, fail: fail, drop: drop), source
+        )
     }
 
     /// Gives a piece on; false when that is enough for now, or when nobody reads the body any more.

@@ -1,5 +1,6 @@
 import Broker
 import BrokerHTTP
+import BrokerWire
 
 extension HTTPConfiguration {
     /// Makes what the HTTP surface has to know from the configuration file.
@@ -16,6 +17,7 @@ extension HTTPConfiguration {
         sameSite = session.sameSite
         allowedOrigins = Set(session.allowedOrigins)
         limits = configuration.limits.http
+        limits.connection.idle = configuration.server.keepAlive
         backends = configuration.backends.map(\.settings)
         adminTokens = configuration.management.adminTokens
         appleAppSiteAssociation = configuration.appLinks.ios?.json

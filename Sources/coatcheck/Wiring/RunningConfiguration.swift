@@ -78,7 +78,11 @@ final class RunningConfiguration: Sendable {
         self.relay = relay
         let http = HTTPConfiguration(configuration, contract: Contract.served(at: configuration.server.publicURL.text))
         self.http = http
-        terms = ConnectionTerms(http.limits.connection, tls: configuration.server.tls)
+        terms = ConnectionTerms(
+            http.limits.connection, tls: configuration.server.tls,
+            isProxy: { [proxies = http.trustedProxies] peer in
+                proxies.contains { $0.contains(IPAddress(high: peer.high, low: peer.low)) }
+            })
         plainTerms = ConnectionTerms(http.limits.connection)
         peers = PeerPolicy.each(http, ofAll: parts.connections.maximum)
         func requests(_ listener: ListenerName) -> RequestMetrics {

@@ -1,6 +1,7 @@
 import Broker
 import BrokerHTTP
 import BrokerProviders
+import BrokerWire
 import Foundation
 import Testing
 import Yams
@@ -18,6 +19,7 @@ struct AcceptanceTests {
         #expect(configuration.management.listen.description == "127.0.0.1:9090")
         #expect(configuration.server.backendListen == nil)
         #expect(configuration.server.drainDelay == .seconds(2))
+        #expect(HTTPConfiguration(configuration, contract: []).limits.connection.idle == .seconds(75))
         #expect(configuration.management.hosts.isEmpty)
         guard case .sqlite("coatcheck.db", nil) = configuration.store else { return #expect(Bool(false), "the store") }
         #expect(configuration.session.cookieName == "__Host-coatcheck")
@@ -58,6 +60,19 @@ struct AcceptanceTests {
         let http = HTTPConfiguration(configuration, contract: [])
         #expect(http.backendListen == "[::1]:8081")
         #expect(http.managementHosts == ["ops.internal"])
+    }
+
+    @Test("`keep_alive` above 75s with an empty `trusted_proxies` → a warning")
+    func keepAlive() throws {
+        let url = "public_url: https://auth.example.com"
+        func load(_ more: String) throws -> Configuration {
+            try ConfigurationFixture.load(ConfigurationFixture.minimal.replacingFirst(url, with: url + more))
+        }
+        let kept = try load("\n  keep_alive: 620s\n  trusted_proxies: [10.0.0.1]")
+        #expect(kept.warnings.isEmpty)
+        #expect(HTTPConfiguration(kept, contract: []).limits.connection.idle == .seconds(620))
+        #expect(try load("\n  keep_alive: 76s").warnings.contains { $0.path == "server.keep_alive" })
+        #expect(try load("\n  keep_alive: 5s").warnings.map(\.path) == ["server.trusted_proxies"])
     }
 
     @Test("A backend with an empty `allow` may ask about nobody's sessions")

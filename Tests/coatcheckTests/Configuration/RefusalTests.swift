@@ -94,6 +94,13 @@ struct RefusalTests {
             says: "between `1s`".replacingOccurrence("`", "")),
         Refusal("a section that is a word", providers, added("limits: many"), at: "limits", says: "mapping of keys"),
         Refusal(
+            "a connection that is kept for less than a moment", url, url + "\n  keep_alive: 4s",
+            at: "server.keep_alive",
+            says: "5s"),
+        Refusal(
+            "a connection that is kept for hours", url, url + "\n  keep_alive: 61m", at: "server.keep_alive", says: "1h"
+        ),
+        Refusal(
             "a delay of minutes before the listener closes", url, url + "\n  drain_delay: 61s",
             at: "server.drain_delay",
             says: "between 0s and 1m"),

@@ -75,8 +75,11 @@ final class ConfigContext {
                 report("the file has no settings, only blank lines and comments", path: "", line: nil)
                 return nil
             }
-            lines = ConfigLines(node)
-            return node
+            let root = try ExpandedNodes.expanded(node)
+            lines = ConfigLines(root)
+            return root
+        } catch let fault as ExpandedNodes.Fault {
+            report(fault.message, path: "", line: fault.line)
         } catch YamlError.scanner(_, let problem, let mark, _) {
             report("is not YAML: \(problem)", path: "", line: mark.line)
         } catch YamlError.parser(_, let problem, let mark, _) {
@@ -84,8 +87,10 @@ final class ConfigContext {
         } catch YamlError.composer(_, let problem, let mark, _) {
             report("is not YAML: \(problem)", path: "", line: mark.line)
         } catch YamlError.duplicatedKeysInMapping(let keys, let context) {
+            let names = keys.map { Self.printable($0) }.joined(separator: ", ")
             report(
-                "names a key twice: \(keys.map { Self.printable($0) }.joined(separator: ", "))", path: "",
+                "names a key twice: \(names)" + (keys == ["<<"] ? " (it takes a list: `<<: [*one, *two]`)" : ""),
+                path: "",
                 line: keys.first.flatMap { Self.secondLine(of: $0, in: text, from: context.mark.line) }
                     ?? context.mark.line)
         } catch {

@@ -20,6 +20,8 @@ struct ServerSettings: Sendable {
     let drainDelay: Duration
     /// The longest time that running requests may take after that.
     let shutdownTimeout: Duration
+    /// The longest silence of a connection between requests; above the default for trusted proxies alone.
+    let keepAlive: Duration
 
     init?(_ section: ConfigSection) {
         listen = section.listenAddress("listen", default: ListenAddress(host: "127.0.0.1", port: 8080))
@@ -33,6 +35,10 @@ struct ServerSettings: Sendable {
         translators = section.translators("translators")
         drainDelay = section.duration("drain_delay", default: .seconds(2), in: .zero ... .seconds(60))
         shutdownTimeout = section.duration("shutdown_timeout", default: .seconds(30), in: .seconds(1) ... .seconds(300))
+        keepAlive = section.duration("keep_alive", default: .seconds(75), in: .seconds(5) ... .seconds(3600))
+        if keepAlive > ConnectionLimits().idleOfStrangers, trustedProxies.isEmpty {
+            section.warn("keep_alive", "is more than 75s, which applies to `trusted_proxies` alone, an empty list here")
+        }
         hosts = section.hostNames("hosts")
         guard let text = section.requiredText("public_url", limit: 2048) else { return nil }
         guard let url = WebURL(text), url.path.isEmpty else {

@@ -12,19 +12,18 @@ enum StoreSettings: Sendable {
         case none, transaction
     }
 
-    /// The target of a URL: a file by its path as written, or a server.
-    private enum Named { case file(String), server }
+    /// The target of a URL.
+    private enum Named { case file(SQLiteAddress), server }
 
     /// Returns what a URL names; nil when it is none of a store.
     private static func named(by url: String) -> Named? {
         if url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") { return .server }
-        guard url.hasPrefix("sqlite:"), url.utf8.count > 7, !url.contains("?"), !url.contains("#") else { return nil }
-        var path = String(url.dropFirst(7))
-        while path.hasPrefix("//") { path.removeFirst() }
-        return .file(path)
+        return SQLiteAddress(url).map { .file($0) }
     }
 
-    private static let forms = "has to be `sqlite:` and the path of a file, or `postgresql://…`"
+    private static let forms =
+        "has to be `sqlite:` and the path of a file, or `postgresql://…`"
+    private static let last = ". The existing database is opened until 0.3.0"
 
     init?(_ section: ConfigSection) {
         let url = section.referredText("url", limit: 4096)
@@ -43,11 +42,20 @@ enum StoreSettings: Sendable {
             _ = section.node(key)
             section.report(key, "is for PostgreSQL alone")
         }
-        guard case .file(let written) = named else {
+        guard case .file(let address) = named else {
             section.report("url", Self.forms)
             return nil
         }
-        let path = section.context.sources.resolve(written)
+        let path = section.context.sources.resolve(address.path)
+        if let fault = address.misspelling {
+            let exists = FileManager.default.fileExists(atPath: path)
+            section.report("url", fault + (exists ? Self.last : ""), severity: exists ? .warning : .error)
+        } else if address.isRelativeElsewhere, !FileManager.default.fileExists(atPath: String(Self.folder(path)) + "/")
+        {
+            section.warn(
+                "url",
+                "is absolute, and its folder is missing; a relative path follows `sqlite:` directly")
+        }
         let endings = section.text("endings_file", limit: 4096).map(section.context.sources.resolve)
         if let endings {
             if ["", "-wal", ".lock", ".reserve"].contains(where: { path + $0 == endings }) {
@@ -63,7 +71,11 @@ enum StoreSettings: Sendable {
     /// Reads a URL of the command line.
     init(url: String) throws(StoreOpenFailure) {
         switch Self.named(by: url) {
-        case .file(let path): self = .sqlite(path: path, endings: nil)
+        case .file(let address):
+            if let fault = address.misspelling, !FileManager.default.fileExists(atPath: address.path) {
+                throw .address("it " + fault)
+            }
+            self = .sqlite(path: address.path, endings: nil)
         case .server:
             let connection = try ConnectionSettings(
                 url: url, variable: { ProcessInfo.processInfo.environment[$0] },

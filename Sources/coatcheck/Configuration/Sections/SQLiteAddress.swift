@@ -1,0 +1,55 @@
+/// The file that a `sqlite:` URL names, and the fault of a spelling that other programs read as another place.
+struct SQLiteAddress: Sendable, Equatable {
+    /// The path, as 0.1.0 reads it.
+    let path: String
+    /// The fault and the spelling that works; nil for a URL that has one meaning.
+    ///
+    /// The text leaves the URL out, because a server's URL with the wrong scheme may contain a password.
+    let misspelling: String?
+    /// Whether three slashes precede the path, which some programs read as a relative one.
+    let isRelativeElsewhere: Bool
+
+    /// Takes a URL apart; returns nil unless it names a file, or if it has parameters.
+    init?(_ url: String) {
+        guard url.hasPrefix("sqlite:"), !url.contains("?"), !url.contains("#") else { return nil }
+        let rest = url.dropFirst(7)
+        var path = rest
+        while path.hasPrefix("//") { path = path.dropFirst() }
+        guard !path.isEmpty, path != "/" else { return nil }
+        self.path = String(path)
+        misspelling = Self.misspelling(rest, path)
+        isRelativeElsewhere = rest.hasPrefix("///") && !rest.hasPrefix("////")
+    }
+
+    private static let spellings =
+        "Write `sqlite:` and a path relative to the file's folder (`sqlite:data/coatcheck.db`), or `sqlite:///` and an "
+        + "absolute one (`sqlite:///var/lib/coatcheck/coatcheck.db`)"
+
+    private static func misspelling(_ rest: Substring, _ path: Substring) -> String? {
+        if path.lowercased().contains(":memory:") {
+            return "asks for a database in memory, which would end with the process and all sessions with it. "
+                + spellings
+        }
+        if path.hasPrefix("file:") { return "has a `file:` URL behind `sqlite:`. " + spellings }
+        if rest.hasPrefix("//"), !rest.hasPrefix("///") {
+            return "has two slashes, which begin a host. " + spellings
+        }
+        if path.hasPrefix("/./") || path.hasPrefix("/../") {
+            return "has a relative path behind three slashes, which begin an absolute one. " + spellings
+        }
+        if path.hasPrefix("~") || path.hasPrefix("/~") {
+            return "has a `~`, which stays a character of the path. " + spellings
+        }
+        if hasEscape(path) {
+            return "has a percent-escape, which stays as it is in the path. Write the character itself"
+        }
+        if path.hasSuffix("/") { return "names a folder. " + spellings }
+        return nil
+    }
+
+    private static func hasEscape(_ path: Substring) -> Bool {
+        path.split(separator: "%", omittingEmptySubsequences: false).dropFirst().contains { behind in
+            behind.count >= 2 && behind.prefix(2).allSatisfy(\.isHexDigit)
+        }
+    }
+}

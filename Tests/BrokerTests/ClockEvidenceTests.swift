@@ -142,6 +142,40 @@ import Testing
         #expect(rig.may(.begin))
     }
 
+    @Test(
+        "The database's clock alone, for hours → sign-ins, and no session ends before it would without evidence",
+        arguments: [(3, 0), (0, 8)])
+    func databaseAlone(markAhead: Int, away: Int) async throws {
+        let first = try TestBroker(
+            script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(86_400 * markAhead)))
+        _ = try await Sweeper.checkClock(first.context)
+        let database = TestClock(ahead: .seconds(86_400 * away))
+        let shared = TestSharedStore(clock: database)
+        shared.isOther.withLock { $0 = true }
+        let rig = try ClockRig(
+            store: first.store, like: first, clock: TestClock(ahead: .seconds(86_400 * away)), shared: shared)
+        func run(_ seconds: Int) async throws {
+            for _ in 0..<(seconds / 30) {
+                database.advance(.seconds(30))
+                try await rig.run(30, step: 30)
+                try await ClockComparison(rig.broker.context, shared).look()
+            }
+        }
+        try await ClockComparison(rig.broker.context, shared).look()
+        #expect(try await Sweeper.checkClock(rig.broker.context) == (markAhead > 0 ? .behind : .doubted))
+        try await run(60)
+        #expect(rig.may(.begin) && rig.broker.context.watch.standing(rig.broker.context.clock).witnesses == [.store])
+        try await run(2 * 3600)
+        // A start that was beyond the mark is believed after its hour, and buries a day later.
+        #expect(rig.may(.concludeLapse) == (markAhead == 0))
+        #expect(!rig.may(.bury) && !rig.may(.moveMark))
+        rig.tellers.withLock { $0 = [teller("p", rig)] }
+        try await run(60)
+        #expect(rig.may(.concludeLapse) && !rig.may(.bury))
+        try await run(660)
+        #expect(rig.may(.bury))
+    }
+
     @Test("Evidence begins no doubt: a trusted clock is asked nothing of, and stays trusted")
     func beginsNone() async throws {
         let rig = try ClockRig()

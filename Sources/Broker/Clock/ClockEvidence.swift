@@ -24,29 +24,36 @@ package enum ClockWitness: Sendable, Hashable {
 struct ClockEvidence: Sendable {
     /// The time for which a witness counts that has not been heard again.
     static let memory = Duration.seconds(150)
-    /// The time after which one witness is enough.
+    /// The time after which one witness is enough, unless it is the database.
     static let longEnough = Duration.seconds(3600)
 
     private var lastHeard: [ClockWitness: Duration] = [:]
-    /// The moment since which there was always a witness.
+    /// The moment since which there was always a witness that may be enough by itself.
+    ///
+    /// The database needs a second witness: its clock gives the time that is judged, and its machine may be this one.
     private var since: Duration?
 
     mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
         forget(before: moment)
         lastHeard[witness] = moment
-        since = since ?? moment
+        if witness != .store { since = since ?? moment }
     }
 
     mutating func refute(_ witness: ClockWitness) {
         lastHeard[witness] = nil
-        if lastHeard.isEmpty { since = nil }
+        endHour()
+    }
+
+    /// Ends the hour with the last witness that may be enough by itself.
+    private mutating func endHour() {
+        if lastHeard.keys.allSatisfy({ $0 == .store }) { since = nil }
     }
 
     mutating func clear() { self = ClockEvidence() }
 
     private mutating func forget(before moment: Duration) {
         lastHeard = lastHeard.filter { moment - $0.value <= Self.memory }
-        if lastHeard.isEmpty { since = nil }
+        endHour()
     }
 
     /// The witnesses that count at a moment.
@@ -57,9 +64,10 @@ struct ClockEvidence: Sendable {
     /// Whether one witness agrees.
     func isAny(at moment: Duration) -> Bool { lastHeard.contains { moment - $0.value <= Self.memory } }
 
-    /// Whether the evidence is enough to end a doubt: two witnesses, or one for an hour.
+    /// Whether the evidence is enough to end a doubt: two witnesses, or one other than the database for an hour.
     func isEnough(at moment: Duration) -> Bool {
-        let count = lastHeard.count { moment - $0.value <= Self.memory }
-        return count >= 2 || (count == 1 && since.map { moment - $0 >= Self.longEnough } ?? false)
+        let heard = witnesses(at: moment)
+        guard heard.count < 2 else { return true }
+        return heard.contains { $0 != .store } && since.map { moment - $0 >= Self.longEnough } ?? false
     }
 }

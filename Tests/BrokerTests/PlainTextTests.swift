@@ -5,7 +5,9 @@ import Testing
 /// Looking at eight bytes at a time finds what looking at each finds.
 @Suite("Plain texts", .timeLimit(.minutes(1)))
 struct PlainTextTests {
-    private static let isEscaped = { (byte: UInt8) in byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F }
+    private static let isEscaped: @Sendable (UInt8) -> Bool = { byte in
+        byte < 0x20 || byte == 0x22 || byte == 0x5C || byte == 0x7F
+    }
 
     @Test("Each byte at each place of a text counts as it does alone", arguments: [0, 1, 7, 8, 9, 15, 16, 17, 31])
     func everyByte(length: Int) {

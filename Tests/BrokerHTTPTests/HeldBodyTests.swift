@@ -60,6 +60,37 @@ struct HeldBodyTests {
         #expect(take(nil) == .rateLimited)
     }
 
+    @Test("A body for the broker itself → it counts for its session, is 429 beyond the share, and is given back")
+    func ownRoutes() async throws {
+        let harness = try HTTPHarness()
+        let (signedIn, bodies) = (try await harness.signIn(), harness.load.bodies)
+        let row = try await row(harness, signedIn)
+        func ask() async throws -> Int {
+            try await harness.post(
+                "/v1/session/children", #"{"kind":"widget","name":"home"}"#, harness.cookie(signedIn)
+            ).status
+        }
+        #expect(try await ask() == 403)
+        #expect(bodies.entries == 0)
+        var places: [HeldBodies.Place] = []
+        while let place = try? bodies.take(65_536, for: row) { places.append(place) }
+        #expect(try await ask() == 429)
+        let other = try await harness.signIn(code: "canary-2")
+        #expect(
+            try await harness.post("/v1/session/children", #"{"kind":"widget","name":"home"}"#, harness.cookie(other))
+                .status == 403)
+        // The handler has the body until it has answered.
+        let whileServed = Mutex(0)
+        harness.provider.change { $0.meetsRefresh = { whileServed.withLock { $0 = bodies.entries } } }
+        for place in places.suffix(2) { bodies.giveBack(place) }
+        let before = bodies.entries
+        #expect(try await harness.post("/v1/session/refresh", "{}", harness.cookie(other)).status == 200)
+        #expect(whileServed.withLock { $0 } == before + 1)
+        #expect(try await ask() == 403)
+        for place in places.dropLast(2) { bodies.giveBack(place) }
+        #expect(bodies.entries == 0)
+    }
+
     @Test("What is given back can be taken again, and nobody is remembered who holds nothing")
     func givingBack() async throws {
         let harness = try HTTPHarness()

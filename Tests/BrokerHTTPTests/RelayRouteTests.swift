@@ -287,4 +287,18 @@ struct RelayRouteTests {
             seen.add("enough")
         }
     }
+
+    @Test("A relayed call that fails → its record alone names the upstream")
+    func failedCallee() async throws {
+        var harness = try HTTPHarness()
+        let name = UpstreamName(unchecked: "shop")
+        let upstream = try UpstreamSettings(
+            name: name, baseURL: "http://127.0.0.1:1", provider: ProviderName(unchecked: "as"), allow: ["ANY /**"])
+        harness.relay = Relay(upstreams: [upstream])
+        let signedIn = try await harness.signIn()
+        #expect(try await harness.send(.get, "/v1/relay/shop/x", harness.cookie(signedIn)).status == 502)
+        #expect(harness.records.all.last?.failed == FailedCallee(upstream: name, target: nil))
+        #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
+        #expect(harness.records.all.last?.failed == nil)
+    }
 }

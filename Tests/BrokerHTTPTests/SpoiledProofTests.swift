@@ -87,6 +87,37 @@ struct SpoiledProofTests {
         }
     }
 
+    @Test("A body with a proof to be verified → the session's own phone keeps its room")
+    func bodies() async throws {
+        let token = try await bound("canary-1")
+        let row = try await harness.useCases.resumeSession.resume(harness.vault.digest(token)).row
+        let (load, body) = (harness.load, #"{"kind":"widget","name":"home"}"#)
+        try await harness.live { (port) async throws in
+            func ask(isSpoiled: Bool, from address: String = Self.elsewhere) async throws -> String {
+                let good = try proof("POST", "/v1/session/children", token: token)
+                let answer = try await RawClient(port: port).exchange(
+                    "POST /v1/session/children HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                        + "X-Forwarded-For: \(address)\r\nX-Forwarded-Proto: https\r\n"
+                        + "Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n"
+                        + "Cookie: __Host-coatcheck=\(token.reveal())\r\n"
+                        + "DPoP: \(isSpoiled ? spoiled(good) : good)\r\n\r\n\(body)")
+                return String(answer.dropFirst(9).prefix(3))
+            }
+            #expect(try await ask(isSpoiled: true) == "401")
+            #expect(try await ask(isSpoiled: false) == "403")
+            // The phone's own bodies fill the session's room.
+            var places: [HeldBodies.Place] = []
+            while let place = try? load.bodies.take(65_536, for: row) { places.append(place) }
+            #expect(try await ask(isSpoiled: true) == "401")
+            // And so do those of others behind one translator, which are not one address.
+            let network = HeldBodies.Owner(session: row, address: try #require(IPAddress("64:ff9b::1")).limitKey)
+            while let place = try? load.bodies.take(65_536, of: 65_536, for: network) { places.append(place) }
+            #expect(try await ask(isSpoiled: true, from: "64:ff9b::c633:6409") == "401")
+            for place in places { load.bodies.giveBack(place) }
+            #expect(load.bodies.entries == 0)
+        }
+    }
+
     @Test("Through a proven backend they are charged to the session alone")
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
@@ -106,5 +137,51 @@ struct SpoiledProofTests {
         #expect(seen[429] == 60 - (seen[200] ?? 0), "\(seen)")
         #expect(try await ask(victim, isSpoiled: false).status == 429)
         #expect(try await ask(other, isSpoiled: false).json?["active"]?.bool == true)
+    }
+
+    @Test("Spoiled proofs of presence → they cost the same ten checks, at a registration, at another one and at a call")
+    func presence() async throws {
+        let now = harness.clock.now().seconds
+        harness.provider.change { $0.signIn = SignInFacts(authenticatedAt: now) }
+        let (token, user, path) = (try await bound("canary-1"), SigningPhone(), "/v1/session/presence-key")
+        let session = harness.vault.digest(token)
+        func evidence(isSpoiled: Bool, _ ledger: ChargeLedger) throws -> PresentedEvidence {
+            let good = try user.proof(
+                method: "PUT", address: "https://auth.example.com" + path,
+                identifier: Base64URL.encode(try harness.vault.random(9)), nonce: harness.useCases.proofNonce(),
+                token: token)
+            return PresentedEvidence(
+                proofs: [isSpoiled ? spoiled(good) : good],
+                target: ProofTarget(method: "PUT", address: .own(path: path)),
+                charge: Charge(IPAddress(v4: 7), in: ledger).ofProofs)
+        }
+        func register(_ evidence: PresentedEvidence) async throws(BrokerProblem) {
+            let live = try await harness.useCases.resumeSession.resume(session)
+            _ = try await harness.useCases.registerPresenceKey.register(evidence, for: live)
+        }
+        func call(_ evidence: PresentedEvidence) async throws(BrokerProblem) {
+            let live = try await harness.useCases.resumeSession.resume(session)
+            try await harness.useCases.presenceCheck.judge(evidence, of: live).take()
+        }
+        func newLedger() -> ChargeLedger {
+            ChargeLedger(ChargeLimits(wrongTokensPerMinute: Self.limit), monotonic: harness.clock.monotonic)
+        }
+        /// Returns how many of fifteen spoiled proofs were looked at.
+        func looked(_ show: (PresentedEvidence) async throws(BrokerProblem) -> Void) async throws -> Int {
+            let ledger = newLedger()
+            var looked = 0
+            for _ in 0..<15 {
+                let evidence = try evidence(isSpoiled: true, ledger)
+                do throws(BrokerProblem) { try await show(evidence) } catch {
+                    if error.code == .presenceInvalid { looked += 1 } else { #expect(error.code == .rateLimited) }
+                }
+            }
+            return looked
+        }
+        #expect(try await looked(register) == Self.limit)
+        try await register(evidence(isSpoiled: false, newLedger()))
+        #expect(try await looked(register) == Self.limit)
+        #expect(try await looked(call) == Self.limit)
+        try await call(evidence(isSpoiled: false, newLedger()))
     }
 }

@@ -159,6 +159,28 @@ struct StepUpContract {
     }
 
     @Test(
+        "The mark of an unchecked subject → it goes with the grant that it is of, and stays with a grant that is kept",
+        arguments: StoreEngine.allCases)
+    func uncheckedSubject(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            for isNewGrant in [true, false] {
+                let session = Rows.session()
+                try await store.signIn(session)
+                let unchecked = RefreshCommit(
+                    tokenDigest: session.tokenDigest, tokenVersion: 1, tokens: Rows.sealed("pair"), facts: nil,
+                    tokenExpiresAt: nil, refreshable: true, expiresAt: nil, subjectUnchecked: true)
+                #expect(try await store.commitRefresh(unchecked) == .committed)
+                let exchange = try await store.mustClaim(Rows.exchange())
+                #expect(
+                    try await store.stepUp(session.tokenDigest, exchange, version: 2, isNewGrant: isNewGrant)
+                        == .committed)
+                let row = try await store.session(tokenDigest: session.tokenDigest)
+                #expect(row?.subjectUnchecked == !isNewGrant)
+            }
+        }
+    }
+
+    @Test(
         "Step-ups and a presence key raise a session's version, and refreshes and slides leave it",
         arguments: StoreEngine.allCases)
     func versions(_ engine: StoreEngine) async throws {

@@ -123,18 +123,38 @@ import Testing
         #expect(broker.provider.script.withLock { $0.lookedAt } == ["a-1", "", ""])
     }
 
-    @Test("What is wrong with a target's answer holds the target back, and nothing else of the session")
-    func rests() async throws {
-        let unusable = ProviderFailure.unusable(detail: "no object")
-        let broker = try TestBroker(script: .init(targeted: [unusable, nil, nil]))
+    @Test(
+        "What is wrong with a target's answer holds the target back for two seconds, and nothing else of the session",
+        arguments: [nil, "temporarily_unavailable", "slow_down"])
+    func rests(_ code: String?) async throws {
+        let failure =
+            code.map { ProviderFailure.rejected(OAuthError(status: 400, code: $0)) }
+            ?? ProviderFailure.unusable(detail: "no object")
+        // An unclear refusal is confirmed by a second call.
+        let calls = code == nil ? 1 : 2
+        let failures: [ProviderFailure?] = Array(repeating: failure, count: calls)
+        let broker = try TestBroker(script: .init(targeted: failures + [nil, nil]))
         let session = try await broker.signIn()
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
         _ = try await broker.useCases.refreshTokens.refreshNow(try await live(broker, session))
-        #expect(try await ask(broker, session, Self.target("b")).token.reveal() == "b-3")
+        #expect(try await ask(broker, session, Self.target("b")).token.reveal() == "b-\(calls + 2)")
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.code == .providerUnavailable)
-        #expect(broker.provider.refreshes == 3)
+        #expect(broker.provider.refreshes == calls + 2)
         broker.clock.advance(.seconds(2))
-        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-4")
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-\(calls + 3)")
+    }
+
+    @Test("A target's answer that names a time → the session's next call waits for it")
+    func restsForAsLong() async throws {
+        let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
+        let broker = try TestBroker(script: .init(targeted: [busy, nil]))
+        let session = try await broker.signIn()
+        for seconds in [19, 1] {
+            let refusal = await problem { try await ask(broker, session, Self.target("a")) }
+            #expect(refusal?.code == .providerUnavailable && broker.provider.refreshes == 1)
+            broker.clock.advance(.seconds(seconds))
+        }
+        #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
     }
 
     @Test("A client that may not exchange is 502, and is left alone for a minute")

@@ -138,12 +138,14 @@ import Testing
                 try await rig.run(2)
             }
             #expect(!rig.may(.concludeLapse), "\(isOther)")
+            let context = rig.broker.context
+            #expect(context.watch.standing(context.clock).witnesses == (isOther ? [.store] : []))
         }
         #expect(rig.may(.begin))
     }
 
     @Test(
-        "The database's clock alone, for hours → sign-ins, and no session ends before it would without evidence",
+        "The database's clock alone, for hours → sign-ins, and sessions end at the same time",
         arguments: [(3, 0), (0, 8)])
     func databaseAlone(markAhead: Int, away: Int) async throws {
         let first = try TestBroker(
@@ -174,6 +176,19 @@ import Testing
         #expect(rig.may(.concludeLapse) && !rig.may(.bury))
         try await run(660)
         #expect(rig.may(.bury))
+    }
+
+    @Test("A clock that was behind the mark and jumps beyond it → earlier words of a witness are forgotten")
+    func beforeTheJump() async throws {
+        let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
+        _ = try await Sweeper.checkClock(first.context)
+        let rig = try ClockRig(store: first.store, like: first)
+        #expect(try await Sweeper.checkClock(rig.broker.context) == .behind)
+        rig.tellers.withLock { $0 = [teller("p", rig)] }
+        try await rig.run(2)
+        #expect(rig.may(.begin))
+        rig.broker.clock.jump(.seconds(12 * 86_400))
+        #expect(!rig.may(.begin) && !rig.may(.concludeLapse))
     }
 
     @Test("Evidence begins no doubt: a trusted clock is asked nothing of, and stays trusted")

@@ -60,9 +60,9 @@ import Testing
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
         let session = try await broker.signIn()
         var forced: [Int] = []
-        for second in stride(from: 0, to: 5 * 3600, by: 20) {
+        for second in stride(from: 0, to: 5 * 3600, by: 60) {
             if try await refusedCall(broker, session) != nil { forced.append(second) }
-            broker.clock.advance(.seconds(20))
+            broker.clock.advance(.seconds(60))
         }
         let pauses = zip(forced.dropFirst(), forced).map { $0 - $1 }
         #expect(pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600])
@@ -208,6 +208,21 @@ import Testing
         let next = try await live(two, session)
         #expect(try await two.useCases.refreshTokens.accessToken(for: next).token.reveal() == "at-r1")
         #expect(one.provider.refreshes == 1)
+    }
+
+    @Test("Within the pause a refused call gets another replica's newer token, and so do the next calls")
+    func refusedWithinThePause() async throws {
+        let one = try TestBroker()
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
+        let session = try await one.signIn()
+        #expect(try await refusedCall(two, session)?.token.reveal() == "at-r1")
+        let (known, tokens) = (try await live(two, session), two.useCases.refreshTokens)
+        let refused = try await tokens.accessToken(for: known)
+        one.context.cache.clear()
+        _ = try await one.useCases.refreshTokens.refreshNow(try await live(one, session))
+        let newer = try await tokens.accessToken(for: known, insteadOf: refused, at: "api")
+        #expect(newer.token.reveal() == "at-r2" && one.provider.refreshes == 2)
+        #expect(try await tokens.accessToken(for: try await live(two, session)).token.reveal() == "at-r2")
     }
 
     @Test("Within the pause a refresh reads what is stored, a step-up of another replica's included")

@@ -44,6 +44,20 @@ import Testing
         #expect(await use(broker, session)?.reason == .idleExpired)
     }
 
+    @Test("A session that was over before the clock went back, used meanwhile → it is over once the clock is right")
+    func overOnceRight() async throws {
+        let broker = try broker(idle: 3600)
+        let session = try await broker.signIn()
+        broker.clock.advance(.seconds(3700))
+        _ = broker.context.may(.begin)
+        broker.clock.jump(.seconds(-600))
+        #expect(await use(broker, session) == nil)
+        broker.clock.jump(.seconds(600))
+        #expect(await use(broker, session)?.code == .storeUnavailable)
+        broker.clock.advance(.seconds(601))
+        #expect(await use(broker, session)?.reason == .idleExpired)
+    }
+
     @Test("A session that was ended during the doubt → the uses that were kept change nothing of it")
     func ended() async throws {
         let broker = try broker()
@@ -120,6 +134,38 @@ import Testing
         #expect(try await row(broker, session).lastUsedAt == signedIn.advanced(by: .seconds(written)))
         let next = try self.broker(store: broker.store, like: broker, clock: TestClock(ahead: .seconds(450)))
         #expect(await use(next, session) == nil)
+    }
+
+    @Test("The doubt ends → the watch over the clock writes the uses by itself")
+    func watch() async throws {
+        let rig = try ClockRig()
+        let session = try await rig.broker.signIn()
+        rig.broker.clock.jump(.seconds(70))
+        try await rig.run(100)
+        #expect(await use(rig.broker, session) == nil)
+        let used = rig.broker.clock.now
+        try await rig.run(400)
+        #expect(try await row(rig.broker, session).lastUsedAt < used)
+        try await rig.run(200)
+        #expect(rig.may(.concludeLapse))
+        #expect(try await row(rig.broker, session).lastUsedAt == used)
+    }
+
+    @Test("Uses that have waited for a day → the sweeper writes them before it buries")
+    func sweep() async throws {
+        let broker = try broker(idle: 3 * 86_400, absolute: 30 * 86_400)
+        let (session, unused) = (try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2"))
+        broker.clock.advance(.seconds(3 * 86_400 - 1000))
+        _ = broker.context.may(.begin)
+        broker.clock.jump(.seconds(70))
+        _ = broker.context.may(.begin)
+        #expect(await use(broker, session) == nil)
+        broker.clock.advance(Self.day * 2 + .seconds(2000))
+        #expect(broker.context.may(.bury))
+        _ = try await Sweeper(broker.context, owner: "one").sweep()
+        #expect(try await row(broker, unused).endedAt != nil)
+        #expect(try await row(broker, session).endedAt == nil)
+        #expect(await use(broker, session) == nil)
     }
 
     @Test("A killed process loses the uses of the doubt, and no others")

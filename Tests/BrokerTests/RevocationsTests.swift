@@ -256,11 +256,14 @@ import Testing
         }
         // One row without a call says nothing of the provider.
         #expect(begin() == 10)
+        // A row without a place comes again soon, and at a slow provider later.
+        #expect(slots.begin(provider, share: share, at: .zero) == .milliseconds(250))
         end(10, .none)
         #expect(begin() == 10)
         end(1, .final, after: .seconds(2))
         end(9, .none)
         #expect(begin() == 2)
+        #expect(slots.begin(provider, share: share, at: .zero) == .seconds(2))
         end(2, .final)
         #expect(begin() == 4)
         end(4, .failed)

@@ -1,4 +1,5 @@
 import BrokerTestSupport
+import Synchronization
 import Testing
 
 @testable import Broker
@@ -110,6 +111,14 @@ import Testing
         let child = try await cluster.second.useCases.makeChild.make(
             ChildOrder(kind: Self.widget, name: "home"), of: live)
         #expect(cluster.second.context.may(.judgeAge) && !cluster.second.context.may(.concludeLapse))
+        let ticket = try await ticket(cluster.second, live)
+        _ = try await cluster.second.useCases.handOver.spend(ticket, verifier: Self.secret, held: [])
+        let authenticatedAt = cluster.database.now.since(WallTime(seconds: 0)).wholeSeconds
+        cluster.second.provider.script.withLock { $0.signIn = SignInFacts(authenticatedAt: authenticatedAt) }
+        let aged = try await cluster.second.useCases.resumeSession.resume(
+            cluster.second.signIn(code: "code-aged").token)
+        let check = cluster.second.useCases.signInCheck
+        #expect(await problem { try await check.require(StepUpDemand(maximumAge: 300), of: aged) } == nil)
         for _ in 0..<40 {
             try await cluster.advance(10)
             #expect(await use(cluster.second, child.token) == nil)
@@ -119,6 +128,16 @@ import Testing
         #expect(await use(cluster.first, session.token) == nil)
     }
 
+    private static let secret = Secret("a-secret-of-the-app-with-forty-three-letters-")
+
+    /// Begins a hand-over and returns its ticket.
+    private func ticket(_ broker: TestBroker, _ live: LiveSession) async throws -> Secret {
+        let order = HandoverOrder(
+            origin: "https://auth.example.com", path: "/x", challenge: broker.vault.digest(Self.secret))
+        let url = try await broker.useCases.handOver.begin(order, of: live).url.reveal()
+        return Secret(String(url.split(separator: "/").last ?? ""))
+    }
+
     @Test("A ticket's minute is the store's, however the replicas' clocks differ", arguments: [-55, 55, 100])
     func ticket(seconds: Int) async throws {
         let cluster = try Cluster(idle: 3600)
@@ -126,20 +145,13 @@ import Testing
         try await cluster.compare()
         let session = try await cluster.first.signIn()
         let live = try await cluster.first.useCases.resumeSession.resume(session.token)
-        let secret = Secret("a-secret-of-the-app-with-forty-three-letters-")
-        let order = HandoverOrder(
-            origin: "https://auth.example.com", path: "/x", challenge: cluster.first.vault.digest(secret))
-        func ticket() async throws -> Secret {
-            let url = try await cluster.first.useCases.handOver.begin(order, of: live).url.reveal()
-            return Secret(String(url.split(separator: "/").last ?? ""))
-        }
-        let (early, late) = (try await ticket(), try await ticket())
+        let (early, late) = (try await ticket(cluster.first, live), try await ticket(cluster.first, live))
         try await cluster.advance(55)
-        _ = try await cluster.second.useCases.handOver.spend(early, verifier: secret, held: [])
+        _ = try await cluster.second.useCases.handOver.spend(early, verifier: Self.secret, held: [])
         try await cluster.advance(6)
         for broker in cluster.replicas {
             let refusal = await problem {
-                try await broker.useCases.handOver.spend(late, verifier: secret, held: [])
+                try await broker.useCases.handOver.spend(late, verifier: Self.secret, held: [])
             }
             #expect(refusal?.code == .handoverExpired)
         }
@@ -152,10 +164,9 @@ import Testing
             clients: cluster.first.provider.profile.clients, script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        let secret = Secret("a-secret-of-the-app-with-forty-three-letters-")
         let order = HandoverOrder(
-            origin: "https://auth.example.com", path: "/x", challenge: broker.vault.digest(secret))
-        let url = try await broker.useCases.handOver.begin(order, of: live).url.reveal()
+            origin: "https://auth.example.com", path: "/x", challenge: broker.vault.digest(Self.secret))
+        let made = try await ticket(broker, live)
         broker.clock.jump(.seconds(-7200))
         let refusals = [
             await problem {
@@ -163,8 +174,7 @@ import Testing
             },
             await problem { try await broker.useCases.handOver.begin(order, of: live) },
             await problem {
-                try await broker.useCases.handOver.spend(
-                    Secret(String(url.split(separator: "/").last ?? "")), verifier: secret, held: [])
+                try await broker.useCases.handOver.spend(made, verifier: Self.secret, held: [])
             },
         ]
         for refusal in refusals { #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil) }

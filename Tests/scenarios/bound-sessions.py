@@ -290,6 +290,12 @@ def operators(case):
     refused = sessions("end", "--provider", "oidc", "--unbound")
     case.verdict(refused.returncode == 64 and "--all" in refused.stderr, "the command wants --all", refused.stderr)
     case.same(3, len(sessions("list", "--unbound", "--no-header").stdout.splitlines()), "sessions list --unbound")
+    rows = [line.split("\t") for line in sessions("list").stdout.splitlines()]
+    columns = "HANDLE PROVIDER CLIENT CREATED_AT LAST_USED_AT SUBJECT SENDER_CONSTRAINED KEY KIND PARENT".split()
+    case.same(columns, rows[0], "sessions list names its columns")
+    case.same(
+        sorted([[phone.thumbprint, "-", "-"]] + [["-"] * 3] * 3), sorted(row[7:] for row in rows[1:]),
+        "and prints each session's key, kind and parent")
     case.same("ended 3", sessions("end", "--provider", "oidc", "--client", "ios", "--unbound", "--all").stdout.strip(), "sessions end --unbound")
     case.same(["401 session_ended admin"] * 3, [told(broker.look(session)) for session in unbound], "they have ended, by an operator")
     case.same(200, phone.call("GET", "/v1/session", phone.session).status, "and the bound one lives")

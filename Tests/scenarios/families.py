@@ -5,6 +5,7 @@ their parent (guarantee 10). Refusals before acceptances.
 import contextlib
 import http.client
 import re
+import subprocess
 import time
 
 from support.dpop import Phone
@@ -219,6 +220,14 @@ def bound(case):
     granted = shown(watch, "POST", "/v1/session/pass")
     case.same(200, granted.status, "and gets it a pass")
     case.same((True, None), ("pass" in granted.json, granted.fields.get("Set-Cookie")), "in the body, and never as the app's cookie")
+    admin = case.folder / "admin"
+    admin.write_text(ADMIN)
+    printed = subprocess.run(
+        [broker.program, "sessions", "list", "--no-header", "--management", broker.management, "--token-file", admin],
+        capture_output=True, text=True, timeout=30).stdout
+    case.same(
+        sorted([[phone.thumbprint, "-", "-"], [watch.thumbprint, "widget", made.json["parent"]]]),
+        sorted(line.split("\t")[7:] for line in printed.splitlines()), "sessions list prints both keys, the kind and the parent")
     case.same(204, phone.call("DELETE", "/v1/session", phone.session).status, "its parent's end")
     case.same("401 session_ended parent_ended", told(shown(watch)), "is its own")
 

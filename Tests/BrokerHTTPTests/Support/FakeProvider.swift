@@ -9,6 +9,8 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
         var urlLifetime: Duration?
         var redeemFailure: ProviderFailure?
         var refreshFailure: ProviderFailure?
+        /// Called when a refresh is at the provider.
+        var meetsRefresh: @Sendable () -> Void = {}
         var subject = "user-1"
         var claims: [(name: String, value: JSONValue)] = [
             ("name", .string("Ana")), ("email", .string("ana@example.org")),
@@ -78,6 +80,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
             script.refreshes += 1
             return script
         }
+        script.meetsRefresh()
         if let failure = script.refreshFailure { throw failure }
         return TokenSet(
             accessToken: Secret("canary-access-2"), refreshToken: Secret("canary-refresh-2"),

@@ -80,6 +80,8 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let gate = Gate()
     /// The gate at which a code's call alone waits, when set, until it opens.
     let redeeming = Gate()
+    /// The gate at which a look at a refreshed subject waits, when set, until it opens.
+    let looking = Gate()
     /// The gate at which the revocation of some tokens hangs.
     let hanging = Gate()
 
@@ -236,10 +238,12 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {
-        script.withLock { script in
+        let found = script.withLock { script in
             script.lookedAt.append(tokens.accessToken.reveal())
             return script.refreshedSubject
         }
+        await looking.pass()
+        return found
     }
 
     func revoke(_ tokens: TokenSet, client: ClientName, by deadline: Duration) async throws(ProviderFailure) {

@@ -80,7 +80,7 @@ struct LimitLineTests {
     }
 
     @Test("One line each when a breaker opens or closes, and when PostgreSQL is away or back")
-    func outages() {
+    func outages() throws {
         let lines = Lines()
         let isEnding = Mutex(false)
         let outages = Outages(log: lines.log, monotonic: { lines.time.withLock { $0 } }) { isEnding.withLock { $0 } }
@@ -88,7 +88,8 @@ struct LimitLineTests {
         outages.note(BreakerTurn(provider: provider, isOpen: true))
         outages.note(BreakerTurn(provider: provider, isOpen: false))
         let breaker = lines.take()
-        #expect(breaker.count == 2 && breaker.allSatisfy { $0.contains(#""provider":"as""#) })
+        try #require(breaker.count == 2)
+        #expect(breaker.allSatisfy { $0.contains(#""provider":"as""#) })
         #expect(breaker[0].contains(#""level":"warning""#) && breaker[1].contains(#""level":"notice""#))
         // At the start nothing is heard yet, and nothing is away.
         for notice in [EndingNotice.deaf, .hearing, .ended([]), .hearing] { outages.note(notice) }
@@ -97,7 +98,8 @@ struct LimitLineTests {
         lines.time.withLock { $0 += .seconds(3) }
         outages.note(.hearing)
         let store = lines.take()
-        #expect(store.count == 2 && store[0].contains("PostgreSQL is away"), "\(store)")
+        try #require(store.count == 2, "\(store)")
+        #expect(store[0].contains("PostgreSQL is away"), "\(store)")
         #expect(store[1].contains("PostgreSQL is back") && store[1].contains(#""away_ms":3000"#), "\(store)")
         isEnding.withLock { $0 = true }
         outages.note(.deaf)

@@ -43,10 +43,12 @@ import Testing
         #expect(rule.isWorthIt(Self.figures(unused: 290, used: 26), at: .seconds(10)))
         rule.tried(leaving: Self.figures(unused: 275, used: 26), at: .seconds(10))
         #expect(!rule.isWorthIt(Self.figures(unused: 277, used: 26), at: .seconds(20)))
-        // They have gone: little more is free than before, and now the pages are.
+        // Most have gone: little more is free than before, and the pages are not all in use any more.
         #expect(!rule.mayTry(at: .seconds(19)))
         #expect(rule.mayTry(at: .seconds(20)))
-        #expect(rule.isWorthIt(Self.figures(unused: 288, used: 12), at: .seconds(20)))
+        #expect(rule.isWorthIt(Self.figures(unused: 282, used: 20), at: .seconds(20)))
+        #expect(!rule.isWorthIt(Self.figures(unused: 282, used: 26), at: .seconds(20)))
+        #expect(rule.isWorthIt(Self.figures(unused: 288, used: 26), at: .seconds(20)))
         rule.tried(leaving: Self.figures(unused: 5, used: 12), at: .seconds(20))
         for seconds in stride(from: 30, to: 600, by: 10) {
             #expect(!rule.isWorthIt(Self.figures(unused: 9, used: 11), at: .seconds(seconds)))

@@ -1,0 +1,177 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// Step-ups between their steps: refreshes, endings and other sessions that come between.
+@Suite(.timeLimit(.minutes(1))) struct StepUpSeamTests {
+    private static let mfa = StepUpDemand(contextClasses: ["mfa"])
+
+    private func start(_ broker: TestBroker, _ session: SignedIn) async throws -> StartedLogin {
+        var input = StartLoginInput(provider: nil)
+        input.demand = Self.mfa
+        input.steppingUp = try await broker.useCases.resumeSession.resume(session.token)
+        return try await broker.useCases.startLogin.start(input)
+    }
+
+    /// Finishes a login that steps a session up, and presents a session's token with it.
+    private func finish(
+        _ broker: TestBroker, _ login: StartedLogin, presenting token: Secret?, code: String = "code-2"
+    ) async throws -> SteppedUp {
+        broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "mfa") }
+        var input = ForwardCodeInput()
+        input.callbackURL = broker.callback(login, code: code)
+        input.loginToken = login.loginToken
+        input.presentedSession = token
+        guard case .steppedUp(let stepped) = try await broker.useCases.forwardCode.forward(input) else {
+            throw BrokerProblem(.internalError)
+        }
+        return stepped
+    }
+
+    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
+        try #require(try await broker.store.session(handle: session.session.handle))
+    }
+
+    private func contextClass(_ broker: TestBroker, _ session: SignedIn) async throws -> String? {
+        try SessionFacts.open(try await row(broker, session), broker.vault).signIn.contextClass
+    }
+
+    // MARK: Another session
+
+    @Test(
+        "Another session than the one that steps up → the login is refused, and ends",
+        arguments: ["user-1", "user-2"])
+    func otherSession(subject: String) async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        broker.provider.script.withLock { $0.subject = subject }
+        let other = try await broker.signIn(code: "code-other")
+        broker.provider.script.withLock { $0.subject = "user-1" }
+        let login = try await start(broker, session)
+        let (before, grants) = (try await row(broker, session), broker.provider.grants)
+        let refusal = await problem { try await finish(broker, login, presenting: other.token) }
+        #expect(refusal?.code == .loginNotYours && broker.burned == 1)
+        #expect(await problem { try await finish(broker, login, presenting: session.token) } != nil)
+        #expect(broker.provider.grants == grants)
+        #expect(try await row(broker, session) == before)
+        #expect(try await contextClass(broker, other) == nil)
+    }
+
+    @Test("A step-up's code by itself → a refusal, and the code stays good")
+    func noSession() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let login = try await start(broker, session)
+        let refusal = await problem { try await finish(broker, login, presenting: nil) }
+        #expect(refusal?.code == .sessionRequired && broker.provider.grants == 1)
+        _ = try await finish(broker, login, presenting: session.token)
+        #expect(try await contextClass(broker, session) == "mfa")
+    }
+
+    // MARK: An ending
+
+    enum Ending: CaseIterable { case atTheProvider, beforeTheCommit }
+
+    @Test("A session that ends while it steps up → the new tokens are revoked, too", arguments: Ending.allCases)
+    func ended(_ ending: Ending) async throws {
+        let clock = TestClock()
+        let memory = InMemoryStore(monotonic: clock.clock.monotonic)
+        let store = EndsBeforeCommit(memory, clock, isOn: ending == .beforeTheCommit)
+        let broker = try TestBroker(store: store, clock: clock)
+        let session = try await broker.signIn()
+        let login = try await start(broker, session)
+        if ending == .atTheProvider { broker.provider.redeeming.close() }
+        async let answer = problem { try await finish(broker, login, presenting: session.token) }
+        if ending == .atTheProvider {
+            try await eventually("the code is at the provider") { broker.provider.redeeming.waiting == 1 }
+            try await broker.useCases.endSession.logOut(session.token)
+            broker.provider.redeeming.open()
+        }
+        let refusal = await answer
+        #expect(refusal?.code == .sessionEnded && refusal?.reason == .loggedOut)
+        // Those of the session, and those of the step-up.
+        #expect(try await memory.outboxCount() == 2)
+        broker.clock.advance(.seconds(1))
+        #expect(try await Revocations(broker.context).work() == 2)
+        #expect(broker.provider.script.withLock { $0.revoked } == 2)
+    }
+
+    // MARK: A refresh
+
+    enum Sealing: CaseIterable { case scopeShrank, newKey }
+
+    @Test(
+        "A refresh that seals the facts again while a step-up keeps the grant → the step-up's facts stay",
+        arguments: Sealing.allCases)
+    func factsStay(_ sealing: Sealing) async throws {
+        let ring = try KeyRing.generate(now: TestClock.start, random: SystemRandom.bytes)
+        let broker = try TestBroker(
+            vault: try OpenSSLVault(ring: ring), script: .init(scope: ["openid", "email"], onlyRefreshToken: "rt-only"))
+        let session = try await broker.signIn()
+        if sealing == .scopeShrank { broker.provider.script.withLock { $0.refreshedScope = ["openid"] } }
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        broker.provider.gate.close()
+        async let refreshed = broker.useCases.refreshTokens.refreshNow(live)
+        try await eventually("the refresh is at the provider") { broker.provider.gate.waiting == 1 }
+        broker.provider.gate.passNewcomers()
+        _ = try await finish(broker, start(broker, session), presenting: session.token)
+        if sealing == .newKey {
+            try broker.vault.replace(ring: ring.rotated(now: TestClock.start, random: SystemRandom.bytes))
+        }
+        broker.provider.gate.open()
+        _ = try await refreshed
+        let after = try await row(broker, session)
+        #expect(after.tokenVersion == 2 && after.version == 2)
+        #expect(try await contextClass(broker, session) == "mfa")
+    }
+
+    @Test("A stranger's ID token with a refresh of the grant before the step-up → the session stays (SEC-59)")
+    func strangerOfTheOldGrant() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        broker.provider.script.withLock { $0.refreshedSubject = .subject("user-2") }
+        broker.provider.looking.close()
+        async let refreshed = problem { try await broker.useCases.refreshTokens.refreshNow(live) }
+        try await eventually("the subject is looked at") { broker.provider.looking.waiting == 1 }
+        broker.provider.script.withLock { $0.refreshedSubject = .absent }
+        _ = try await finish(broker, start(broker, session), presenting: session.token)
+        broker.provider.looking.open()
+        #expect(await refreshed?.code == .providerUnavailable)
+        let after = try await row(broker, session)
+        #expect(after.endedAt == nil && after.tokenVersion == 3 && !after.subjectUnchecked)
+        let stepped = try await broker.useCases.resumeSession.resume(session.token)
+        #expect(stepped.facts.signIn.contextClass == "mfa")
+        #expect(try await broker.useCases.refreshTokens.accessToken(for: stepped).token.reveal() == "at-2")
+    }
+}
+
+/// A store in which a session ends immediately before its step-up is committed.
+private final class EndsBeforeCommit: AroundStore {
+    let base: any BrokerStore
+    private let clock: TestClock
+    private let isOn: Bool
+
+    init(_ base: any BrokerStore, _ clock: TestClock, isOn: Bool) {
+        self.base = base
+        self.clock = clock
+        self.isOn = isOn
+    }
+
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value {
+        try await work(base)
+    }
+
+    func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        if isOn {
+            _ = try await base.endSessions(
+                .token(commit.tokenDigest), reason: .loggedOut, now: clock.now, limit: 1)
+        }
+        return try await base.completeStepUp(commit)
+    }
+}

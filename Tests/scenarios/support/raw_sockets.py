@@ -256,7 +256,8 @@ def broken_chunks():
     def work(route, name, data):
         found, ended = exchange(with_smuggled(data))
         statuses = [answer[0] for answer in found]
-        verdict(statuses == [400] and ended, f"{route.name}: {name}: 400, one answer, closed",
+        # A GET is answered without a look at its body.
+        verdict((statuses == [400] or route in GETS and statuses == [200]) and ended, f"{route.name}: {name}: one answer, closed",
                 f"got {statuses}, {'ended' if ended else 'still open'}")
 
     run(jobs, work)
@@ -468,8 +469,8 @@ def slow_clients():
         ("logins: half a body", silent, (LOGINS.request(length, body=long_body),), [[408]], 25, 75),
         ("logins: a body, one byte every 2 s", trickle_body(LOGINS, length, long_body), (), [[408]], 25, 75),
         ("logins: chunks, one every 2 s", trickle_body(LOGINS, "Transfer-Encoding: chunked", b"1\r\nx\r\n" * 200), (), [[408]], 25, 75),
-        ("session: half a body", silent, (SESSION.request(length, body=long_body),), [[408]], 25, 75),
-        ("forward-auth: half a body", silent, (FORWARD_AUTH.request(length, body=long_body),), [[408]], 25, 75),
+        ("session: half a body", silent, (SESSION.request(length, body=long_body),), [[200]], 0, 15),
+        ("forward-auth: half a body", silent, (FORWARD_AUTH.request(length, body=long_body),), [[200]], 0, 15),
         ("relay: half a body", silent, (RELAY.request(length, body=long_body),), [[408], [400]], 25, 110),
         ("relay: a whole answer never read", slow_reader,
          (RELAY.request(line="GET /v1/relay/api/bytes/200000000"),), [[]], 20, 130),

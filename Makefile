@@ -43,7 +43,7 @@ prove-upgrade: ## Upgrade from the release before this one and back, under traff
 	@scripts/prove-upgrade
 
 .PHONY: prove-outbox-pace
-prove-outbox-pace: ## Revoke ROWS=1500 tokens at a fast provider and at one that answers 429 (wants the machine for itself)
+prove-outbox-pace: ## Revoke ROWS=10000 tokens at a fast provider, next to sign-ins and a failing provider (wants the machine for itself)
 	@scripts/setup test
 	@[ -x .build/dist/coatcheck ] || scripts/build-release
 	@COATCHECK=$(CURDIR)/.build/dist/coatcheck COATCHECK_SANDBOX=$(CURDIR)/.build/dist/coatcheck-sandbox \

@@ -33,6 +33,37 @@ struct MaintenanceContract {
         }
     }
 
+    @Test("A batch is put off to as many times, and removed, in one transaction each", arguments: StoreEngine.allCases)
+    func outboxBatches(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let rows = (0..<Int64(40)).map { Rows.outbox(at: Rows.seconds($0)) }
+            try await store.addOutbox(rows)
+            try await store.postponeOutbox([], counting: false)
+            try await store.removeOutbox([])
+            let taken = try await store.takeOutbox(now: Rows.seconds(39), until: Rows.seconds(99), limit: 40)
+            #expect(taken.count == 40)
+            // Shuffled, with a row that another worker has removed.
+            let work = taken.shuffled().map { row in
+                PostponedWork(id: row.id, until: row.createdAt.advanced(by: .seconds(100)))
+            }
+            let (begun, counted) = (work.prefix(30), work.suffix(10))
+            try await store.postponeOutbox(
+                begun + [PostponedWork(id: Rows.digest(), until: Rows.seconds(100))], counting: false)
+            try await store.postponeOutbox(Array(counted), counting: true)
+            #expect(try await store.takeOutbox(now: Rows.seconds(98), until: Rows.seconds(999), limit: 40).isEmpty)
+            for second: Int64 in 100..<140 {
+                let next = try await store.takeOutbox(now: Rows.seconds(second), until: Rows.seconds(999), limit: 40)
+                #expect(next.map(\.createdAt) == [Rows.seconds(second - 100)])
+                let isCounted = counted.contains { $0.id == next.first?.id }
+                #expect(next.first?.attempts == (isCounted ? 2 : 1))
+            }
+            try await store.removeOutbox(rows.prefix(39).map(\.id) + [Rows.digest()])
+            #expect(try await store.outboxCount() == 1)
+            let last = try await store.takeOutbox(now: Rows.seconds(999), until: Rows.seconds(2000), limit: 40)
+            #expect(last.map(\.id) == [rows[39].id])
+        }
+    }
+
     @Test("Work that a wrong clock put off for months is due", arguments: StoreEngine.allCases)
     func putOffTooFar(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

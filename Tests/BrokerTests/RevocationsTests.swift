@@ -236,7 +236,7 @@ import Testing
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 
-    @Test("A provider that answers at once gets as many calls as its share, and two as soon as it is slow or fails")
+    @Test("A provider that answers at once gets as many calls as its share; slow: half as many; failing: two")
     func share() {
         let slots = RevocationSlots()
         let (provider, share) = (ProviderName(unchecked: "as"), RevocationSlots.share(of: 40))
@@ -257,19 +257,84 @@ import Testing
         // One row without a call says nothing of the provider.
         #expect(begin() == 10)
         // A row without a place comes again soon, and at a slow provider later.
-        #expect(slots.begin(provider, share: share, at: .zero) == .milliseconds(250))
+        #expect(slots.begin(provider, share: share, at: .seconds(100)) == .milliseconds(250))
         end(10, .none)
         #expect(begin() == 10)
-        end(1, .final, after: .seconds(2))
-        end(9, .none)
+        // Slow answers of one round halve the places once: a busy broker makes all of them slow.
+        end(9, .final, after: .seconds(2))
+        end(1, .none)
+        #expect(begin() == 5)
+        for _ in 0..<5 { slots.end(provider, .final, begun: .seconds(3), at: .seconds(5)) }
         #expect(begin() == 2)
-        #expect(slots.begin(provider, share: share, at: .zero) == .seconds(2))
+        for _ in 0..<2 { slots.end(provider, .final, begun: .seconds(6), at: .seconds(8)) }
+        #expect(begin() == 2)
+        #expect(slots.begin(provider, share: share, at: .seconds(200)) == .seconds(2))
         end(2, .final)
         #expect(begin() == 4)
         end(4, .failed)
         #expect(begin() == 2)
         end(2, .failed)
         #expect(slots.underWay(provider) == 0)
+    }
+
+    @Test("Rows that have to wait → they come back one after the other, after the provider's pause")
+    func oneAfterTheOther() {
+        let slots = RevocationSlots()
+        let (provider, other) = (ProviderName(unchecked: "as"), ProviderName(unchecked: "other"))
+        for _ in 0..<2 { #expect(slots.begin(provider, share: 24, at: .zero) == nil) }
+        let waits = (0..<100_000).map { _ in slots.begin(provider, share: 24, at: .zero) ?? .zero }
+        #expect(waits.first == .seconds(2) && waits.last == .seconds(2) + RevocationSlots.apart * 99_999)
+        #expect(zip(waits, waits.dropFirst()).allSatisfy { $1 - $0 == RevocationSlots.apart })
+        #expect(RevocationSlots.apart * 100_000 <= .seconds(300))
+        #expect(slots.putOff(provider, for: .seconds(900), at: .zero) == .seconds(900))
+        #expect(slots.begin(other, share: 24, at: .zero) == nil)
+        #expect(slots.putOff(other, at: .zero) == .milliseconds(250))
+    }
+
+    @Test(
+        "A provider that is away has a backlog → another provider's log-out is revoked at once",
+        arguments: [true, false])
+    func backlogOfAnother(isDead: Bool) async throws {
+        let clock = TestClock()
+        let profile = ProviderProfile(
+            name: ProviderName(unchecked: "away"), kind: .oidc, displayName: "Away", issuer: "https://away.example",
+            callbackIssuer: "https://away.example",
+            clients: [ClientProfile(name: ClientName(unchecked: "ios"), redirectURIs: [])])
+        let away = ScriptedProvider(profile: profile, clock: clock)
+        away.script.withLock { $0.refusesCallsFor = isDead ? .seconds(30) : nil }
+        away.hanging.close()
+        let broker = try TestBroker(also: [away], clock: clock)
+        let key = broker.vault.digest(Secret("nobody's"))
+        let tokens = StoredTokens(
+            provider: profile.name, client: ClientName(unchecked: "ios"),
+            tokens: TokenSet(accessToken: Secret("at-away")),
+            issuedAt: clock.now)
+        away.script.withLock { $0.hangs = ["at-away"] }
+        let sealed = try broker.vault.seal(tokens.record, as: .tokens, row: key)
+        let rows = try (0..<2_000).map { _ in
+            OutboxRow(
+                id: broker.vault.digest(try broker.vault.random(32)), boundTo: key, tokens: sealed,
+                createdAt: clock.now,
+                nextAttemptAt: clock.now)
+        }
+        try await broker.store.addOutbox(rows)
+        let session = try await broker.signIn()
+        let revocations = Revocations(broker.context)
+        // One look at the whole backlog.
+        while try await revocations.begin() > 0 { await broker.settled() }
+        for _ in 0..<130 {
+            clock.advance(.milliseconds(250))
+            _ = try await revocations.begin()
+        }
+        await broker.settled()
+        try await broker.useCases.endSession.logOut(session.token)
+        for _ in 0..<3 where told(broker)[0] == 0 {
+            _ = try await revocations.begin()
+            await broker.settled()
+            clock.advance(.milliseconds(50))
+        }
+        #expect(told(broker)[0] == 1)
+        away.hanging.open()
     }
 
     @Test("A provider that says 429 is left alone for as long as it says, for all of its rows, and nothing is counted")

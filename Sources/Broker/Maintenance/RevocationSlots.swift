@@ -2,8 +2,11 @@ import Synchronization
 
 /// The places of the revocations under way, in all and at each provider.
 ///
-/// A provider that answers at once gets more and more of them, up to its share; one that is slow, or fails, gets two, so that it
-/// holds up no other's. One that asks to be left alone is.
+/// A provider that answers at once gets more and more places, up to its share. A slow provider gets half as many with each round,
+/// and a failing one gets two, because all providers share the batches. A provider that answers 429 rests for as long as it asks.
+///
+/// A row that has to wait comes back behind the provider's other waiting rows, one after the other. So even 100,000 rows leave
+/// room in each batch, and another provider's row is taken as soon as it is due.
 final class RevocationSlots: Sendable {
     /// An answer to a revocation.
     enum Answer: Sendable, Equatable {
@@ -33,6 +36,17 @@ final class RevocationSlots: Sendable {
         /// The number of calls that may be under way now.
         var allowed = RevocationSlots.first
         var restsUntil = Duration.zero
+        /// The moment at which `allowed` was last halved; answers to earlier calls halve it only once.
+        var slowedAt = Duration.zero
+        /// The earliest moment at which the next waiting row comes back.
+        var nextComesAt = Duration.zero
+
+        /// Returns the time for which a row waits: at least `pause`, and behind the other waiting rows.
+        mutating func wait(_ pause: Duration, at moment: Duration) -> Duration {
+            let comes = max(nextComesAt, moment + pause)
+            nextComesAt = comes + RevocationSlots.apart
+            return comes - moment
+        }
     }
 
     private struct State {
@@ -40,8 +54,8 @@ final class RevocationSlots: Sendable {
         var lanes: [ProviderName: Lane] = [:]
     }
 
-    /// The places in all.
-    static let total = 32
+    /// The places in all, and the most rows that are taken at once.
+    static let total = 128
     /// The most places of one provider.
     static let most = 24
     /// The places with which a provider begins, and those of one that is slow or fails.
@@ -52,6 +66,8 @@ final class RevocationSlots: Sendable {
     private static let (rest, longestRest) = (Duration.seconds(30), Duration.seconds(3600))
     /// The time after which a row comes again for which there was no place: at a provider that answers, and at a slow one.
     private static let (soon, later) = (Duration.milliseconds(250), Duration.seconds(2))
+    /// The time between two waiting rows of a provider: 100,000 rows come back within five minutes.
+    static let apart = Duration.milliseconds(3)
 
     /// Guards the counts; a provider that left the configuration leaves a few bytes.
     private let state = Mutex(State())
@@ -75,17 +91,25 @@ final class RevocationSlots: Sendable {
     func begin(_ provider: ProviderName, share: Int, at moment: Duration) -> Duration? {
         state.withLock { state in
             var lane = state.lanes[provider] ?? Lane()
-            if moment < lane.restsUntil { return lane.restsUntil - moment }
-            guard lane.running < min(lane.allowed, share) else {
-                return lane.allowed > Self.few ? Self.soon : Self.later
+            defer { state.lanes[provider] = lane }
+            if moment < lane.restsUntil { return lane.wait(lane.restsUntil - moment, at: moment) }
+            lane.allowed = min(lane.allowed, share)
+            guard lane.running < lane.allowed else {
+                return lane.wait(lane.allowed > Self.few ? Self.soon : Self.later, at: moment)
             }
             lane.running += 1
-            state.lanes[provider] = lane
             return nil
         }
     }
 
-    /// Gives a provider's place back, with what its answer says of how many calls it takes.
+    /// Returns the time for which a row waits if its provider refuses calls for `pause`, or if all places are taken (nil).
+    func putOff(_ provider: ProviderName, for pause: Duration? = nil, at moment: Duration) -> Duration {
+        state.withLock { state in
+            state.lanes[provider, default: Lane()].wait(pause.map { max($0, Self.later) } ?? Self.soon, at: moment)
+        }
+    }
+
+    /// Releases a provider's place, and adjusts the provider's number of places to the answer of the call.
     func end(_ provider: ProviderName, _ answer: Answer, begun: Duration, at moment: Duration) {
         state.withLock { state in
             guard var lane = state.lanes[provider] else { return }
@@ -93,7 +117,11 @@ final class RevocationSlots: Sendable {
             switch answer {
             case .none: break
             case .final where moment - begun < Self.slow: lane.allowed = min(lane.allowed + 1, Self.most)
-            case .final, .failed: lane.allowed = Self.few
+            case .final where begun >= lane.slowedAt:
+                lane.allowed = max(lane.allowed / 2, Self.few)
+                lane.slowedAt = moment
+            case .final: break
+            case .failed: lane.allowed = Self.few
             case .refused(let rest):
                 lane.allowed = Self.few
                 lane.restsUntil = max(lane.restsUntil, moment + rest)

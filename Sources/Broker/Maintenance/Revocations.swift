@@ -3,6 +3,7 @@
 package struct Revocations: Sendable {
     private var context: BrokerContext
     let slots = RevocationSlots()
+    private let finished = FinishedWork()
     private let taken = BelievedTime()
 
     /// The time for which a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
@@ -10,6 +11,9 @@ package struct Revocations: Sendable {
 
     /// The time for which a taken row is this process's; all of its calls end within it.
     private static let claim = Duration.seconds(120)
+
+    /// The most rows that are taken at once.
+    package static let batch = RevocationSlots.total
 
     package init(_ context: BrokerContext) { self.context = context }
 
@@ -20,108 +24,168 @@ package struct Revocations: Sendable {
         return work
     }
 
-    /// Begins what is due and what there are places for, and does not wait for it; returns how many rows it took.
+    /// Begins due rows in the background, as many as there are places for; returns the number of rows taken.
     package func begin() async throws(StoreFailure) -> Int {
-        let (rows, places) = try await take(RevocationSlots.total)
+        let batch = try await take(Self.batch)
         let work = self
-        for row in rows {
+        for begun in batch.begun {
             context.spawner.spawn("revocation") {
-                await work.perform(row)
+                await work.perform(begun)
                 work.slots.leave(1)
             }
         }
-        slots.leave(places - rows.count)
-        return rows.count
+        return batch.count
     }
 
     /// Works what is due now; returns how many rows it took.
-    package func work(limit: Int = RevocationSlots.total) async throws(StoreFailure) -> Int {
-        let (rows, places) = try await take(limit)
+    package func work(limit: Int = Revocations.batch) async throws(StoreFailure) -> Int {
+        let batch = try await take(limit)
         await withTaskGroup(of: Void.self) { group in
-            for row in rows { group.addTask { await self.perform(row) } }
+            for begun in batch.begun { group.addTask { await self.perform(begun) } }
         }
-        slots.leave(places)
-        return rows.count
+        slots.leave(batch.begun.count)
+        return batch.count
     }
 
-    private func take(_ limit: Int) async throws(StoreFailure) -> (rows: [OutboxRow], places: Int) {
+    /// A row that holds a place in all and a place at its provider.
+    private struct Begun: Sendable {
+        let row: OutboxRow
+        let stored: StoredTokens
+        let provider: any ProviderClient
+        /// The moment at which the row's claim ends.
+        let deadline: Duration
+    }
+
+    /// Takes a batch of rows in one transaction, and puts off the rows that have to wait in another one.
+    ///
+    /// Each begun row keeps its place.
+    private func take(_ limit: Int) async throws(StoreFailure) -> (begun: [Begun], count: Int) {
         // By a clock that has jumped, no session would live, and what is put off would be put off for as long.
         guard context.may(.revoke) else { return ([], 0) }
         let places = slots.enter(limit)
         guard places > 0 else { return ([], 0) }
-        let now = context.clock.now()
-        taken.note(now, context.clock.monotonic())
+        let (now, moment) = (context.clock.now(), context.clock.monotonic())
+        taken.note(now, moment)
+        let rows: [OutboxRow]
         do throws(StoreFailure) {
-            return (
-                try await context.store.takeOutbox(now: now, until: now.advanced(by: Self.claim), limit: places), places
-            )
+            rows = try await context.store.takeOutbox(now: now, until: now.advanced(by: Self.claim), limit: limit)
         } catch {
             slots.leave(places)
             throw error
         }
-    }
-
-    fileprivate enum Outcome {
-        /// There is nothing more to do.
-        case done
-        /// It failed in passing.
-        case again
-        /// The provider asked to be left alone for so long.
-        case refused(Duration)
-        /// It was not begun, and waits for so long: the provider has enough to do, or does not answer.
-        case later(Duration)
-    }
-
-    /// Works one row.
-    ///
-    /// One that comes to nothing waits for a minute, and twice as long after each further time, up to an
-    /// hour.
-    private func perform(_ row: OutboxRow) async {
-        do throws(StoreFailure) {
-            let outcome = try await settle(row)
-            // By the clock as it was believed when the row was taken: it may have jumped meanwhile.
-            let now = taken.now(context.clock.monotonic()) ?? context.clock.now()
-            switch outcome {
-            case .done: try await context.store.removeOutbox(row.id)
-            case .again where now.since(row.createdAt) > Self.patience,
-                .refused where now.since(row.createdAt) > Self.patience:
-                try await context.store.removeOutbox(row.id)
-            case .again:
-                let pause = Duration.seconds(min(3600, 60 << min(max(row.attempts - 1, 0), 6)))
-                try await context.store.postponeOutbox(row.id, until: now.advanced(by: pause), counting: true)
-            case .refused(let pause), .later(let pause):
-                try await context.store.postponeOutbox(row.id, until: now.advanced(by: pause), counting: false)
+        var begun: [Begun] = []
+        var (done, failed, later): ([Digest], [PostponedWork], [PostponedWork]) = ([], [], [])
+        for row in rows {
+            switch sort(row, hasPlace: begun.count < places, by: moment + Self.claim) {
+            case .begun(let work): begun.append(work)
+            case .over(let outcome):
+                switch Self.rest(of: row, outcome, at: now) {
+                case .removed: done.append(row.id)
+                case .postponed(let work, let isCounted):
+                    if isCounted { failed.append(work) } else { later.append(work) }
+                }
             }
-        } catch {
-            // The row comes again when its claim has lapsed.
-            context.events.emit(.storeFailed(operation: "outbox", detail: "\(error)"))
         }
+        slots.leave(places - begun.count)
+        do throws(StoreFailure) {
+            try await context.store.postponeOutbox(later, counting: false)
+            try await context.store.postponeOutbox(failed, counting: true)
+            try await context.store.removeOutbox(done)
+        } catch { notWritten(error) }
+        return (begun, rows.count)
     }
 
-    /// Revokes, and when the provider has spoken on that, ends its session; says what is left of it.
-    private func settle(_ row: OutboxRow) async throws(StoreFailure) -> Outcome {
-        let deadline = context.clock.monotonic() + Self.claim
+    private enum Sorted {
+        case begun(Begun)
+        case over(Outcome)
+    }
+
+    /// Opens a row and takes a place at its provider, or decides the row's fate before a call.
+    private func sort(_ row: OutboxRow, hasPlace: Bool, by deadline: Duration) -> Sorted {
         let stored: StoredTokens
         do {
             stored = try StoredTokens(record: context.vault.open(row.tokens, as: .tokens, row: row.boundTo))
         } catch {
-            if BrokerProblem(opening: error) != nil {
-                context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: true))
-                return .again
-            }
-            context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: false))
-            return .done
+            let isUnknownKey = BrokerProblem(opening: error) != nil
+            context.events.emit(.rowDidNotOpen(kind: .outbox, unknownKey: isUnknownKey))
+            return .over(isUnknownKey ? .again : .done)
         }
-        // One that left the configuration may come back into it.
+        // A provider that left the configuration may come back into it.
         guard context.providers.has(stored.provider, stored.client), let provider = context.providers[stored.provider]
-        else { return .again }
-        if let pause = provider.refusesCallsFor { return .later(max(pause, .seconds(2))) }
-        let begun = context.clock.monotonic()
-        if let wait = slots.begin(stored.provider, share: RevocationSlots.share(of: provider.places), at: begun) {
-            return .later(wait)
+        else { return .over(.again) }
+        let moment = context.clock.monotonic()
+        if let pause = provider.refusesCallsFor {
+            return .over(.later(slots.putOff(stored.provider, for: pause, at: moment)))
         }
+        guard hasPlace else { return .over(.later(slots.putOff(stored.provider, at: moment))) }
+        if let wait = slots.begin(stored.provider, share: RevocationSlots.share(of: provider.places), at: moment) {
+            return .over(.later(wait))
+        }
+        return .begun(Begun(row: row, stored: stored, provider: provider, deadline: deadline))
+    }
+
+    fileprivate enum Outcome {
+        /// The work is finished.
+        case done
+        /// The call failed in passing.
+        case again
+        /// The provider asked to be left alone for so long.
+        case refused(Duration)
+        /// The row waits for so long before its call: the provider is busy, or is known to be away.
+        case later(Duration)
+    }
+
+    /// Works a row, and writes the row's fate after the provider's answer.
+    private func perform(_ work: Begun) async {
+        do throws(StoreFailure) {
+            let outcome = try await settle(work)
+            // By the clock as it was believed when the row was taken: it may have jumped meanwhile.
+            let now = taken.now(context.clock.monotonic()) ?? context.clock.now()
+            switch Self.rest(of: work.row, outcome, at: now) {
+            case .removed: try await finished.remove(work.row.id, from: context.store)
+            case .postponed(let work, let isCounted):
+                try await context.store.postponeOutbox([work], counting: isCounted)
+            }
+        } catch { notWritten(error) }
+    }
+
+    /// The fate of a row.
+    private enum Rest {
+        case removed
+        case postponed(PostponedWork, isCounted: Bool)
+    }
+
+    /// Returns the fate of a row.
+    ///
+    /// A row whose call has failed waits for a minute, and twice as long after each further failure, up to an hour.
+    private static func rest(of row: OutboxRow, _ outcome: Outcome, at now: WallTime) -> Rest {
+        func postponed(_ pause: Duration, isCounted: Bool) -> Rest {
+            .postponed(PostponedWork(id: row.id, until: now.advanced(by: pause)), isCounted: isCounted)
+        }
+        let isTooOld = now.since(row.createdAt) > patience
+        switch outcome {
+        case .done: return .removed
+        case .again where isTooOld, .refused where isTooOld: return .removed
+        case .again: return postponed(.seconds(min(3600, 60 << min(max(row.attempts - 1, 0), 6))), isCounted: true)
+        case .refused(let pause), .later(let pause): return postponed(pause, isCounted: false)
+        }
+    }
+
+    /// Emits the store's failure; the rows come again when their claim has lapsed.
+    private func notWritten(_ failure: StoreFailure) {
+        context.events.emit(.storeFailed(operation: "outbox", detail: "\(failure)"))
+    }
+
+    /// Revokes, and after the provider's answer ends its session; returns the work that is left.
+    private func settle(_ work: Begun) async throws(StoreFailure) -> Outcome {
+        let (row, stored, provider) = (work.row, work.stored, work.provider)
         var answer = RevocationSlots.Answer.none
-        defer { slots.end(stored.provider, answer, begun: begun, at: context.clock.monotonic()) }
+        // The time of the last call alone, because the store's time is the broker's own.
+        var took = Duration.zero
+        defer {
+            let moment = context.clock.monotonic()
+            slots.end(stored.provider, answer, begun: moment - took, at: moment)
+        }
         let session = try await context.store.session(tokenDigest: row.boundTo)
         // A session's own tokens name their owner only for the release before; its row knows better.
         let named = stored.accessVersion == nil ? stored.origin : nil
@@ -131,14 +195,18 @@ package struct Revocations: Sendable {
             context.events.emit(.revocation(provider: stored.provider, result: "shared"))
             return .done
         }
-        answer = await revoke(stored, by: deadline)
+        var begun = context.clock.monotonic()
+        answer = await revoke(stored, by: work.deadline)
+        took = context.clock.monotonic() - begun
         context.memory.signIns.end(row.id)
         if let failure = Outcome(answer) { return failure }
         guard let ending = provider as? any SessionEnding, let origin, Self.wasLoggedOut(session),
             try await mayCall(row.id, .signIn, origin, { _ in true })
         else { return .done }
         defer { context.memory.signIns.end(row.id) }
-        answer = await endSession(stored, at: ending, by: deadline)
+        begun = context.clock.monotonic()
+        answer = await endSession(stored, at: ending, by: work.deadline)
+        took = context.clock.monotonic() - begun
         return Outcome(answer) ?? .done
     }
 

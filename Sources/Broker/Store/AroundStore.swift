@@ -255,14 +255,14 @@ extension AroundStore {
         }
     }
 
-    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+    package func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure) {
         try await around(.postponeOutbox) { store throws(StoreFailure) in
-            try await store.postponeOutbox(id, until: until, counting: counting)
+            try await store.postponeOutbox(work, counting: counting)
         }
     }
 
-    package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
-        try await around(.removeOutbox) { store throws(StoreFailure) in try await store.removeOutbox(id) }
+    package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
+        try await around(.removeOutbox) { store throws(StoreFailure) in try await store.removeOutbox(ids) }
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {

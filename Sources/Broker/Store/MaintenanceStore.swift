@@ -7,11 +7,12 @@ package protocol MaintenanceStore: Sendable {
     /// What is put off for longer than work is ever put off was put off by a clock that was wrong, and is due.
     func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow]
 
-    /// Puts off work that was taken until then; without `counting` its attempt is taken back, for work that was not begun.
-    func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure)
+    /// Puts off taken work in one transaction; with `counting` false the attempts are taken back, because the work was only
+    /// looked at.
+    func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure)
 
-    /// Removes finished work.
-    func removeOutbox(_ id: Digest) async throws(StoreFailure)
+    /// Removes finished work, in one transaction.
+    func removeOutbox(_ ids: [Digest]) async throws(StoreFailure)
 
     /// The amount of work that waits.
     func outboxCount() async throws(StoreFailure) -> Int
@@ -54,6 +55,16 @@ package protocol MaintenanceStore: Sendable {
     func close() async
 }
 
+extension MaintenanceStore {
+    /// Puts off one piece of work.
+    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+        try await postponeOutbox([PostponedWork(id: id, until: until)], counting: counting)
+    }
+
+    /// Removes one piece of finished work.
+    package func removeOutbox(_ id: Digest) async throws(StoreFailure) { try await removeOutbox([id]) }
+}
+
 /// A whole store: one port, several engines, one conformance suite.
 package typealias BrokerStore = LoginStore & HandoffStore & ExchangeStore & SessionStore & RegistrationStore
     & MaintenanceStore
@@ -79,6 +90,17 @@ package struct OutboxRow: Sendable, Equatable {
         self.createdAt = createdAt
         self.nextAttemptAt = nextAttemptAt
         self.attempts = attempts
+    }
+}
+
+/// A piece of work in the outbox that waits until a time.
+package struct PostponedWork: Sendable, Equatable {
+    package let id: Digest
+    package let until: WallTime
+
+    package init(id: Digest, until: WallTime) {
+        self.id = id
+        self.until = until
     }
 }
 

@@ -17,13 +17,19 @@ extension PostgreSQLStore {
         return rows.compactMap { $0 }.sorted { $0.createdAt < $1.createdAt }
     }
 
-    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+    package func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure) {
+        guard !work.isEmpty else { return }
         try await write(
-            PostgreSQLMaintenanceSQL.postponeOutbox, [.digest(id), .time(until), .integer(counting ? 0 : 1)])
+            PostgreSQLMaintenanceSQL.postponeOutbox,
+            [
+                .list(of: .bytes, work.map { .digest($0.id) }), .list(of: .integer, work.map { .time($0.until) }),
+                .integer(counting ? 0 : 1),
+            ])
     }
 
-    package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
-        try await write(PostgreSQLMaintenanceSQL.removeOutbox, [.digest(id)])
+    package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
+        guard !ids.isEmpty else { return }
+        try await write(PostgreSQLMaintenanceSQL.removeOutbox, [.list(of: .bytes, ids.map { .digest($0) })])
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {
@@ -163,11 +169,13 @@ enum PostgreSQLMaintenanceSQL {
         RETURNING \(outboxColumns)
         """)
     static let postponeOutbox = Statement(
-        "postpone_outbox", "bii",
+        "postpone_outbox", "BIi",
         """
-        UPDATE outbox SET next_attempt_at = $2, attempts = greatest(attempts - $3, 0) WHERE key = $1 AND format = 1
+        UPDATE outbox SET next_attempt_at = ($2)[array_position($1, key)], attempts = greatest(attempts - $3, 0)
+        WHERE key = ANY ($1) AND format = 1
         """)
-    static let removeOutbox = Statement("remove_outbox", "b", "DELETE FROM outbox WHERE key = $1 AND format = 1")
+    static let removeOutbox = Statement(
+        "remove_outbox", "B", "DELETE FROM outbox WHERE key = ANY ($1) AND format = 1")
     static let countOutbox = Statement("count_outbox", "", "SELECT count(*) FROM outbox")
 
     static let acquireLease = Statement(

@@ -29,15 +29,21 @@ extension SQLiteStore {
         return rows.sorted { $0.createdAt < $1.createdAt }
     }
 
-    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+    package func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure) {
+        guard !work.isEmpty else { return }
         try await writer.write { database in
-            let values = [until.sql, (counting ? 0 : 1).databaseValue, id.sql]
-            _ = try database.change(MaintenanceSQL.postponeOutbox, values)
+            for row in work {
+                let values = [row.until.sql, (counting ? 0 : 1).databaseValue, row.id.sql]
+                _ = try database.change(MaintenanceSQL.postponeOutbox, values)
+            }
         }
     }
 
-    package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
-        try await writer.write { database in _ = try database.change(MaintenanceSQL.removeOutbox, [id.sql]) }
+    package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
+        guard !ids.isEmpty else { return }
+        try await writer.write { database in
+            for id in ids { _ = try database.change(MaintenanceSQL.removeOutbox, [id.sql]) }
+        }
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int {

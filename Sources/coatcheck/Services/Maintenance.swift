@@ -51,7 +51,7 @@ enum Maintenance {
         }
     }
 
-    /// Works the outbox: at once again while there is more, every second otherwise.
+    /// Works the outbox every second, every 50 ms while rows are due, and every 20 ms after a full batch.
     ///
     /// `revocations` is asked for each time, because the providers may be others.
     static func revocations(
@@ -59,7 +59,11 @@ enum Maintenance {
     ) -> RepeatedWork {
         RepeatedWork(clock: context.clock, delay: .seconds(1)) {
             do throws(StoreFailure) {
-                return try await revocations().begin() > 0 ? .milliseconds(50) : .seconds(1)
+                switch try await revocations().begin() {
+                case 0: return .seconds(1)
+                case ..<Revocations.batch: return .milliseconds(50)
+                default: return .milliseconds(20)
+                }
             } catch {
                 context.events.emit(.storeFailed(operation: "outbox", detail: "\(error)"))
                 return .seconds(5)

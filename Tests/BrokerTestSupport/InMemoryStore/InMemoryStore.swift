@@ -300,17 +300,21 @@ package final class InMemoryStore: BrokerStore {
         try transaction { $0.takeOutbox(now: now, until: until, limit: limit) }
     }
 
-    package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
+    package func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure) {
+        guard !work.isEmpty else { return }
         try transaction { state in
-            guard var row = state.outbox[id] else { return }
-            row.nextAttemptAt = until
-            if !counting { row.attempts = max(row.attempts - 1, 0) }
-            state.outbox[id] = row
+            for postponed in work {
+                guard var row = state.outbox[postponed.id] else { continue }
+                row.nextAttemptAt = postponed.until
+                if !counting { row.attempts = max(row.attempts - 1, 0) }
+                state.outbox[postponed.id] = row
+            }
         }
     }
 
-    package func removeOutbox(_ id: Digest) async throws(StoreFailure) {
-        try transaction { $0.outbox[id] = nil }
+    package func removeOutbox(_ ids: [Digest]) async throws(StoreFailure) {
+        guard !ids.isEmpty else { return }
+        try transaction { state in for id in ids { state.outbox[id] = nil } }
     }
 
     package func outboxCount() async throws(StoreFailure) -> Int { try transaction { $0.outbox.count } }

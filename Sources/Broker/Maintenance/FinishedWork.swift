@@ -1,0 +1,40 @@
+import Synchronization
+
+/// Removes finished rows from the outbox: rows that finish while others are removed share the next transaction.
+///
+/// A row that is left over when the process dies is worked again after its claim has lapsed.
+final class FinishedWork: Sendable {
+    private struct State {
+        var waiting: [Digest] = []
+        var isRemoving = false
+    }
+
+    /// The most rows of one transaction.
+    private static let most = 256
+
+    /// Guards the waiting rows and the removal in progress.
+    private let state = Mutex(State())
+
+    /// Removes a row, or leaves the row to a caller that is removing others.
+    func remove(_ id: Digest, from store: any MaintenanceStore) async throws(StoreFailure) {
+        let isFirst = state.withLock { state in
+            state.waiting.append(id)
+            defer { state.isRemoving = true }
+            return !state.isRemoving
+        }
+        guard isFirst else { return }
+        while true {
+            let batch = state.withLock { state in
+                let batch = Array(state.waiting.prefix(Self.most))
+                state.waiting.removeFirst(batch.count)
+                state.isRemoving = !batch.isEmpty
+                return batch
+            }
+            guard !batch.isEmpty else { return }
+            do throws(StoreFailure) { try await store.removeOutbox(batch) } catch {
+                state.withLock { $0.isRemoving = false }
+                throw error
+            }
+        }
+    }
+}

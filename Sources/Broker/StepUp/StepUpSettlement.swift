@@ -13,9 +13,11 @@ extension ExchangeSettlement {
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
         // As old as it is when the answer comes: a store that takes minutes makes no sign-in too old.
-        let isMet = demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway)
+        let answered = time
+        let isMet = demand.isMet(by: identity.signIn, at: answered, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
+        await waitForRefresh(of: session, tokens)
         while true {
             let standing = try await standing(session)
             let now = time
@@ -27,13 +29,18 @@ extension ExchangeSettlement {
                     .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: unheld,
                     of: origin)
             }
-            guard isMet else { throw await tooWeak(demand, identity, unheld, origin) }
+            guard isMet else { throw await tooWeak(demand, identity.signIn, unheld, origin) }
             let commit: StepUpCommit
             let facts: SessionFacts
             do {
-                (commit, facts) = try self.commit(current, tokens, identity, now)
+                (commit, facts) = try self.commit(current, tokens, identity, origin, answered: answered, now)
             } catch {
                 throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: unheld)
+            }
+            // A later sign-in that the session has had meanwhile is recent enough, but may be weaker.
+            guard StepUpDemand(contextClasses: demand.contextClasses).isMet(by: facts.signIn, at: now, leeway: .zero)
+            else {
+                throw await tooWeak(demand, facts.signIn, unheld, origin)
             }
             let result = await insisting("completeStepUp") { () async throws(StoreFailure) in
                 try await context.store.completeStepUp(commit)
@@ -54,6 +61,27 @@ extension ExchangeSettlement {
                 throw await settle(
                     .unknown, because: .lost(detail: "the claim lapsed"), revoking: unheld, of: origin)
             }
+        }
+    }
+
+    /// Waits while a refresh of the session holds its claim, as long as the deadline allows.
+    ///
+    /// The provider may have answered with the very refresh token that this refresh has brought and is about to store. Counted as
+    /// another grant's, that token would be revoked together with the session's own. A refresh that begins later is harmless.
+    private func waitForRefresh(of session: Digest, _ answer: TokenSet) async {
+        guard answer.refreshToken != nil, !exchange.seen.contains(answer.refreshToken) else { return }
+        var pause = Duration.milliseconds(20)
+        var version: Int64?
+        while context.clock.monotonic() + pause < exchange.deadline {
+            let state: RefreshState?? = await insisting("refreshState") { () async throws(StoreFailure) in
+                try await context.store.refreshState(session)
+            }
+            guard let state = state ?? nil, !state.isEnded, state.claimFor != nil,
+                version ?? state.tokenVersion == state.tokenVersion
+            else { return }
+            version = state.tokenVersion
+            do { try await context.clock.sleep(pause) } catch { return }
+            pause = min(pause * 2, .milliseconds(250))
         }
     }
 
@@ -84,6 +112,7 @@ extension ExchangeSettlement {
     /// the refresh token that its session lives by.
     func unheld(_ tokens: TokenSet) async -> TokenSet? {
         guard let session = plan.stepUp?.session else { return tokens }
+        await waitForRefresh(of: session, tokens)
         do throws(BrokerProblem) { _ = try await standing(session) } catch {
             // The process ends, and revokes nothing.
             return nil
@@ -99,7 +128,7 @@ extension ExchangeSettlement {
         let origin = SignInOrigin(
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
-        throw await tooWeak(demand, identity, tokens, origin)
+        throw await tooWeak(demand, identity.signIn, tokens, origin)
     }
 
     private func ended(
@@ -120,12 +149,12 @@ extension ExchangeSettlement {
     }
 
     private func tooWeak(
-        _ demand: StepUpDemand, _ identity: ProviderIdentity, _ tokens: TokenSet?, _ origin: SignInOrigin
+        _ demand: StepUpDemand, _ got: SignInFacts, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
         var problem = await settle(
             .stepUpFailed, because: .identityRejected(detail: "the sign-in is not what was asked for"),
             revoking: tokens, of: origin)
-        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: identity.signIn) }
+        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: got) }
         return problem
     }
 
@@ -159,8 +188,11 @@ extension ExchangeSettlement {
     }
 
     /// Makes the commit of a row as it was read.
+    ///
+    /// An answer that waited for its store may come after a later sign-in. The session keeps the later one.
     private func commit(
-        _ row: SessionRow, _ fresh: TokenSet, _ identity: ProviderIdentity, _ now: WallTime
+        _ row: SessionRow, _ fresh: TokenSet, _ identity: ProviderIdentity, _ origin: SignInOrigin,
+        answered: WallTime, _ now: WallTime
     ) throws -> (StepUpCommit, SessionFacts) {
         let vault = context.vault
         var facts = try SessionFacts.open(row, vault)
@@ -172,22 +204,33 @@ extension ExchangeSettlement {
         // way would count as an outgrown pair, which is revoked, too.
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
-        let isNewGrant = !isKept
+        let isOlder = identity.signIn.isBefore(facts.signIn)
+        // Some providers keep only the grant of their last answer.
+        let isOutdated = isOlder && !isKept && old.map { $0.issuedAt >= answered } == true
+        let isNewGrant = !isKept && !isOutdated
         let next: StoredTokens?
         var outbox: [OutboxRow] = []
-        if isNewGrant {
+        if isOutdated || isOlder && isKept {
+            next = old
+            if !isKept { outbox = [try outboxRow(fresh, origin)] }
+        } else if isNewGrant {
             next = StoredTokens(provider: profile.name, client: plan.client.name, tokens: fresh, issuedAt: now)
             if let old { outbox = [try former(old, row, now)] }
         } else {
             next = old.map { $0.lending(fresh, at: now) }
         }
-        facts.identity = identity.claims
-        facts.unverified = identity.unverified
         if let scope = next?.tokens.scope { facts.scope = scope }
-        facts.signIn = identity.signIn
-        // The refresh token is of an earlier sign-in, and so is what it brings.
-        let isLent = !isNewGrant && next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
-        facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion : nil
+        if !isOlder {
+            facts.identity = identity.claims
+            facts.unverified = identity.unverified
+            facts.signIn = identity.signIn
+            // The refresh token is of an earlier sign-in, and so is what it brings.
+            let isLent = !isNewGrant && next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
+            facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion : nil
+        } else if isNewGrant {
+            // The access tokens of this grant belong to the earlier sign-in.
+            facts.lentVersion = 0
+        }
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
         // The idle time moves only by a time that a use may be written with.

@@ -21,22 +21,22 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "A /64 has what an address has, its /56 a few times as much, its /48 a quarter of all, and eight shares without a session"
+        "A /64 has what an address has, its /56 a few times as much, its /48 a quarter of all, and seven shares without a session"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"
         #expect(
             try policies(address, ofAll: 100_000)
                 == [
-                    "2001:db8:1:2fe::/64: 128 512 8", "2001:db8:1:200::/56: 512 2048 16",
-                    "2001:db8:1::/48: 1024 25000 32",
+                    "2001:db8:1:2fe::/64: 128 512 8", "2001:db8:1:200::/56: 384 2048 16",
+                    "2001:db8:1::/48: 896 25000 32",
                 ])
         // As many descriptors as a process has by default in some places: a quarter is less than four shares.
         #expect(
             try policies(address, ofAll: 512)
                 == ["2001:db8:1:2fe::/64: 128 128 8", "2001:db8:1:200::/56: 128 128 16", "2001:db8:1::/48: 128 128 32"])
         #expect(try policies(address, ofAll: 3).last == "2001:db8:1::/48: 1 1 32")
-        #expect(try policies(address, ofAll: nil).last == "2001:db8:1::/48: 1024 \(Int.max) 32")
+        #expect(try policies(address, ofAll: nil).last == "2001:db8:1::/48: 896 \(Int.max) 32")
     }
 
     @Test("An IPv4 address is counted alone, and has no more than a quarter of all, either")

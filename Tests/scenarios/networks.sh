@@ -15,7 +15,7 @@ source "$(dirname "$0")/support/lib.bash"
 ip link set lo up && ip -6 route add local 2001:db8::/32 dev lo || give_up "the network"
 phones=${PHONES:-5000}
 host=auth.example.org
-# Of 2000 logins an address has 64, a line 256, a network 500; of 4000 connections 128, 512 and 1000.
+# Of 2000 logins an address has 64, a line 256, a network 500; of 4000 connections 128, 384 and 896.
 pending=2000
 descriptors=8000
 
@@ -90,17 +90,17 @@ occupy() {
     echo "#   $2: $(cat "$work/$1")"
 }
 occupy line 2001:db8:1::/57 16
-same 512 "$(jq .standing "$work/line")" "a /56 has four times the connections of an address"
+same 384 "$(jq .standing "$work/line")" "a /56 has three times the connections of an address"
 signs_in 2001:db8:2::1 "another network's user gets a connection and signs in"
 occupy network 2001:db8:1:100::/57,2001:db8:1:200::/57 8
-same 488 "$(jq .standing "$work/network")" "with the rest of its /48 it has a quarter of all"
+same 512 "$(jq .standing "$work/network")" "with the rest of its /48 it has seven times as many"
 signs_in 2001:db8:2::1 "another network's user gets a connection and signs in"
 occupy second 2001:db8:5::/57,2001:db8:5:100::/57,2001:db8:5:200::/57 8
 occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
-same "1000 1000" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "so have two more"
+same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "so have two more"
 signs_in 2001:db8:2::1 "and still there is room for another network's user"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
-same 1 "$(grep -c '^coatcheck_connections 3000$' "$work/metrics")" "coatcheck_connections: $(grep '^coatcheck_connections ' "$work/metrics")"
+same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "coatcheck_connections: $(grep '^coatcheck_connections ' "$work/metrics")"
 same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "of 4000"
 for reason in customer network; do
     matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "turned away by the limit of a $reason"

@@ -43,16 +43,17 @@ extension PeerPolicy {
             let quarter = all.map { max($0 / 4, 1) } ?? .max
             let connections = min(limits.connectionsPerAddress, quarter)
             let anonymous = min(limits.anonymousConnectionsPerAddress, connections)
-            self.connections = Self.shares(connections, quarter)
-            let ofNetwork = min(Self.times(8, anonymous), quarter)
-            anonymousConnections = Self.shares(anonymous, ofNetwork)
+            self.connections = Self.shares(connections, line: 4, quarter)
+            // A connection over TLS takes up to 140 KiB with its body, so a line holds 64 MiB and a network 128 MiB at most.
+            let ofNetwork = min(Self.times(7, anonymous), quarter)
+            anonymousConnections = Self.shares(anonymous, line: 3, ofNetwork)
             let bytes = limits.heldBytesPerAddress
             heldBytes = LimitShares(address: bytes, customer: Self.times(2, bytes), network: Self.times(4, bytes))
         }
 
-        /// Four times as many for a line, and what a network has at most.
-        private static func shares(_ address: Int, _ network: Int) -> LimitShares {
-            LimitShares(address: min(address, network), customer: min(times(4, address), network), network: network)
+        /// Multiplies an address's connections by `line` for a line, up to the connections of a network.
+        private static func shares(_ address: Int, line: Int, _ network: Int) -> LimitShares {
+            LimitShares(address: min(address, network), customer: min(times(line, address), network), network: network)
         }
 
         private static func times(_ factor: Int, _ count: Int) -> Int {

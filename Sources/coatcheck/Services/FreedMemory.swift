@@ -76,7 +76,7 @@ struct FreedMemoryRule: Sendable {
     /// The time after which what was left behind is tried again.
     static let patience = Duration.seconds(60)
 
-    /// The fewest unused bytes that there ever were; nil before the first try.
+    /// The fewest unused bytes since the first look, because a first try in the midst of a load leaves many.
     private var fewest: Int?
     /// The figures behind the last try, and its moment.
     private var last: (figures: Figures, moment: Duration)?
@@ -86,13 +86,15 @@ struct FreedMemoryRule: Sendable {
 
     /// Takes note of what there is.
     mutating func note(_ figures: Figures) {
-        if let fewest { self.fewest = min(fewest, figures.unused) }
+        fewest = min(fewest ?? figures.unused, figures.unused)
     }
 
     /// Returns whether to give memory back.
     func isWorthIt(_ figures: Figures, at moment: Duration) -> Bool {
         guard let last else { return figures.released >= Self.rows || figures.unused >= Self.bytes }
         if figures.released - last.figures.released >= Self.rows { return true }
+        // A load has ended. The fewest bytes may be the load's own, if the process began under it.
+        if last.figures.used - figures.used >= Self.bytes { return figures.unused >= Self.bytes }
         guard figures.unused - (fewest ?? 0) >= Self.bytes else { return false }
         return figures.unused - last.figures.unused >= Self.bytes
             || last.figures.used - figures.used >= Self.freed || moment - last.moment >= Self.patience

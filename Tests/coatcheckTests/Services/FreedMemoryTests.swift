@@ -55,6 +55,21 @@ import Testing
         }
     }
 
+    @Test("A first try in the midst of a load is made again when the load has gone", arguments: [true, false])
+    func triedUnderLoad(beganAtRest: Bool) {
+        var rule = FreedMemoryRule()
+        if beganAtRest { rule.note(Self.figures(unused: 3, used: 6)) }
+        rule.note(Self.figures(unused: 40, used: 26))
+        #expect(rule.isWorthIt(Self.figures(unused: 40, used: 26), at: .seconds(5)))
+        rule.tried(leaving: Self.figures(unused: 36, used: 26), at: .seconds(5))
+        rule.note(Self.figures(unused: 37, used: 26))
+        #expect(!rule.isWorthIt(Self.figures(unused: 37, used: 26), at: .seconds(15)))
+        // A time at rest to compare with makes a smaller drop enough.
+        let rest = Self.figures(unused: 38, used: beganAtRest ? 24 : 17)
+        rule.note(rest)
+        #expect(rule.isWorthIt(rest, at: .seconds(15)))
+    }
+
     @Test("What cannot be given back is tried once a minute, and dead rows are worth a try")
     func patience() {
         var rule = FreedMemoryRule()

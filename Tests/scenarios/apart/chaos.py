@@ -6,15 +6,16 @@ The provider rotates strictly and its tokens live five seconds. A gate before it
 token, and by whom. Meanwhile replicas are killed and started again, PostgreSQL is restarted, crashes and fails over, the
 provider is away or loses its answers, and the wall clocks of single replicas and of the database are stepped.
 
-Some phones have sessions with short idle times, which they use, and now and then leave alone. They are judged by this program's
-own monotonic clock, which nobody steps.
+Some phones have sessions with short lives, which they use, leave alone now and then, and give up. These are judged by this
+program's own monotonic clock, which nobody steps.
 
 Half of the phones have sessions that belong to a key: they send passes or proofs by a clock that is up to a day wrong, on a
 network that sends what may be sent twice with the same bytes. Beside each is a thief with its cookie.
 
 What has to be zero: sessions ended for another reason than one that counts, 5xx without `Retry-After`, sessions that are
 unknown after their 201, refresh tokens and codes that were used again, log-outs undone after their 204, good proofs and passes
-refused, answers to thieves, sessions that are over before their idle time or are opened three minutes after it. A session whose rotated token was lost with the provider's answer, or with the process that had it,
+refused, answers to thieves, sessions that are over before their idle time or their whole life, are doubted before it, or are
+opened three minutes after it. A session whose rotated token was lost with the provider's answer, or with the process that had it,
 ends with `refresh_lost`: counted apart.
 """
 
@@ -41,7 +42,13 @@ from support.verdicts import Verdicts  # noqa: E402
 TOKEN_LIFETIME = 5
 FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
 # By client: a pass is the shortest that there is.
-IDLE = {"brief": 30, "short": 120, "steady": 600}
+IDLE = {"brief": 30, "short": 120, "steady": 600, "finite": 60}
+# The whole life, by client.
+LIFE = {"finite": 75}
+# The database's clock is stepped by so much at most.
+STEP = 120
+# The `Retry-After` of an answer that doubts the clock.
+DOUBT = "30"
 # A use moves the idle time once in a second, or in a hundredth of it, and is written behind the answer.
 IDLE_GRAIN = 2.5
 # Lapses are judged up to two minutes late after a step of the database's clock; the cache and the sweeper take their time.
@@ -157,6 +164,9 @@ class Tally:
         "answers with content to thieves of a cookie": "stolen",
         "sessions over before their idle time": "early",
         "sessions opened three minutes after their idle time": "late",
+        "sessions over before their whole life": "cut",
+        "sessions opened three minutes after their whole life": "outlived",
+        "living sessions doubted": "doubted",
     }
 
     def __init__(self):
@@ -332,7 +342,7 @@ class Replica(harness.Broker):
                     name: {"client_id": f"{name}-app", "auth": "none", "scope": "openid email offline_access", "binding": binding,
                            "redirect_uris": [f"com.example.{name}:/cb"]} for name, binding in BINDINGS.items()} | {
                     name: {"client_id": f"{name}-app", "auth": "none", "scope": "openid email offline_access",
-                           "session": {"idle": f"{idle}s"}, "redirect_uris": [f"com.example.{name}:/cb"]}
+                           "session": {"idle": f"{idle}s"} | ({"absolute": f"{LIFE[name]}s"} if name in LIFE else {}), "redirect_uris": [f"com.example.{name}:/cb"]}
                     for name, idle in IDLE.items()}}},
                 "backends": {"orders": {"original_request": True}},
                 "upstreams": {
@@ -396,7 +406,7 @@ class Database(harness.Database):
 
 
 class Session:
-    def __init__(self, token, subject, phone):
+    def __init__(self, token, subject, phone, asked_at):
         self.token, self.subject, self.phone = token, subject, phone
         # When it was ended by its user: None while it was not; `is_sure` when a 204 said so.
         self.ended_at = None
@@ -404,12 +414,19 @@ class Session:
         # Whether its end was judged.
         self.is_counted = False
         self.began_at = time.monotonic()
-        # The last use that was answered: when it was sent, and when the answer came.
-        self.used_from = self.used_until = self.began_at
-        self.idle = IDLE.get(phone.client)
+        # The last answered use was sent at this time.
+        self.used_from = asked_at
+        # The end of the last call, because an unanswered call may count as use, too.
+        self.used_until = self.began_at
+        self.asked_at = asked_at
+        self.idle, self.life = IDLE.get(phone.client), LIFE.get(phone.client)
+
+    def has_lapsed(self, moment):
+        """Whether the session is over by the harness's clock, for its idle time or its life."""
+        return bool(self.idle) and (moment - self.used_until > self.idle or bool(self.life) and moment - self.began_at > self.life)
 
     def was_used(self, sent):
-        self.used_from, self.used_until = sent, time.monotonic()
+        self.used_from = sent
 
 
 class Phone:
@@ -428,6 +445,8 @@ class Phone:
         self.session = None
         if type(self) is Phone and number % 4 == 1:
             self.client = list(IDLE)[number // 4 % len(IDLE)]
+            # Its sessions end by their own time, or are given up.
+            self.stays = True
 
     async def run(self):
         # Not all at once.
@@ -487,7 +506,7 @@ class Phone:
             if answer is None:
                 continue
             if answer.status == 201:
-                session = Session(answer.cookie("coatcheck"), answer.json["subject"], self)
+                session = Session(answer.cookie("coatcheck"), answer.json["subject"], self, began)
                 self.chaos.sessions.append(session)
                 return session
             if answer.status == 503 and "retry" not in answer.json:
@@ -519,7 +538,17 @@ class Phone:
             # Left alone, perhaps for too long.
             self.chaos.tally.events["sessions left alone"] += 1
             await asyncio.sleep(min(session.idle, 60) * self.random.uniform(0.5, 1.3))
+        if session.idle and 0.003 <= dice < 0.006:
+            # The phone goes on with another session; the end of the run looks at this one.
+            self.chaos.tally.events["sessions given up"] += 1
+            return False
         sent = time.monotonic()
+        still_lives = await self.called(session, cookie, dice, sent)
+        session.used_until = time.monotonic()
+        return still_lives
+
+    async def called(self, session, cookie, dice, sent):
+        """Makes one call, and judges its answer."""
         if dice < 0.4:
             answer = await self.call("GET", "/v1/session", Cookie=cookie)
         elif dice < 0.8:
@@ -695,10 +724,8 @@ class Chaos(harness.Processes):
 
     def still_lives(self, session, answer):
         """Judges what a session's answer says of it; false when it is over."""
+        self.judge_life(session, answer)
         if answer is None or answer.status != 401:
-            unused = time.monotonic() - answer.seconds - session.used_until if answer else 0
-            if answer and answer.status == 200 and session.idle and unused > session.idle + IDLE_LATE:
-                self.tally.count("late", f"{session.subject}, {unused:.1f} s after its last use")
             if answer and answer.status == 200 and session.is_sure and time.monotonic() > session.ended_at + 6:
                 self.tally.count("undone", f"{session.subject}, {time.monotonic() - session.ended_at:.1f} s after")
             return True
@@ -718,9 +745,33 @@ class Chaos(harness.Processes):
             self.tally.events["idle times over"] += 1
             if unused < session.idle - max(IDLE_GRAIN, session.idle / 100):
                 self.tally.count("early", f"{session.subject}: {unused:.1f} s after its last use of {session.idle} s")
+        elif session.life and answer.json.get("reason") == "expired":
+            age = time.monotonic() - session.asked_at
+            self.tally.events["lives over"] += 1
+            if age < session.life - IDLE_GRAIN:
+                self.tally.count("cut", f"{session.subject}: {age:.1f} s after its sign-in of {session.life} s")
         else:
             self.tally.count("wrongful", f"{session.subject}: {answer.told}")
         return False
+
+    def judge_life(self, session, answer):
+        """Judges whether a session with a short life is answered too late, or doubted too early."""
+        if answer is None or not session.idle:
+            return
+        sent = time.monotonic() - answer.seconds
+        unused, age = sent - session.used_until, sent - session.began_at
+        is_late, is_outlived = unused > session.idle + IDLE_LATE, session.life and age > session.life + IDLE_LATE
+        if is_late or is_outlived:
+            self.tally.events["sessions looked at late"] += 1
+        if answer.status == 200 and is_late:
+            self.tally.count("late", f"{session.subject}, {unused:.1f} s after its last use")
+        if answer.status == 200 and is_outlived:
+            self.tally.count("outlived", f"{session.subject}, {age:.1f} s after its sign-in")
+        # By the furthest step of the database's clock, too, it lives.
+        lives = time.monotonic() - session.used_from + STEP < session.idle and (
+            not session.life or time.monotonic() - session.asked_at + STEP < session.life)
+        if lives and answer.told == "503 store_unavailable" and answer.fields.get("retry-after") == DOUBT:
+            self.tally.count("doubted", f"{session.subject}, {unused:.1f} s after its last use")
 
     def family_is_lost(self, session):
         family = self.gate.by_subject.get(session.subject)
@@ -804,7 +855,7 @@ class Chaos(harness.Processes):
     async def step_database(self):
         if not self.database.is_right(time.monotonic()):
             return
-        self.database.set_clock(self.random.randint(-120, 120))
+        self.database.set_clock(self.random.randint(-STEP, STEP))
         self.tally.events["database clock steps"] += 1
         await asyncio.sleep(self.random.uniform(2, 30))
         self.database.set_clock(0)
@@ -896,11 +947,13 @@ class Chaos(harness.Processes):
                             continue
                         if answer.status < 500 and answer.json.get("code") not in EVIDENCE_CODES:
                             break
-                        if answer.status == 503 and session.idle and time.monotonic() - session.used_until > session.idle:
+                        if answer.status == 503 and session.has_lapsed(time.monotonic()):
                             # It has lapsed, and no lapse is believed for ten minutes after a clock has jumped.
                             break
                         await asyncio.sleep(0.2)
-                    if session.idle and answer and answer.status == 503:
+                    if answer and answer.status == 503 and session.has_lapsed(time.monotonic()):
+                        self.tally.events["lapses doubted at the end"] += 1
+                        self.judge_life(session, answer)
                         continue
                     if answer is None or answer.status >= 500 or answer.json.get("code") in EVIDENCE_CODES:
                         self.tally.count("hung", f"replica {replica.number} does not come back: {answer and answer.told}")
@@ -958,7 +1011,10 @@ class Chaos(harness.Processes):
         said.verdict(good > 3 * self.seconds, f"work was done: {good} good answers")
         said.verdict(self.gate.rotations > self.seconds / 5, f"tokens were rotated: {self.gate.rotations}")
         wanted = ["kills", "provider outages", "clock steps", "database clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce"]
-        said.verdict(all(self.tally.events[name] for name in wanted), "everything went wrong at least once")
+        if self.seconds >= 2 * IDLE_LATE - 60:
+            wanted += ["idle times over", "lives over", "sessions given up", "sessions looked at late"]
+        missing = [name for name in wanted if not self.tally.events[name]]
+        said.verdict(not missing, "everything happened at least once", missing)
         refused = {told: count for told, count in self.tally.answers.items() if told.startswith("refused sign-in")}
         said.verdict(not refused, "no sign-in was refused for good", refused)
         traps = self.traps()

@@ -9,11 +9,19 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var fields: [String] = []
     while !input.isEmpty { fields.append(input.line()) }
     let found = CookieReader.value(of: name, in: fields)
-    // Another planted pair makes two of one, and never takes the place of the one that was there.
-    switch (found, CookieReader.value(of: name, in: [name + "=planted"] + fields)) {
-    case (.absent, .one("planted")), (.one, .several), (.several, .several): break
-    default: preconditionFailure("a planted cookie was taken, or the other one lost")
+    // A planted pair, quoted or plain, makes two values of one name. It never replaces the first pair.
+    for planted in ["planted", "\"planted\""] {
+        switch (found, CookieReader.value(of: name, in: [name + "=" + planted] + fields)) {
+        case (.absent, .one("planted")), (.one, .several), (.halfQuoted, .several), (.several, .several): break
+        default: preconditionFailure("a planted cookie was taken, or the other one lost")
+        }
     }
-    if case .one(let value) = found { precondition(!value.utf8.contains(UInt8(ascii: ";"))) }
+    guard case .one(let value) = found else { return 0 }
+    precondition(!value.utf8.contains(UInt8(ascii: ";")))
+    // The value in quotes is the same value, if the value itself has quotes at neither end.
+    if !value.hasPrefix("\""), !value.hasSuffix("\"") {
+        precondition(
+            CookieReader.value(of: name, in: ["$Version=\"1\"; " + name + "=\"" + value + "\"; $Path=\"/\""]) == found)
+    }
     return 0
 }

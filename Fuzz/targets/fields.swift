@@ -1,11 +1,14 @@
-// uses: BrokerHTTP/Parsing/Credentials.swift BrokerHTTP/Limits/ClientAddress.swift
+// uses: BrokerHTTP/Parsing/Credentials.swift BrokerHTTP/Parsing/MediaType.swift BrokerHTTP/Limits/ClientAddress.swift
+// uses: coatcheck/Configuration/Reading/ShellOrigin.swift coatcheck/Configuration/Reading/RedirectScheme.swift
 // uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Connection/ServerConnection.swift
 // uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
 import Broker
 
 private let proxies = ["10.0.0.0/8", "::1", "2001:db8::/32"].compactMap { IPNetwork($0) }
 
-/// The other fields of a request that are parsed: an `Authorization`, an authority, then `X-Forwarded-For` lines.
+/// The other fields of a request: an `Authorization`, an authority, then `X-Forwarded-For` lines.
+///
+/// The authority is also tried as a `Content-Type` and as a configured origin.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -15,10 +18,28 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let host = input.line()
     if let authority = Authority(host) { precondition(!authority.host.isEmpty && (authority.port ?? 0) <= 99_999) }
     _ = IPNetwork(host)
+    if MediaType.json.matches(host) {
+        let type = String(decoding: host.utf8.prefix { $0 != UInt8(ascii: ";") }, as: UTF8.self)
+        precondition(
+            !MediaType.form.matches(host) && !type.contains(",") && type.lowercased().contains("application/json"))
+    }
+    precondition(MediaType.logged(host).utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "`") })
+    if ShellOrigin.isOne(host) {
+        precondition(host.utf8.allSatisfy { (0x21...0x7E).contains($0) } && !host.contains("*") && host != "null")
+        precondition(
+            host.components("://").count == 2 && host.components("://").allSatisfy { !$0.isEmpty && !$0.contains("/") })
+    }
     var hops: [String] = []
     while !input.isEmpty { hops.append(input.line()) }
     let peer = IPAddress("10.1.2.3")
     let client = ClientAddress(peer: peer, peerText: "10.1.2.3", forwardedFor: hops, trusted: proxies)
     precondition(client.address != nil)
     return 0
+}
+
+extension String {
+    /// The parts between a separator.
+    fileprivate func components(_ separator: String) -> [Substring] {
+        split(separator: separator, omittingEmptySubsequences: false)
+    }
 }

@@ -1258,7 +1258,8 @@ paths:
       summary: What is this session? RFC 7662.
       description: |
         Slides the idle time only for a backend with `slides: true`. The caller may also use HTTP Basic with the backend's
-        name.
+        name, or send name and credential as `client_id` and `client_secret` in the body, one of these ways at a time. Empty and
+        unknown fields are ignored (RFC 6749 section 3.2). Each field has to be unique.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -1266,15 +1267,16 @@ paths:
           application/x-www-form-urlencoded:
             schema:
               type: object
-              additionalProperties: false
               required: [token]
               properties:
                 token: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The session token.}
-                token_type_hint: {type: string, minLength: 1, maxLength: 64, pattern: '^[\x21-\x7E]+$', description: Ignored.}
-                pass: {type: string, minLength: 1, maxLength: 64, pattern: '^[\x21-\x7E]+$', description: The pass that the app sent.}
-                dpop: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'The proof that the app sent, with `htm` and `htu`.'}
-                htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: The method of the app's request.}
-                htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The address of the app's request.}
+                token_type_hint: {type: string, description: Ignored.}
+                pass: {type: string, maxLength: 64, pattern: '^[\x21-\x7E]*$', description: The pass that the app sent.}
+                dpop: {type: string, maxLength: 4096, pattern: '^[\x21-\x7E]*$', description: 'The proof that the app sent, with `htm` and `htu`.'}
+                htm: {type: string, maxLength: 32, pattern: '^[\x21-\x7E]*$', description: The method of the app's request.}
+                htu: {type: string, maxLength: 4096, pattern: '^[\x21-\x7E]*$', description: The address of the app's request.}
+                client_id: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$', description: The calling backend's name.}
+                client_secret: {type: string, maxLength: 512, pattern: '^[\x21-\x7E]*$', description: 'Its credential, sent instead of a header field.'}
             example: {token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE}
       responses:
         '200':
@@ -1379,7 +1381,8 @@ paths:
         for: together they have to be one entry of `backends.NAME.tokens`, as a whole and in whatever order, or it is 400
         `invalid_target`, as for a session that can get none (it has no refresh token, or its provider's tokens are for one
         API alone). Without any of them it is the session's own token. A provider that refuses it is 502, which ends no
-        session.
+        session. The credential may come in the body, as at introspection. Unknown fields are refused, stricter than RFC 6749
+        section 3.2, because a misspelt target would hand out the session's own token.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -1394,10 +1397,10 @@ paths:
                 subject_token: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The session token.}
                 subject_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
                 requested_token_type: {type: string, const: 'urn:ietf:params:oauth:token-type:access_token'}
-                pass: {type: string, minLength: 1, maxLength: 64, pattern: '^[\x21-\x7E]+$', description: The pass that the app sent.}
-                dpop: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'The proof that the app sent, with `htm` and `htu`.'}
-                htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: The method of the app's request.}
-                htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: The address of the app's request.}
+                pass: {type: string, maxLength: 64, pattern: '^[\x21-\x7E]*$', description: The pass that the app sent.}
+                dpop: {type: string, maxLength: 4096, pattern: '^[\x21-\x7E]*$', description: 'The proof that the app sent, with `htm` and `htu`.'}
+                htm: {type: string, maxLength: 32, pattern: '^[\x21-\x7E]*$', description: The method of the app's request.}
+                htu: {type: string, maxLength: 4096, pattern: '^[\x21-\x7E]*$', description: The address of the app's request.}
                 dpop_htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: 'The method of the request that the backend will make, with `dpop_htu`.'}
                 dpop_htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'Its address: https (http on loopback), without query and fragment.'}
                 dpop_nonce: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x21-\x7E]+$', description: 'The nonce that its server gave last, if it gave one.'}
@@ -1407,7 +1410,9 @@ paths:
                   description: The resources of the API (RFC 8707), a field for each.
                   items: {type: string, minLength: 1, maxLength: 2048, pattern: '^[\x21-\x7E]+$'}
                 audience: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x20-\x7E]+$', description: The name of the API at the provider.}
-                scope: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x20-\x21\x23-\x5B\x5D-\x7E]+$', description: 'The scope of the token, words with spaces between them.'}
+                scope: {type: string, maxLength: 4096, pattern: '^[\x20-\x21\x23-\x5B\x5D-\x7E]*$', description: 'The scope of the token, words with spaces between them; an empty one is absent.'}
+                client_id: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$', description: The calling backend's name.}
+                client_secret: {type: string, maxLength: 512, pattern: '^[\x21-\x7E]*$', description: 'Its credential, sent instead of a header field.'}
             example:
               grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange'
               subject_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE
@@ -1552,7 +1557,13 @@ paths:
               schema:
                 type: object
                 required: [applinks]
-                properties: {applinks: {type: object, required: [details], properties: {details: {type: array, items: {type: object}}}}}
+                properties:
+                  applinks: {type: object, required: [details], properties: {details: {type: array, items: {type: object}}}}
+                  webcredentials:
+                    type: object
+                    description: 'With `app_links.ios.webcredentials`.'
+                    required: [apps]
+                    properties: {apps: {type: array, items: {type: string}}}
               example: {applinks: {details: [{appIDs: [TEAMID.com.example.app], components: [{/: /oauth/*}]}]}}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '404': {$ref: '#/components/responses/NotFound'}
@@ -2063,20 +2074,20 @@ components:
       schema: {type: string}
     Set-Session-Cookie:
       description: |
-        `__Host-coatcheck=<43 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=<seconds left>`.
+        `__Host-coatcheck=<43 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=<seconds left>; Expires=<their end>`.
         Not for clients with `transport: bearer`.
       schema: {type: string}
     Clear-Session-Cookie:
-      description: '`__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`.'
+      description: '`__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT`.'
       schema: {type: string}
     Set-Login-Cookie:
       description: |
-        `__Host-coatcheck-login=<43 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600`.
+        `__Host-coatcheck-login=<43 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600; Expires=<their end>`.
         Not for clients with `transport: bearer`.
       schema: {type: string}
     Set-Pass-Cookie:
       description: |
-        `__Host-coatcheck-pass=<32 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=<its life>`.
+        `__Host-coatcheck-pass=<32 characters base64url>; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=<its life>; Expires=<its end>`.
         Not for clients with `transport: bearer`.
       schema: {type: string}
     Next-Nonce:
@@ -2628,10 +2639,11 @@ components:
       properties:
         callback_url:
           type: string
-          description: The whole URL with which the provider returned.
+          description: |
+            The whole URL of the provider's return, unchanged. Unknown parameters may be written in any way.
           minLength: 1
           maxLength: 8192
-          pattern: '^[\x21-\x7E]+$'
+          pattern: '^[^\x00-\x1F\x7F]+$'
         handoff: {$ref: '#/components/schemas/Token'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
@@ -3060,6 +3072,7 @@ components:
             `server_error`, `temporarily_unavailable`.
         error_description: {type: string}
         code: {$ref: '#/components/schemas/ProblemCode'}
+        errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
         acr_values: {type: string, description: 'Of `insufficient_user_authentication`: one of these words has to be the `acr`.'}
         max_age: {type: integer, minimum: 0, description: 'Of `insufficient_user_authentication`: the most seconds since the user signed in.'}
 
@@ -3096,7 +3109,7 @@ components:
       type: object
       required: [pointer, code]
       properties:
-        pointer: {type: string, description: 'A JSON pointer into the body, or the name of a query parameter or header.'}
+        pointer: {type: string, description: 'A JSON pointer into the body, or the name of a form field, query parameter or header.'}
         code: {type: string, description: '`required`, `unknown`, `duplicate`, `wrong_type`, `too_long`, `too_short`, `malformed`, `not_allowed` or `conflict`.'}
     ProblemCode:
       type: string

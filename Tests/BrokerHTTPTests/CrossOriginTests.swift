@@ -76,6 +76,51 @@ struct CrossOriginTests {
         #expect(try await harness.form("/v1/token", "a=x", evil).json?["error"]?.string == "invalid_client")
     }
 
+    @Test(
+        "An app in a web shell: answers lack Allow-Credentials, and any cookie is cross_origin (SEC-45, SEC-46)"
+    )
+    func shells() async throws {
+        let harness = try HTTPHarness { configuration, _ in
+            configuration.allowedOrigins = ["https://app.example.com"]
+            configuration.shellOrigins = ["capacitor://localhost"]
+        }
+        let shell: HTTPFields = [Self.origin: "capacitor://localhost", Self.site: "cross-site"]
+        for name in ["", "-login", "-pass", "-web"] {
+            for (method, path) in [
+                (HTTPRequest.Method.get, "/v1/session"), (.post, "/v1/session/refresh"), (.delete, "/v1/session"),
+                (.get, "/v1/session/events"), (.get, "/v1/providers"),
+            ] {
+                var fields = shell
+                fields[.cookie] = "__Host-coatcheck\(name)=x"
+                fields[.authorization] = "Bearer x"
+                let reply = try await harness.send(method, path, fields)
+                #expect(reply.status == 403 && reply.code == "cross_origin", "\(path) \(name): \(reply.body)")
+            }
+        }
+        for other in ["ionic://localhost", "capacitor://localhost:80", "capacitor://LOCALHOST", "capacitor://", "null"]
+        {
+            let reply = try await harness.post(
+                "/v1/logins", #"{"provider":"as","client":"desk"}"#, [Self.origin: other])
+            #expect(reply.status == 403, "\(other)")
+            #expect(reply.header("Access-Control-Allow-Origin") == nil)
+        }
+        let started = try await harness.post("/v1/logins", #"{"provider":"as","client":"desk"}"#, shell)
+        #expect(started.status == 201)
+        let preflight = try await harness.send(
+            .options, "/v1/sessions", [Self.origin: "capacitor://localhost", Self.method: "POST"])
+        #expect(preflight.status == 204)
+        for reply in [started, preflight] {
+            #expect(reply.header("Access-Control-Allow-Origin") == "capacitor://localhost")
+            #expect(reply.header("Access-Control-Allow-Credentials") == nil)
+            #expect(reply.header("Vary") == "Origin")
+        }
+        let token = try await harness.signIn(client: "desk").token.reveal()
+        let read = try await harness.send(
+            .get, "/v1/session", [Self.origin: "capacitor://localhost", .authorization: "Bearer \(token)"])
+        #expect(read.status == 200)
+        #expect(read.header("Access-Control-Allow-Credentials") == nil)
+    }
+
     @Test("Two Origins are refused")
     func twice() async throws {
         var headers = HTTPFields()

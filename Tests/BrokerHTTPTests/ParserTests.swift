@@ -13,7 +13,7 @@ struct ParserTests {
         arguments: [
             ("\u{2000}__Host-coatcheck=EVIL; __Host-coatcheck=GOOD", "GOOD"),
             ("__host-coatcheck=EVIL", nil),
-            ("$Version=1; __Host-coatcheck=\"GOOD\"", "\"GOOD\""),
+            ("$Version=1; __Host-coatcheck=\"GOOD\"", "GOOD"),
             ("__Host-coatcheck-login=EVIL", nil),
             ("x__Host-coatcheck=EVIL", nil),
             ("=__Host-coatcheck=EVIL", nil),
@@ -28,6 +28,21 @@ struct ParserTests {
         ] as [(String, String?)])
     func cookies(header: String, expected: String?) {
         #expect(CookieReader.value(of: "__Host-coatcheck", in: [header]) == (expected.map { .one($0) } ?? .absent))
+    }
+
+    @Test(
+        "One pair of quotes around a whole value → taken off; other quotes → kept or refused (SEC-38)",
+        arguments: [
+            ("$Version=\"1\"; c=\"v\";$Path=\"/\";$Domain=\"h\"", .one("v")), ("c=\"v\"; $Version=1", .one("v")),
+            ("c=\"a=b\"", .one("a=b")), ("c=\"\"", .one("")), ("c=\"\"v\"\"", .one("\"v\"")), ("c=a\"b", .one("a\"b")),
+            ("c=\"a\\\"b\"", .one("a\\\"b")), ("\"c=v\"", .absent), ("\"c\"=v", .absent), ("x=\"; c=v\"", .halfQuoted),
+            ("c=\"a; b\"", .halfQuoted), ("c=\"", .halfQuoted), ("c=\"v", .halfQuoted), ("c=v\"", .halfQuoted),
+            ("c= \"v\"", .halfQuoted), ("c=\"v\"; c=v", .several), ("c=\"v\"; c=\"v\"", .several),
+            ("c=\"v; c=v", .several), ("c='v'", .one("'v'")),
+        ] as [(String, CookieReader.Result)])
+    func quotes(field: String, result: CookieReader.Result) {
+        #expect(CookieReader.value(of: "c", in: [field]) == result)
+        #expect(CookieReader.value(of: "c", in: ["a=\"", field, "b=\""]) == result)
     }
 
     @Test("Two values for one cookie are refused, in one field or in two (SEC-38)")
@@ -66,12 +81,17 @@ struct ParserTests {
     }
 
     @Test(
-        "Only the media type itself, alone or in UTF-8, is taken",
+        "The media type itself → accepted in any case and with any parameters (SEC-45)",
         arguments: [
-            ("application/json", true), ("Application/JSON ; charset=UTF-8", true),
-            ("application/json;charset=\"utf-8\"", true), ("application/json; charset=latin1", false),
-            ("text/plain", false), ("application/json,text/plain", false), ("", false), (";", false),
-            ("application/json;charset=utf-8;x=y", false), ("application/jsonx", false),
+            ("text/plain", false), ("application/json,text/plain", false), ("text/plain; application/json", false),
+            ("text/plain;a=application/json", false), ("application/json, application/json;charset=utf-8", false),
+            ("application/json text/plain", false), ("application /json", false), ("application/jsonx", false),
+            ("\"application/json\"", false), ("", false), (";", false), (" ; application/json", false),
+            ("application/json\u{A0};x", false), ("application/json", true), ("Application/JSON ; charset=UTF-8", true),
+            ("application/json;charset=\"utf-8\"", true), ("application/json; charset=latin1", true),
+            ("application/json;charset=utf-8;x=y", true), ("application/json;", true), ("application/json; ;;", true),
+            (" application/json\t", true), ("application/json;charset=utf-8; q=1, text/plain", true),
+            ("application/json; charset=\"\u{E9}", true),
         ])
     func mediaTypes(value: String, taken: Bool) {
         #expect(MediaType.json.matches(value) == taken)

@@ -12,7 +12,8 @@ struct ProblemTests {
 
     private func responder() -> ProblemResponder {
         let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
-        return ProblemResponder(cookies: CookieWriter(configuration, isSecure: true), now: { TestClock.start })
+        return ProblemResponder(
+            cookies: CookieWriter(configuration, isSecure: true, now: { TestClock.start }), now: { TestClock.start })
     }
 
     private func problem(_ code: ProblemCode) -> BrokerProblem {
@@ -84,7 +85,9 @@ struct ProblemTests {
             expiresAt: TestClock.start.advanced(by: .seconds(600)), loginToken: Secret("t"), transport: transport)
         let answer = responder().answer(
             BrokerProblem(.loginRequired, login: login), requestID: "r", ProblemResponder.Circumstances())
-        let cookie = "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600"
+        let cookie =
+            "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600; "
+            + "Expires=Fri, 20 Nov 2026 21:30:00 GMT"
         #expect(answer.headers[.setCookie] == (transport == .cookie ? cookie : nil))
         let body = String(
             decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, login: login), requestID: "r"), as: UTF8.self)

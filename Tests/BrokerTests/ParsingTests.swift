@@ -15,11 +15,44 @@ import Testing
             "http://127.0.0.1/cb", "http://127.0.0.1:51234/cb", "http://[::1]/cb?x=1", "http://[::1]:9/cb?x=1",
             "http://localhost:8080/cb",
         ] { #expect(client.redirectURI(good)?.text == good, "\(good)") }
+        #expect(client.redirectURI("HTTP://127.0.0.1:80/cb")?.text == "http://127.0.0.1:80/cb")
+        #expect(client.redirectURI("HTTP://LOCALHOST:8080/cb")?.text == "http://localhost:8080/cb")
         for bad in [
             "http://127.0.0.1:51234/cb/", "http://127.0.0.2/cb", "http://127.0.0.1:0/cb", "http://127.0.0.1:65536/cb",
             "http://localhost:9/cb", "http://[::1]/cb", "http://[::1]/cb?x=2", "https://127.0.0.1/cb",
             "http://127.0.0.1:51234/cb?x=1", "http://a@127.0.0.1/cb",
         ] { #expect(client.redirectURI(bad) == nil, "\(bad)") }
+    }
+
+    @Test("Two spellings of one redirect URI → one, and the provider gets the configured one")
+    func spellings() throws {
+        for (registered, others) in [
+            ("MyApp://", ["myapp://", "MYAPP://"]), ("MyApp:/Cb", ["myapp:/Cb"]),
+            ("myapp://Host/Cb", ["MYAPP://hOST/Cb"]),
+            ("https://App.example", ["https://app.example/", "HTTPS://APP.EXAMPLE:443", "https://app.example:443/"]),
+            ("https://app.example:443/cb", ["https://app.example/cb", "https://APP.example:443/cb"]),
+            ("https://app.example/cb?a=%2f", ["https://app.example:443/cb?a=%2f"]),
+            ("http://localhost", ["http://localhost:80/", "http://LOCALHOST"]),
+            ("http://127.0.0.1", ["http://127.0.0.1:80/", "http://127.0.0.1/", "HTTP://127.0.0.1"]),
+        ] {
+            let client = ClientProfile(
+                name: ClientName(unchecked: "c"), redirectURIs: [RedirectURI(registered: registered)].compactMap { $0 })
+            for other in others {
+                let found = try #require(client.redirectURI(other), "\(registered) \(other)")
+                #expect(found.registration == client.redirectURIs.first?.registration)
+                if !registered.contains("127") { #expect(found.text == registered, "\(other)") }
+                #expect(RedirectURI.areSame(other, registered) || other.contains(":80"), "\(other)")
+            }
+        }
+        for (one, other) in [
+            ("https://a.test/cb", "https://a.test/cb/"), ("https://a.test/cb", "https://a.test/CB"),
+            ("https://a.test/%2f", "https://a.test/%2F"), ("https://a.test/%61", "https://a.test/a"),
+            ("https://a.test/cb", "https://a.test:0443/cb"), ("https://a.test/cb", "https://a.test:80/cb"),
+            ("http://localhost/cb", "http://localhost:443/cb"), ("https://a.test/cb", "https://a.test./cb"),
+            ("https://a.test/cb", "http://a.test/cb"), ("https://a.test/cb?a=B", "https://a.test/cb?a=b"),
+            ("https://a.test/cb", "https://a.test/cb?"), ("myapp://", "myapp:///"), ("myapp:/cb", "myapp://cb"),
+            ("myapp://h", "myapp://h:443"), ("myapp:", "myapp://"),
+        ] { #expect(!RedirectURI.areSame(one, other), "\(one) \(other)") }
     }
 
     @Test("A registered query part comes back byte for byte and is none of the answer's parameters (RFC 6749 3.1.2)")
@@ -182,10 +215,63 @@ import Testing
             "https://good:99999/cb",
             "https://goo\u{0000}d/cb", "https://góod/cb", "1https://good/cb", "https://[::1/cb", "https://good:/cb",
             "//good/cb", "/cb?code=1",
-            "https://good/cb?code=%zz",
+            "https://good/cb?code=%zz", "https://good/cb?code=1#_=_#", "https://good/cb?code=1#_=",
+            "https://good/cb?x=\u{7}",
+            "https://good/c|b?code=1", "https://good/cb?x=1\n", "https://good/c%?code=1#x",
+            "https://g\u{F6}od/cb?code=1",
         ])
     func badCallbacks(_ text: String) {
         #expect(throws: CallbackURL.Failure.self) { try CallbackURL(parsing: text) }
+    }
+
+    @Test("A callback URL with odd unrelated parameters → accepted")
+    func oddCallbacks() throws {
+        let end = "code=c&state=s"
+        for query in [
+            "\(end)&", "&\(end)", "\(end)&&", "&&\(end)&&", "\(end)&x=%E9", "\(end)&x=%", "\(end)&x=100%&y=%zz",
+            "\(end)&x=a|b",
+            "\(end)&x={\"a\":[1]}", "\(end)&a\\b=<c>", "\(end)&x=1&x=2", "\(end)&=x", "\(end)&=", "\(end)&x==y=",
+            "\(end)&x=?/:@",
+            "\(end)&x=%C3%28&y=\u{E9} \u{1F600}", "\(end)&x=%0D%0A", "\(end)&co%64=x", "\(end)&%=&%E9",
+            "\(end)&code%=x",
+            "x=%f0%9f&\(end)", "%63ode=c&st%61te=s", "\(end)#", "\(end)#_=_", "\(end)&#_=_",
+        ] {
+            let known = FormNames(exact: FormNames.ofEveryCallback.exact)
+            let url = try CallbackURL(parsing: "https://good/cb?" + query) { _ in known }
+            #expect(url.target == "https://good/cb")
+            #expect(url.parameters["code"] == "c" && url.parameters["state"] == "s", "\(query)")
+            #expect(url.parameters.pairs.count == 2, "nothing that is not read is kept")
+        }
+        let many = Array(repeating: "", count: 62).joined(separator: "&")
+        #expect(try CallbackURL(parsing: "https://good/cb?\(many)&\(end)").parameters["code"] == "c")
+        #expect(throws: CallbackURL.Failure.self) { try CallbackURL(parsing: "https://good/cb?\(many)&&\(end)") }
+    }
+
+    @Test(
+        "A known parameter that is malformed or repeated in any encoding → refused by its name (SEC-11)",
+        arguments: [
+            ("code=%E9", "`code` has invalid UTF-8"), ("st%61te=%zz", "`state` has a broken percent-escape"),
+            ("iss=https://a|b", "`iss` has a character that has to be percent-encoded"),
+            ("error=a b", "`error` has a character that has to be percent-encoded"),
+            ("code=c&%63ode=d", "`code` is repeated"), ("user=1&user=1", "`user` is repeated"),
+            ("user={}", "`user` has a character that has to be percent-encoded"),
+            ("message=%E9&message=", "`message` is repeated"),
+            ("access_token=%", "`access_token` has a broken percent-escape"),
+            ("id_token=1&i%64_token=2", "`id_token` is repeated"),
+            ("x=%00", "parameter 1 has a control character"), ("a=&%07=x", "parameter 2 has a control character"),
+            ("x=%7f", "parameter 1 has a control character"),
+        ])
+    func strictCallbacks(_ query: String, _ words: String) {
+        let names = FormNames(exact: FormNames.ofEveryCallback.exact + ["user"], loose: ["message"])
+        do {
+            _ = try CallbackURL(parsing: "https://good/cb?" + query) { _ in names }
+            Issue.record("\(query) was taken")
+        } catch {
+            guard case .parameters(_, words) = error else {
+                Issue.record("\(query): \(error)")
+                return
+            }
+        }
     }
 
     @Test("Callback URLs of https, of claimed links and of custom schemes are taken apart once")

@@ -29,14 +29,31 @@ import Testing
         #expect(try await code(message) == .accessDenied)
     }
 
+    @Test("A refusal in Latin-1 or with a bare `%` → the user's no; a repeated message or a broken status → refused")
+    func oddMessages() async throws {
+        for query in ["message=Access%20denied%20%E9", "message=Access denied 100%", "message=Access%20denied|&x=%ff&"]
+        {
+            #expect(try await code(query: "status=failure&" + query) == .accessDenied, "\(query)")
+        }
+        for query in [
+            "status=failure&message=Access%20denied&mess%61ge=x", "status=failure%E9&message=x",
+            "status=failure&status=success",
+            "status=success&session_id=%E9", "status=partial&state_key=a&state_k%65y=b",
+        ] { #expect(try await code(query: query) == .invalidCallback, "\(query)") }
+    }
+
     /// The code that an app gets for a callback with the message.
     private func code(_ message: String) async throws -> ProblemCode? {
+        try await code(query: "status=failure&" + FormPairs.encode([(name: "message", value: message)]))
+    }
+
+    /// The code that an app gets for a callback.
+    private func code(query: String) async throws -> ProblemCode? {
         let broker = try TestBroker(also: [ScriptedRegistrar()])
         var input = ForwardCodeInput()
         input.provider = ProviderName(unchecked: "zephr")
         input.client = ClientName(unchecked: "ios")
-        let message = FormPairs.encode([(name: "message", value: message)])
-        input.callbackURL = "\(ScriptedRegistrar.redirect)?action=login&status=failure&\(message)"
+        input.callbackURL = "\(ScriptedRegistrar.redirect)?action=login&\(query)"
         return await problem { [input] in try await broker.forward(input) }?.code
     }
 }

@@ -39,14 +39,14 @@ step "4. Size and media type"
 python3 -c 'print("{\"provider\":\"" + "x" * 70000 + "\"}")' >"$work/bytes"
 request POST /v1/logins -H 'Content-Type: application/json' --data-binary "@$work/bytes"
 expect_problem 413 too_large "70,000 bytes"
-for type in text/plain application/x-www-form-urlencoded 'application/json; charset=latin1' multipart/form-data application/jsonx; do
+for type in text/plain application/x-www-form-urlencoded 'text/plain; application/json' multipart/form-data application/jsonx; do
     request POST /v1/logins -H "Content-Type: $type" --data-binary '{"provider":"oidc","client":"ios"}'
     expect_problem 415 unsupported_media_type "$type"
 done
 request POST /v1/logins -H 'Content-Type:' --data-binary '{"provider":"oidc","client":"ios"}'
 expect_problem 415 unsupported_media_type "no media type"
-request POST /v1/logins -H 'Content-Type: application/json; charset=utf-8' --data-binary '{"provider":"oidc","client":"ios"}'
-expect_status 201 "charset=utf-8 is fine"
+request POST /v1/logins -H 'Content-Type: Application/JSON; charset=latin1;' --data-binary '{"provider":"oidc","client":"ios"}'
+expect_status 201 "parameters are ignored"
 
 step "5. Paths and methods"
 for path in / /v1 /v1/ /v1/session/ //v1/session /v1//session /v1/sessions/x/y /v1/%73ession /admin/v1/sessions /metrics /livez; do

@@ -7,6 +7,12 @@ step "1. It compiles"
 timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020,dom --outDir "$work/client" "$root"/clients/typescript/{coatcheck,shown}.ts >"$work/tsc.log" 2>&1
 same 0 $? "strictly, without an error"
 same "" "$(cat "$work/tsc.log")" "and without a word"
+timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020 --outDir "$work/bare" "$root/clients/typescript/coatcheck.ts" >"$work/bare.log" 2>&1
+same 0 $? "with the DOM's library left out"
+same "" "$(cat "$work/bare.log")" "silently"
+timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020 --outDir "$work/bare" "$here/react_native.d.ts" "$root/clients/typescript/coatcheck.ts" >"$work/native.log" 2>&1
+same 0 $? "with the types of React Native"
+same "" "$(cat "$work/native.log")" "silently"
 echo '{"type": "module"}' >"$work/client/package.json"
 
 step "2. The flows"

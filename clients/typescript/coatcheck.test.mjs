@@ -156,6 +156,22 @@ test('flows B to E: a login of the app\'s own, hosted, from the portal, a regist
     assert.ok((await newcomer.providers()).some(one => one.name === 'oidc'))
 })
 
+test('on React Native, whose URLSearchParams throws: hosted sign-ins, odd callbacks, a no', patient, async () => {
+    const own = globalThis.URLSearchParams
+    const user = (name, change) => page(name, { client: 'hosted', browser: { open: async url => change(await browser(name).open(url)) } })
+    try {
+        for (const thrown of [class { constructor() { throw new Error('not implemented') } }, class { get() { throw new URIError('URI malformed') } }, undefined]) {
+            globalThis.URLSearchParams = thrown
+            for (const change of [url => url, url => `${url}&x=%E9`, url => `${url}&&x=%`, url => url.replace('?', '?a=%ff&').replace('login_id', 'login%5Fid')]) {
+                assert.equal((await user('ana', change).signIn('oidc')).session.client, 'hosted')
+            }
+            await assert.rejects(user('denied', url => `${url}&error_description=%E9|&+=%`).signIn('oidc'), error => error instanceof LoginFailed && error.code === 'access_denied')
+        }
+    } finally {
+        globalThis.URLSearchParams = own
+    }
+})
+
 test('flow B by a library that keeps its callback to itself: its code and verifier are enough, and its scope counts', patient, async () => {
     const authorize = `${SANDBOX}/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email&state=kept`
         + '&code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&code_challenge_method=S256'

@@ -7,6 +7,55 @@
 // Make one and share it. What can be sent again is sent again, as docs/apps/native-apps.md says; what is thrown is a Problem, an
 // Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or what an AbortSignal was aborted with.
 
+// The parts of the platform that are used here. If the platform has types for them, these are its own. The file compiles with the
+// DOM's library, with React Native's types, and alone.
+type Platform<Name extends string, Otherwise> = typeof globalThis extends { [name in Name]: { prototype: infer Part } } ? Part : Otherwise
+type AbortSignal = Platform<'AbortSignal', {
+    readonly aborted: boolean
+    addEventListener(type: 'abort', listener: () => void): void
+    removeEventListener(type: 'abort', listener: () => void): void
+}>
+type Headers = Platform<'Headers', { get(name: string): string | null; set(name: string, value: string): void }>
+type Response = Platform<'Response', {
+    readonly status: number
+    readonly ok: boolean
+    readonly type: string
+    readonly headers: Headers
+    text(): Promise<string>
+    json(): Promise<any>
+    arrayBuffer(): Promise<ArrayBuffer>
+}>
+type Fetch = typeof globalThis extends { fetch: infer Own } ? Own : (
+    input: string, init?: { method?: string; headers?: any; body?: any; signal?: AbortSignal | null; redirect?: string; credentials?: string }
+) => Promise<Response>
+type RequestInit = Fetch extends (input: any, init?: infer Init) => unknown ? NonNullable<Init> : never
+type CryptoKey = Platform<'CryptoKey', object>
+interface CryptoKeyPair { publicKey: CryptoKey; privateKey: CryptoKey }
+interface Stream { getReader(): { read(): Promise<{ done: boolean; value?: Uint8Array }>; cancel(): Promise<void> } }
+interface Asked<Value> { readonly result: Value; readonly error: unknown; onsuccess: unknown; onerror: unknown }
+interface KeyStore { get(name: string): Asked<any>; put(pair: CryptoKeyPair, name: string): Asked<unknown> }
+interface KeyDatabase {
+    createObjectStore(name: string): unknown
+    transaction(name: string, mode: 'readonly' | 'readwrite'): { objectStore(name: string): KeyStore }
+    close(): void
+}
+declare const fetch: Fetch
+declare const Headers: { new (init?: any): Headers }
+declare const AbortController: { new (): { readonly signal: AbortSignal; abort(): void } }
+declare const TextDecoder: { new (): { decode(bytes?: Uint8Array, options?: { stream?: boolean }): string } }
+declare const ReadableStream: any
+declare const indexedDB: { open(name: string, version: number): Asked<KeyDatabase> & { onupgradeneeded: unknown } }
+declare const crypto: {
+    getRandomValues(bytes: Uint8Array): Uint8Array
+    subtle: {
+        generateKey(algorithm: object, extractable: boolean, uses: string[]): Promise<CryptoKeyPair>
+        exportKey(format: 'jwk', key: CryptoKey): Promise<{ x?: string; y?: string }>
+        sign(algorithm: object, key: CryptoKey, bytes: Uint8Array): Promise<ArrayBuffer>
+    }
+}
+declare function setTimeout(work: () => void, millis: number): unknown
+declare function clearTimeout(timer: unknown): void
+
 /** Who is signed in, as the broker tells it; never a token. A later broker may have more members. */
 export interface Session {
     handle: string
@@ -154,7 +203,7 @@ export interface Options {
      */
     onStepUp?: (demand: StepUp) => boolean | Promise<boolean>
     browser?: SignInBrowser
-    fetch?: typeof fetch
+    fetch?: Fetch
     /** How long a call may take in all, its repetitions included; 60 seconds. */
     deadline?: number
 }
@@ -291,13 +340,13 @@ async function exported(pair: CryptoKeyPair): Promise<ProofPublicKey> {
 
 /** Keeps a pair of keys in a browser's IndexedDB, under a name. */
 export function indexedKeys(name: string): KeyPairStorage {
-    function done<Value>(request: IDBRequest<Value>): Promise<Value> {
+    function done<Value>(request: Asked<Value>): Promise<Value> {
         return new Promise((resolve, reject) => {
             request.onsuccess = () => resolve(request.result)
             request.onerror = () => reject(request.error)
         })
     }
-    async function keys<Value>(mode: IDBTransactionMode, work: (keys: IDBObjectStore) => IDBRequest<Value>): Promise<Value> {
+    async function keys<Value>(mode: 'readonly' | 'readwrite', work: (keys: KeyStore) => Asked<Value>): Promise<Value> {
         const opening = indexedDB.open(name, 1)
         opening.onupgradeneeded = () => opening.result.createObjectStore('keys')
         const database = await done(opening)
@@ -430,7 +479,7 @@ interface Answer { status: number; headers: Headers; json: any }
 export class Coatcheck {
     private readonly broker: string
     private readonly deadline: number
-    private readonly send: typeof fetch
+    private readonly send: (input: string, init?: object) => Promise<Response>
     private turn: Promise<unknown> = Promise.resolve()
     private asking: SharedCall<Session> | null = null
     // Counts the sessions that were kept here, because a page cannot compare session cookies.
@@ -456,9 +505,9 @@ export class Coatcheck {
         if (options.key && options.transport !== 'bearer') throw new TypeError('a cookie that no script sees cannot be proved')
         this.broker = options.broker.replace(/\/$/, '')
         this.deadline = options.deadline ?? 60_000
-        const send = options.fetch ?? ((input, init) => fetch(input, init))
+        const own = options.fetch
         this.send = async (input, init) => {
-            const answer = await send(input, init)
+            const answer: Response = await (own ? own(input, init as RequestInit) : fetch(input, init as RequestInit))
             const nonce = answer.headers.get('DPoP-Nonce')
             if (nonce) [this.nonce, this.nonceReceived] = [nonce, Date.now()]
             return answer
@@ -563,11 +612,11 @@ export class Coatcheck {
         const kept = await this.kept()
         let body: object = { callback_url: callback, device, login_token: kept.login }
         // A hosted callback names our login; no provider does.
-        const query = new URLSearchParams(callback.split('#')[0].split('?').slice(1).join('?'))
-        if (kept.loginId && query.get('login_id') === kept.loginId) {
-            const error = query.get('error')
+        const query = callback.split('#')[0].split('?').slice(1).join('?')
+        if (kept.loginId && parameter(query, 'login_id') === kept.loginId) {
+            const error = parameter(query, 'error')
             if (error) throw new LoginFailed(error)
-            const handoff = query.get('handoff')
+            const handoff = parameter(query, 'handoff')
             if (handoff) body = { handoff, device, login_token: kept.login }
         }
         try {
@@ -946,7 +995,7 @@ export class Coatcheck {
                 if (signal?.aborted || !again) throw signal?.aborted ? lost : new Unreachable(String(lost))
                 return { failure: new Unreachable(String(lost)) }
             }
-            if (answer.headers.get('Coatcheck-Source') === 'upstream' || answer.type === 'opaqueredirect') return { value: answer }
+            if (answer.headers.get('Coatcheck-Source') === 'upstream' || (answer.type as string) === 'opaqueredirect') return { value: answer }
             const problem = await this.problem(answer)
             if (!problem) return again ? { failure: new Unreachable(`status ${answer.status}`) } : fail(new Unreachable(`status ${answer.status}`))
             await this.learn(problem, kept.session)
@@ -979,8 +1028,9 @@ export class Coatcheck {
                 const answer = await this.send(url, { headers, signal, credentials: this.credentials() })
                 if (answer.status === 200) {
                     mending = new Mending()
-                    if (!answer.body) throw new TypeError('this fetch cannot stream')
-                    for await (const event of streamed(answer.body)) {
+                    const body = (answer as { body?: unknown }).body as Stream | null | undefined
+                    if (!body) throw new TypeError('this fetch cannot stream')
+                    for await (const event of streamed(body)) {
                         number = 0
                         if (event.kind === 'session') event.session = await this.remember(event.session, kept.session, sessions)
                         if (event.kind === 'ended') await this.forget(kept.session)
@@ -1016,7 +1066,7 @@ export class Coatcheck {
 
     // ---- Calls --------------------------------------------------------------------------------------------------------
 
-    private credentials(): RequestCredentials { return this.options.transport === 'cookie' ? 'include' : 'omit' }
+    private credentials(): 'include' | 'omit' { return this.options.transport === 'cookie' ? 'include' : 'omit' }
 
     private async kept(): Promise<Credentials> { return (await this.options.storage.read()) ?? {} }
 
@@ -1422,6 +1472,27 @@ function reasonOf(signal: AbortSignal): Error {
 
 function fail(error: Error): never { throw error }
 
+/**
+ * A parameter of a query, or null. React Native's `URLSearchParams` throws: older ones at each `get`, newer ones at an invalid
+ * escape in any parameter.
+ */
+function parameter(query: string, name: string): string | null {
+    for (const pair of query.split('&')) {
+        const at = pair.indexOf('=')
+        if (unescaped(at < 0 ? pair : pair.slice(0, at)) === name) return at < 0 ? '' : unescaped(pair.slice(at + 1))
+    }
+    return null
+}
+
+function unescaped(text: string): string {
+    const spaced = text.replace(/\+/g, ' ')
+    try {
+        return decodeURIComponent(spaced)
+    } catch {
+        return spaced
+    }
+}
+
 /** Does work that is aborted by the caller's signal or when the time has passed. */
 async function limited<Value>(limit: number, signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
     const abort = new AbortController()
@@ -1475,7 +1546,7 @@ function retryAfter(headers: Headers): number | null {
 }
 
 /** The events of a stream, as they come. */
-async function* streamed(body: ReadableStream<Uint8Array>): AsyncGenerator<SessionEvent, void, void> {
+async function* streamed(body: Stream): AsyncGenerator<SessionEvent, void, void> {
     const reader = body.getReader()
     const decoder = new TextDecoder()
     let buffer = ''

@@ -39,7 +39,7 @@ struct AppLoginForward: Sendable {
         }
         let binding = try binding(client, provider, input)
         let redirect = try redirect(callback.target, client)
-        if let named = input.redirectURI, named != redirect {
+        if let named = input.redirectURI, !RedirectURI.areSame(named, redirect) {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/redirect_uri", .conflict)])
         }
         let verifier = try verifier(of: client, input)
@@ -160,9 +160,10 @@ struct AppLoginForward: Sendable {
 
     private func redirect(_ wanted: String?, _ client: ClientProfile) throws(BrokerProblem) -> String {
         guard let wanted else { return client.redirectURIs.first?.text ?? "" }
-        guard client.redirectURI(wanted) != nil else {
+        // The provider knows the registered spelling; the system may have changed it on the way back.
+        guard let registered = client.redirectURI(wanted) else {
             throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
         }
-        return wanted
+        return registered.text
     }
 }

@@ -36,7 +36,7 @@ struct BrokerLoginForward: Sendable {
         if input.client.map({ $0 != secrets.client }) ?? false {
             throw BrokerProblem(.stateMismatch, privateDetail: "another client's login")
         }
-        guard target == secrets.redirectURI else {
+        guard RedirectURI.areSame(target, secrets.redirectURI) else {
             throw BrokerProblem(.invalidCallback, privateDetail: "not the login's redirect URI")
         }
         let code = parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }

@@ -24,7 +24,7 @@ package struct ForwardCode: Sendable {
     private func plan(
         callback url: String, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) -> ExchangePlan {
-        let callback = try parse(url)
+        let callback = try parse(url, input)
         let state = callback.parameters["state"] ?? ""
         if !isZephr(callback, input) {
             let hasCode = !(callback.parameters["code"] ?? "").isEmpty
@@ -54,8 +54,12 @@ package struct ForwardCode: Sendable {
     }
 
     private func isZephr(_ callback: CallbackURL, _ input: ForwardCodeInput) -> Bool {
-        let name = context.providers.owner(ofRedirect: callback.target)?.provider ?? input.provider
-        return name.flatMap { context.providers[$0] }?.profile.kind == .zephr
+        provider(of: callback.target, input).flatMap { context.providers[$0] }?.profile.kind == .zephr
+    }
+
+    /// Returns the provider of a callback, because each redirect URI belongs to one provider.
+    private func provider(of target: String, _ input: ForwardCodeInput) -> ProviderName? {
+        context.providers.owner(ofRedirect: target)?.provider ?? input.provider
     }
 
     /// Whether the body is all that flow B asks for where the app's authorize request had no state: PKCE then ties the
@@ -94,15 +98,18 @@ package struct ForwardCode: Sendable {
         }
     }
 
-    private func parse(_ text: String) throws(BrokerProblem) -> CallbackURL {
+    private func parse(_ text: String, _ input: ForwardCodeInput) throws(BrokerProblem) -> CallbackURL {
         do throws(CallbackURL.Failure) {
-            let callback = try CallbackURL(parsing: text, queries: context.providers.redirectsWithQuery)
+            let callback = try CallbackURL(
+                parsing: text, queries: context.providers.redirectsWithQuery,
+                names: { context.providers.callbackNames(of: provider(of: $0, input)) })
             // A token in a callback is the implicit grant, which does not exist here (SEC-01).
             guard callback.parameters["access_token"] == nil else { throw .malformed }
             return callback
         } catch {
             throw BrokerProblem(
-                .invalidCallback, errors: [FieldFault("/callback_url", error.fault)])
+                .invalidCallback, detail: error.words.map { "The callback URL is malformed: \($0)." },
+                privateDetail: error.words, errors: [FieldFault("/callback_url", error.fault)])
         }
     }
 }
@@ -111,8 +118,19 @@ extension CallbackURL.Failure {
     fileprivate var fault: FieldFault.Code {
         switch self {
         case .tooLong: .tooLong
-        case .duplicate: .duplicate
-        case .malformed, .userInfo, .fragment: .malformed
+        case .parameters(.duplicate, _): .duplicate
+        case .malformed, .userInfo, .fragment, .parameters: .malformed
+        }
+    }
+
+    /// The fault in words; nil if the text is simply another kind of text.
+    fileprivate var words: String? {
+        switch self {
+        case .tooLong: "it is longer than \(CallbackURL.maximumBytes) bytes"
+        case .userInfo: "it has user information before its host"
+        case .fragment: "it has a fragment other than `_=_`"
+        case .parameters(_, let words): words
+        case .malformed: nil
         }
     }
 }

@@ -12,6 +12,9 @@ package struct HostedCallback: Sendable {
         self.publicURL = publicURL
     }
 
+    /// Returns the parameters that a provider's callbacks are read for.
+    package func names(of provider: ProviderName) -> FormNames { context.providers.callbackNames(of: provider) }
+
     /// Returns the URL to send the browser to (303); throws only when there is no app to send it to.
     ///
     /// An unknown state is charged as a wrong token, a handoff before its row is made.
@@ -37,7 +40,7 @@ package struct HostedCallback: Sendable {
         } catch { throw BrokerProblem(error) }
         guard let login else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
         let secrets = try LoginSecrets.open(login, context)
-        guard secrets.provider == name, secrets.redirectURI == target,
+        guard secrets.provider == name, RedirectURI.areSame(secrets.redirectURI, target),
             let client = provider.profile.client(secrets.client), let to = client.hostedCallbackTo
         else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
         // Nothing came with it that could finish or end the login.

@@ -74,7 +74,8 @@ struct ZephrForward: Sendable {
                 if error.code == .storeUnavailable { unreadable = error }
                 continue
             }
-            guard secrets.redirectURI == callback.target, let provider = context.providers[secrets.provider],
+            guard RedirectURI.areSame(secrets.redirectURI, callback.target),
+                let provider = context.providers[secrets.provider],
                 provider.profile.kind == .zephr, let client = provider.profile.client(secrets.client)
             else { continue }
             return Found(row: row, secrets: secrets, provider: provider, client: client)

@@ -11,19 +11,23 @@ package struct CallbackURL: Sendable {
     /// The reason for which a text is not a callback URL.
     package enum Failure: Error, Sendable, Equatable {
         case tooLong, malformed, userInfo, fragment
-        /// A parameter that stands twice.
-        case duplicate(String)
+        /// A fault of its parameters, with the reason in words of the broker's own.
+        case parameters(FormPairs.Failure, String)
     }
 
     /// The longest callback URL taken, in bytes.
     package static let maximumBytes = 8192
 
-    /// Parses a text; `queries` are the registered redirect URIs with a query part, which comes back before the answer's
-    /// own parameters and is none of them: `scheme:` then printable ASCII without backslash, space, user information or fragment.
-    package init(parsing text: String, queries: [String] = []) throws(Failure) {
+    /// Parses a text: `scheme:`, then printable ASCII up to the `?`, and behind it any bytes but control bytes.
+    ///
+    /// Backslash, space and user information are refused before the `?`. `names` returns the parameters of the target's provider.
+    /// `queries` are the registered redirect URIs with a query part, which comes back before the answer's own parameters.
+    package init(
+        parsing text: String, queries: [String] = [], names: (_ target: String) -> FormNames = { _ in .ofEveryCallback }
+    ) throws(Failure) {
         guard text.utf8.count <= Self.maximumBytes else { throw .tooLong }
-        guard text.utf8.allSatisfy(URLByte.isAllowed) else { throw .malformed }
-        guard !text.utf8.contains(URLByte.hash) else { throw .fragment }
+        guard text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { throw .malformed }
+        let text = try Self.withoutFragment(text)
         let mark = text.utf8.firstIndex(of: URLByte.question) ?? text.endIndex
         let base = String(text[..<mark])
         guard let uri = RedirectURI(base) else { throw base.utf8.contains(URLByte.at) ? .userInfo : .malformed }
@@ -34,19 +38,60 @@ package struct CallbackURL: Sendable {
             let rest = own.utf8.dropFirst(registered.utf8.count)
             return rest.isEmpty || rest.first == UInt8(ascii: "&")
         }
-        let query: String
+        let query: [UInt8]
         if let registered, let start = registered.firstIndex(of: "?") {
             let part = String(registered[registered.index(after: start)...])
             target = base + "?" + part
-            query = String(decoding: whole.utf8.dropFirst(part.utf8.count + 1), as: UTF8.self)
+            query = Array(whole.utf8.dropFirst(part.utf8.count + 1))
         } else {
             target = base
-            query = whole
+            query = Array(whole.utf8)
         }
-        do { parameters = try FormPairs(parsing: query) } catch {
-            if case .duplicate(let name) = error { throw .duplicate(name) }
-            throw .malformed
+        let names = names(target)
+        do throws(FormPairs.Failure) {
+            parameters = try FormPairs(reading: names, of: query, where: URLByte.isAllowed)
+        } catch { throw .parameters(error, error.text(names)) }
+    }
+
+    /// Returns the text before an empty fragment or the `_=_` that Facebook adds.
+    ///
+    /// Another fragment may be part of an answer and is refused.
+    private static func withoutFragment(_ text: String) throws(Failure) -> String {
+        guard let hash = text.utf8.firstIndex(of: URLByte.hash) else { return text }
+        let fragment = text[text.utf8.index(after: hash)...]
+        guard fragment.isEmpty || fragment.hasBytes(of: "_=_") else { throw .fragment }
+        return String(text[..<hash])
+    }
+}
+
+extension FormNames {
+    /// The parameters that every provider's callback is read for, or refused for.
+    package static let ofEveryCallback = FormNames(exact: [
+        "code", "state", "iss", "error", "error_code", "denied", "access_token", "id_token", "token_type", "response",
+    ])
+}
+
+extension ProviderKind {
+    /// The parameters of this kind's callbacks; the loose ones hold a text for people.
+    fileprivate var callbackNames: FormNames {
+        switch self {
+        case .oidc, .oauth2: FormNames(exact: [])
+        case .clever: FormNames(exact: ["district_id"])
+        case .clover: FormNames(exact: ["client_id", "merchant_id", "employee_id"])
+        case .zephr: FormNames(exact: ["status", "session_id", "state_key", "identifier"], loose: ["message"])
         }
+    }
+}
+
+extension ProviderDirectory {
+    /// Returns the parameters that a provider's callbacks are read for, its clients' settings included.
+    package func callbackNames(of name: ProviderName?) -> FormNames {
+        var names = FormNames.ofEveryCallback
+        guard let provider = name.flatMap({ self[$0] }) else { return names }
+        let kinds = provider.profile.kind.callbackNames
+        names.exact += kinds.exact + provider.callbackHints + provider.profile.clients.flatMap(\.callbackParameters)
+        names.loose = kinds.loose
+        return names
     }
 }
 

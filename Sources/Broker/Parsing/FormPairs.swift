@@ -11,7 +11,8 @@ package struct FormPairs: Sendable, Equatable {
 
     /// The reason for which a text was refused.
     package enum Failure: Error, Sendable, Equatable {
-        case tooManyPairs, malformed
+        case tooManyPairs
+        case malformed(FormFault)
         /// A name that stands twice.
         case duplicate(String)
     }
@@ -23,22 +24,26 @@ package struct FormPairs: Sendable, Equatable {
     package init(
         parsing text: some StringProtocol, maximumPairs: Int = 64, repeatable: String? = nil
     ) throws(Failure) {
-        try self.init(Array(text.utf8), maximumPairs, repeatable)
+        try self.init(parsing: Array(text.utf8), maximumPairs: maximumPairs, repeatable: repeatable)
     }
 
-    private init(_ text: [UInt8], _ maximumPairs: Int, _ repeatable: String?) throws(Failure) {
+    /// Parses the bytes of a text; with `skipsEmpty` a part between two `&` may be empty, and counts all the same.
+    package init(
+        parsing text: [UInt8], maximumPairs: Int = 64, repeatable: String? = nil, skipsEmpty: Bool = false
+    ) throws(Failure) {
         var pairs: [(name: String, value: String)] = []
         var names: Set<[UInt8]> = []
         if !text.isEmpty {
-            // What is behind the last pair that may be is one part, however many `&` it has.
-            let parts = text.split(
-                separator: UInt8(ascii: "&"), maxSplits: max(maximumPairs, 0), omittingEmptySubsequences: false)
-            for part in parts {
-                guard pairs.count < maximumPairs else { throw .tooManyPairs }
-                let equals = part.firstIndex(of: UInt8(ascii: "="))
-                guard let name = Self.decoded(part[..<(equals ?? part.endIndex)]), !name.isEmpty,
-                    let value = Self.decoded(equals.map { part[($0 + 1)...] } ?? part[part.endIndex...])
-                else { throw .malformed }
+            for (index, part) in Self.parts(of: text, maximumPairs).enumerated() {
+                guard index < maximumPairs else { throw .tooManyPairs }
+                if skipsEmpty, part.isEmpty { continue }
+                let (rawName, rawValue) = Self.halves(of: part)
+                let (name, value): (String, String)
+                do throws(FormFault.Flaw) {
+                    name = try Self.decoded(rawName)
+                    value = try Self.decoded(rawValue)
+                    guard !name.isEmpty else { throw .nameless }
+                } catch { throw .malformed(FormFault(position: index + 1, flaw: error)) }
                 guard repeatable?.hasBytes(of: name) == true || Self.isNew(name, among: pairs, &names) else {
                     throw .duplicate(name)
                 }
@@ -48,9 +53,22 @@ package struct FormPairs: Sendable, Equatable {
         self.pairs = pairs
     }
 
+    /// Returns the parts between the `&`, at most one more than there may be pairs.
+    ///
+    /// The bytes behind the last allowed pair are one part.
+    static func parts(of text: [UInt8], _ maximumPairs: Int) -> [ArraySlice<UInt8>] {
+        text.split(separator: UInt8(ascii: "&"), maxSplits: max(maximumPairs, 0), omittingEmptySubsequences: false)
+    }
+
+    /// Returns the name and the value of a part, before and behind its first `=`.
+    static func halves(of part: ArraySlice<UInt8>) -> (name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) {
+        guard let equals = part.firstIndex(of: UInt8(ascii: "=")) else { return (part, part[part.endIndex...]) }
+        return (part[..<equals], part[(equals + 1)...])
+    }
+
     /// Returns whether there is no pair of that name, in time that the text's author cannot choose; `names` has them all once they
     /// are too many to look through.
-    private static func isNew(
+    static func isNew(
         _ name: String, among pairs: [(name: String, value: String)], _ names: inout Set<[UInt8]>
     ) -> Bool {
         let few = 16
@@ -66,27 +84,41 @@ package struct FormPairs: Sendable, Equatable {
     package func values(_ name: String) -> [String] { pairs.filter { $0.name.hasBytes(of: name) }.map(\.value) }
 
     /// Returns the text decoded (`+` is a space), or nil for a half escape, a control byte or invalid UTF-8.
-    package static func decode(_ text: some Sequence<UInt8>) -> String? { decoded(Array(text)[...]) }
+    package static func decode(_ text: some Sequence<UInt8>) -> String? { try? decoded(Array(text)[...]) }
 
-    private static func decoded(_ text: ArraySlice<UInt8>) -> String? {
+    /// Returns the text decoded; throws the first flaw.
+    static func decoded(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> String {
+        let (bytes, isWhole) = try unescaped(text)
+        guard isWhole else { throw .escape }
+        guard let decoded = String(validating: bytes, as: UTF8.self) else { throw .encoding }
+        return decoded
+    }
+
+    /// Returns the bytes behind the escapes, and whether all escapes are whole.
+    ///
+    /// A broken escape is kept as text (WHATWG URL section 1.3). Throws `control` for control bytes other than tab, CR and LF.
+    static func unescaped(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> (bytes: [UInt8], isWhole: Bool) {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.count)
-        var rest = text
-        while let byte = rest.popFirst() {
-            switch byte {
-            case UInt8(ascii: "%"):
-                guard let high = rest.popFirst().flatMap(nibble), let low = rest.popFirst().flatMap(nibble) else {
-                    return nil
+        var isWhole = true
+        var index = text.startIndex
+        while index < text.endIndex {
+            var byte = text[index]
+            index += 1
+            if byte == UInt8(ascii: "+") {
+                byte = 0x20
+            } else if byte == UInt8(ascii: "%") {
+                if text.endIndex - index >= 2, let high = nibble(text[index]), let low = nibble(text[index + 1]) {
+                    byte = high << 4 | low
+                    index += 2
+                } else {
+                    isWhole = false
                 }
-                bytes.append(high << 4 | low)
-            case UInt8(ascii: "+"): bytes.append(0x20)
-            default: bytes.append(byte)
             }
+            guard byte >= 0x20 && byte != 0x7F || byte == 0x0A || byte == 0x0D || byte == 0x09 else { throw .control }
+            bytes.append(byte)
         }
-        guard bytes.allSatisfy({ $0 >= 0x20 && $0 != 0x7F || $0 == 0x0A || $0 == 0x0D || $0 == 0x09 }) else {
-            return nil
-        }
-        return String(validating: bytes, as: UTF8.self)
+        return (bytes, isWhole)
     }
 
     private static func nibble(_ byte: UInt8) -> UInt8? {

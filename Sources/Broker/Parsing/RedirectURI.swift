@@ -1,7 +1,8 @@
 /// A redirect URI as it is registered at a provider: an https (or loopback http) URL or a custom scheme, without fragment or
 /// user information.
 ///
-/// Compared byte for byte (RFC 9700 section 4.1.3), but for the port of a loopback address (RFC 8252 section 7.3).
+/// Compared byte for byte (RFC 9700 section 4.1.3) in the spelling `normalized`. The port of a loopback address is ignored (RFC
+/// 8252 section 7.3).
 package struct RedirectURI: Sendable, Hashable {
     /// The text, exactly as registered.
     package let text: String
@@ -15,6 +16,8 @@ package struct RedirectURI: Sendable, Hashable {
     package let path: String
     /// The query part, without its question mark (RFC 6749 section 3.1.2); nil when there is none.
     package let query: String?
+    /// The port's digits as written.
+    private let portText: String?
 
     /// Creates a redirect URI of a custom scheme that is known to be well formed.
     init(unchecked text: String) {
@@ -24,6 +27,7 @@ package struct RedirectURI: Sendable, Hashable {
         port = nil
         path = ""
         query = nil
+        portText = nil
     }
 
     /// Parses a redirect URI as it may be registered: one with a query part is taken too.
@@ -65,11 +69,13 @@ package struct RedirectURI: Sendable, Hashable {
             let slash = authorityAndPath.utf8.firstIndex(of: UInt8(ascii: "/")) ?? authorityAndPath.endIndex
             guard let (host, port) = Self.authority(authorityAndPath[..<slash]) else { return nil }
             self.host = host
-            self.port = port
+            self.port = port.flatMap { Int($0) }
+            portText = port.map { String($0) }
             path = String(authorityAndPath[slash...])
         } else {
             host = nil
             port = nil
+            portText = nil
             path = String(rest)
         }
         if scheme == "http" || scheme == "https" { guard host?.isEmpty == false else { return nil } }
@@ -82,15 +88,15 @@ package struct RedirectURI: Sendable, Hashable {
         self.text = query.map { text + "?" + $0 } ?? text
     }
 
-    private static func authority(_ text: Substring) -> (String, Int?)? {
+    private static func authority(_ text: Substring) -> (String, Substring?)? {
         var host = text
-        var port: Int?
+        var port: Substring?
         if let colon = text.lastIndex(of: ":"), !text.hasSuffix("]") {
             let digits = text[text.index(after: colon)...]
             guard (1...5).contains(digits.utf8.count), digits.utf8.allSatisfy({ (0x30...0x39).contains($0) }),
                 let value = Int(digits), (1...65_535).contains(value)
             else { return nil }
-            port = value
+            port = digits
             host = text[..<colon]
         }
         if host.hasPrefix("[") {
@@ -115,11 +121,45 @@ package struct RedirectURI: Sendable, Hashable {
     /// The text without its query part.
     package var base: String { query.map { String(text.dropLast($0.utf8.count + 1)) } ?? text }
 
-    /// The name of this registration: the text, for a literal loopback address without its port, which the system picks
-    /// for each login (RFC 8252 section 7.3; a name such as `localhost` may be anybody's, section 8.3).
+    /// The text in the spelling that is compared (RFC 3986 sections 6.2.2.1 and 6.2.3, decision 87).
+    ///
+    /// Scheme and host are in lower case. For http and https an empty path is `/`, and `:443` or `:80` is dropped if it is the
+    /// scheme's own. All other bytes are as written.
+    package var normalized: String { normalizedBase + (query.map { "?" + $0 } ?? "") }
+
+    /// `normalized` up to the query part.
+    package var normalizedBase: String {
+        guard let host else { return scheme.isEmpty ? text : scheme + ":" + path }
+        let ownPort = scheme == "https" ? "443" : scheme == "http" ? "80" : nil
+        let port = portText.flatMap { $0 == ownPort ? nil : ":" + $0 } ?? ""
+        return scheme + "://" + host + port + (path.isEmpty && ownPort != nil ? "/" : path)
+    }
+
+    /// Returns whether two texts are one redirect URI, ports of loopback addresses included.
+    package static func areSame(_ one: String, _ other: String) -> Bool {
+        if one.hasBytes(of: other) { return true }
+        guard let one = RedirectURI(registered: one), let other = RedirectURI(registered: other) else { return false }
+        return one.normalized.hasBytes(of: other.normalized)
+    }
+
+    /// The compared spelling of this registration, for a literal loopback address without its port.
+    ///
+    /// The system picks that port for each login (RFC 8252 section 7.3). Another program may own a name such as `localhost`
+    /// (section 8.3).
     package var registration: String {
-        guard scheme == "http", let host, host == "127.0.0.1" || host == "[::1]" else { return text }
-        return "http://" + host + path + (query.map { "?" + $0 } ?? "")
+        guard isLoopbackLiteral, let host else { return normalized }
+        return "http://" + host + (path.isEmpty ? "/" : path) + (query.map { "?" + $0 } ?? "")
+    }
+
+    /// Whether the host is a literal loopback address, so the system picks the port.
+    private var isLoopbackLiteral: Bool { scheme == "http" && (host == "127.0.0.1" || host == "[::1]") }
+
+    /// Returns this registration as a provider is to see it for a login: as configured, on a loopback address with the login's
+    /// port.
+    package func spelled(for login: RedirectURI) -> RedirectURI {
+        guard isLoopbackLiteral, portText != login.portText, let host else { return self }
+        let written = text.prefix(scheme.utf8.count) + "://" + host + (login.portText.map { ":" + $0 } ?? "") + path
+        return RedirectURI(registered: written + (query.map { "?" + $0 } ?? "")) ?? self
     }
 
     /// Whether the host is `localhost` or a loopback address.

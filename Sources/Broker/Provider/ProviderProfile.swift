@@ -104,12 +104,11 @@ package struct ClientProfile: Sendable {
     /// The reach of a revocation of this client's tokens: what else ends at the provider (`revocation: {reaches}`).
     package var revocationReach: RevocationReach
 
-    /// Returns the registered redirect URI that a text is: the same bytes, or a loopback address with another port.
+    /// Returns the registered redirect URI that a text is, in the configured spelling; a loopback address has the text's port.
     package func redirectURI(_ text: String) -> RedirectURI? {
-        guard let uri = RedirectURI(registered: text),
-            redirectURIs.contains(where: { $0.registration.hasBytes(of: uri.registration) })
-        else { return nil }
-        return uri
+        guard let uri = RedirectURI(registered: text) else { return nil }
+        let name = uri.registration
+        return redirectURIs.first { $0.registration.hasBytes(of: name) }?.spelled(for: uri)
     }
 
     package init(
@@ -191,7 +190,7 @@ package struct ProviderDirectory: Sendable {
 
     /// Returns who registered a redirect URI; the configuration lets only one client have each.
     package func owner(ofRedirect target: String) -> (provider: ProviderName, client: ClientName)? {
-        // But for loopback addresses, whose port is not compared, a registration is its text.
+        // Most texts are spelled as they are compared.
         byRedirect[target] ?? RedirectURI(registered: target).flatMap { byRedirect[$0.registration] }
     }
 }

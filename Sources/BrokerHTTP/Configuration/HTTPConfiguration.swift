@@ -29,6 +29,10 @@ package struct HTTPConfiguration: Sendable {
     package var sameSite: SameSite = .strict
     /// Web origins whose pages may call us (`https://app.example.com`).
     package var allowedOrigins: Set<String> = []
+    /// Origins of apps in a web shell (`capacitor://localhost`).
+    ///
+    /// Any app can claim them, so their cookies are refused.
+    package var shellOrigins: Set<String> = []
     package var limits = HTTPLimits()
     package var backends: [BackendConfiguration] = []
     package var adminTokens: [AdminToken] = []

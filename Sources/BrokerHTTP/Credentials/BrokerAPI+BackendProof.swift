@@ -18,6 +18,52 @@ extension BrokerAPI {
         }
     }
 
+    /// Like `isBackend`, for routes that also read the credential in their form.
+    ///
+    /// A caller with an empty head is judged after the
+    /// body has arrived.
+    func isBackendOrWillBe(for permission: BackendPermission) -> Route.Check {
+        { [self] call throws(BrokerProblem) in
+            let fields = call.fields
+            let mayComeInForm =
+                fields.backends.isEmpty && fields.authorization.isEmpty && fields.hasBody
+                && MediaType.form.fault(in: fields) == nil
+            if mayComeInForm, try provenBackend(call) == nil { return nil }
+            _ = try backend(call, for: permission)
+            return nil
+        }
+    }
+
+    /// Returns the backend that calls, by a field or by its form's `client_id` and `client_secret` (RFC 6749 section 2.3.1).
+    ///
+    /// Two credentials in one request are refused, and so is the name of another backend.
+    func backend(
+        _ call: Call, for permission: BackendPermission, in form: inout RequestForm
+    ) throws(BrokerProblem) -> ProvenBackend {
+        let name = form.optional("client_id", maximum: 256)
+        guard let secret = form.optional("client_secret", maximum: 512) else {
+            let found = try backend(call, for: permission)
+            if let name, !name.hasBytes(of: found.configuration.name.text) { form.fault("client_id", .notAllowed) }
+            return found
+        }
+        guard call.fields.backends.isEmpty, call.fields.authorization.isEmpty else {
+            throw BrokerProblem(
+                .invalidRequest, detail: "The request has two credentials, in a header field and in `client_secret`.",
+                privateDetail: "client_secret next to a credential in a field",
+                errors: [FieldFault("client_secret", .conflict)])
+        }
+        guard let name else {
+            throw BrokerProblem(
+                .invalidRequest, detail: "`client_secret` needs `client_id`, the backend's name.",
+                errors: [FieldFault("client_id", .required)])
+        }
+        guard let match = backend(of: Secret(secret), named: name) else {
+            try charge(call).takeWrongToken()
+            throw BrokerProblem(.backendUnauthorized)
+        }
+        return try admitted(ProvenBackend(configuration: match, usedAuthorization: false), for: permission)
+    }
+
     /// Returns the backend that calls; throws `backend_unauthorized` when none proved itself, and
     /// `backend_not_allowed` when it may not ask this.
     func backend(_ call: Call, for permission: BackendPermission) throws(BrokerProblem) -> ProvenBackend {
@@ -30,6 +76,12 @@ extension BrokerAPI {
             }
             throw BrokerProblem(.backendUnauthorized)
         }
+        return try admitted(found, for: permission)
+    }
+
+    private func admitted(
+        _ found: ProvenBackend, for permission: BackendPermission
+    ) throws(BrokerProblem) -> ProvenBackend {
         RequestScope.current?.span?.believeCaller()
         guard found.configuration.may.contains(permission) else { throw BrokerProblem(.backendNotAllowed) }
         return found

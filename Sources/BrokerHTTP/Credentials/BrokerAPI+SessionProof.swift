@@ -154,7 +154,14 @@ extension BrokerAPI {
         case .one(let value): return Secret(value)
         case .several:
             throw BrokerProblem(
-                .invalidRequest, detail: "The request has a cookie twice.", errors: [FieldFault("Cookie", .duplicate)])
+                .invalidRequest, detail: "The request has a cookie twice.",
+                privateDetail: "cookie `\(name)` stands twice",
+                errors: [FieldFault("Cookie", .duplicate)])
+        case .halfQuoted:
+            throw BrokerProblem(
+                .invalidRequest, detail: "The cookie `\(name)` has a quote at one end only.",
+                privateDetail: "cookie `\(name)` has a quote at one end only",
+                errors: [FieldFault("Cookie", .malformed)])
         }
     }
 }

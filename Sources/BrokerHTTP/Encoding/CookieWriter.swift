@@ -15,8 +15,10 @@ struct CookieWriter: Sendable {
     let passName: String
     private let common: String
     private let attributes: String
+    private let now: @Sendable () -> WallTime
 
-    init(_ configuration: HTTPConfiguration, isSecure: Bool) {
+    init(_ configuration: HTTPConfiguration, isSecure: Bool, now: @escaping @Sendable () -> WallTime) {
+        self.now = now
         // On plain http a browser would throw a `__Host-` cookie away: development uses another name (SEC-37).
         let prefix = "__Host-"
         let name = configuration.cookieName
@@ -33,8 +35,7 @@ struct CookieWriter: Sendable {
     /// Returns the field that sets a web child's cookie for the seconds that remain.
     func web(_ token: Secret, lifetime: Duration, _ sameSite: SameSitePolicy) -> HTTPField {
         let word = sameSite.rawValue.prefix(1).uppercased() + sameSite.rawValue.dropFirst()
-        let age = max(lifetime.wholeSeconds, 0)
-        return HTTPField(name: .setCookie, value: "\(webName)=\(token.reveal())\(common)\(word); Max-Age=\(age)")
+        return make(webName, token.reveal(), common + word, seconds: lifetime.wholeSeconds)
     }
 
     /// The field that clears the cookie of a web child.
@@ -64,7 +65,17 @@ struct CookieWriter: Sendable {
     }
 
     private func make(_ name: String, _ value: String, seconds: Int64) -> HTTPField {
+        make(name, value, attributes, seconds: seconds)
+    }
+
+    /// Writes `Expires` behind `Max-Age` (decision 86).
+    ///
+    /// Java's jar quotes the value of a cookie with `Max-Age` alone. It uses the first of the two, so a wrong clock here ends no
+    /// cookie.
+    private func make(_ name: String, _ value: String, _ attributes: String, seconds: Int64) -> HTTPField {
         let age = min(max(seconds, 0), 400 * 86_400)
-        return HTTPField(name: .setCookie, value: "\(name)=\(value)\(attributes); Max-Age=\(age)")
+        let end = age == 0 ? WallTime(seconds: 0) : now().advanced(by: .seconds(age))
+        return HTTPField(
+            name: .setCookie, value: "\(name)=\(value)\(attributes); Max-Age=\(age); Expires=\(end.httpDate)")
     }
 }

@@ -12,7 +12,7 @@ struct AskedTarget: Sendable {
     init(_ form: inout RequestForm) {
         resources = form.list(Self.repeatable, maximum: 2048, count: 8)
         audience = form.text("audience", required: false, maximum: 512, where: RequestText.isASCIIText)
-        let words = form.text("scope", required: false, maximum: 4096, where: RequestText.isScopeList)
+        let words = form.optional("scope", maximum: 4096, where: RequestText.isScopeList)
         scope = words?.split(separator: " ").map(String.init) ?? []
     }
 

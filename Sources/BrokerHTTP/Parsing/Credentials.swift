@@ -8,13 +8,19 @@ enum CookieReader {
         case one(String)
         /// Two values for one name: somebody planted one of them.
         case several
+        /// A value with a quote at one end.
+        case halfQuoted
     }
 
-    /// Returns the cookie of exactly this name: SP and HTAB are trimmed and nothing else, names are compared byte by
-    /// byte, quotes and `$Version` mean nothing, pairs without a name are not looked at.
+    /// Returns the cookie of exactly this name: only SP and HTAB are trimmed, names are compared byte by byte, `$Version`,
+    /// `$Path` and pairs without a name are ignored.
+    ///
+    /// One pair of quotes around the whole value is taken off, because Java's cookie jars add it (decision 86). The pairs are split
+    /// at `;` first, and escapes are kept.
     static func value(of name: String, in fields: [String]) -> Result {
         let prefix = Array(name.utf8) + [UInt8(ascii: "=")]
         var found: String?
+        var isHalfQuoted = false
         for field in fields {
             // Bytes by number: a field is as long, and has as many pairs, as a stranger likes.
             var field = field
@@ -28,13 +34,17 @@ enum CookieReader {
                     }
                     guard found == nil else { return true }
                     // Trimmed at the pair's ends only: what stands behind the `=` is the value.
-                    found = String(decoding: bytes[(pair.start + prefix.count)..<pair.end], as: UTF8.self)
+                    var value = (pair.start + prefix.count)..<pair.end
+                    let quotes = value.isEmpty ? 0 : quotes(bytes, value)
+                    if quotes == 2 { value = (value.lowerBound + 1)..<(value.upperBound - 1) }
+                    if quotes == 1 { isHalfQuoted = true }
+                    found = String(decoding: bytes[value], as: UTF8.self)
                 }
                 return false
             }
             guard !isPlanted else { return .several }
         }
-        return found.map { .one($0) } ?? .absent
+        return isHalfQuoted ? .halfQuoted : found.map { .one($0) } ?? .absent
     }
 
     /// Returns the bounds of the pair that begins at `start`, trimmed, and where the next one begins.
@@ -47,6 +57,14 @@ enum CookieReader {
         while first < end, bytes[first] == 0x20 || bytes[first] == 0x09 { first += 1 }
         while first < end, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
         return (first, end, stop + 1)
+    }
+
+    /// Returns how many ends of a value have a quote; a lone quote has one end.
+    private static func quotes(_ bytes: UnsafeBufferPointer<UInt8>, _ value: Range<Int>) -> Int {
+        let quote = UInt8(ascii: "\"")
+        let opens = bytes[value.lowerBound] == quote
+        let closes = value.count > 1 && bytes[value.upperBound - 1] == quote
+        return (opens ? 1 : 0) + (closes ? 1 : 0)
     }
 
     private static func begins(_ bytes: UnsafeBufferPointer<UInt8>, at start: Int, with prefix: [UInt8]) -> Bool {

@@ -32,7 +32,8 @@ struct RequestFields: Sendable {
             case 13 where name == "authorization": authorization.append(Self.plain(field.value))
             case 6 where name == "origin": origins.append(Self.plain(field.value))
             case 14 where name == "sec-fetch-site": fetchSites.append(Self.plain(field.value))
-            case 12 where name == "content-type": contentTypes.append(Self.plain(field.value))
+            // Bytes behind the `;` are ignored, and the bytes before it are compared with ASCII.
+            case 12 where name == "content-type": contentTypes.append(field.value)
             case 14 where name == "content-length":
                 contentLength = Int(field.value)
                 if contentLength != 0 { hasBody = true }
@@ -61,11 +62,7 @@ struct RequestFields: Sendable {
     private static func plain(_ value: String) -> String { value.isASCII ? value : "\u{FFFD}" }
 }
 
-/// A media type that a route takes, and no other (SEC-45).
-enum MediaType: String {
-    case json = "application/json"
-    case form = "application/x-www-form-urlencoded"
-
+extension MediaType {
     /// The one of a route; nil where its body is not looked at.
     init?(_ traits: Route.Traits) {
         if traits.contains(.json) {
@@ -79,27 +76,16 @@ enum MediaType: String {
 
     /// Throws `unsupported_media_type` for a request whose body is of any other type, encoded, or not there.
     func check(_ fields: RequestFields) throws(BrokerProblem) {
-        guard fields.contentTypes.count == 1, !fields.isEncoded, matches(fields.contentTypes.first ?? "") else {
-            throw BrokerProblem(.unsupportedMediaType, detail: "The body has to be \(rawValue).")
-        }
+        guard let fault = fault(in: fields) else { return }
+        throw BrokerProblem(.unsupportedMediaType, detail: "The body has to be \(rawValue).", privateDetail: fault)
     }
 
-    /// Returns whether a `Content-Type` is this media type, alone or with `charset=utf-8`.
-    func matches(_ value: String) -> Bool {
-        if value.isASCIIEqual(to: rawValue) { return true }
-        let parts = value.split(separator: ";", omittingEmptySubsequences: false).map { part in
-            part.drop { $0 == " " || $0 == "\t" }
+    /// Returns the fault of a request's type, for the log.
+    func fault(in fields: RequestFields) -> String? {
+        guard fields.contentTypes.count == 1, let value = fields.contentTypes.first else {
+            return fields.contentTypes.isEmpty ? "no Content-Type" : "\(fields.contentTypes.count) Content-Type fields"
         }
-        guard let first = parts.first, parts.count <= 2 else { return false }
-        guard Self.trimmed(first).isASCIIEqual(to: rawValue) else { return false }
-        guard let parameter = parts.dropFirst().first else { return true }
-        let text = Self.trimmed(parameter)
-        return text.isASCIIEqual(to: "charset=utf-8") || text.isASCIIEqual(to: "charset=\"utf-8\"")
-    }
-
-    private static func trimmed(_ text: Substring) -> Substring {
-        var text = text
-        while text.last == " " || text.last == "\t" { text = text.dropLast() }
-        return text
+        if fields.isEncoded { return "the body has a Content-Encoding" }
+        return matches(value) ? nil : "the Content-Type is `\(Self.logged(value))`"
     }
 }

@@ -6,25 +6,47 @@ struct RequestForm {
     private var faults: [FieldFault] = []
     private var read: [String] = []
 
-    /// Parses a form; a field that stands twice is refused (RFC 6749 section 3.1).
+    /// Parses a form of unique, well-formed fields (RFC 6749 section 3.1).
     ///
-    /// One name may be excepted from that.
+    /// One name may be repeated.
     init(parsing bytes: [UInt8], repeatable: String? = nil) throws(BrokerProblem) {
-        pairs = try Self.pairs(bytes, repeatable: repeatable)
+        do throws(FormPairs.Failure) {
+            pairs = try FormPairs(parsing: bytes, repeatable: repeatable, skipsEmpty: true)
+        } catch { throw Self.problem(error) }
     }
 
-    /// Parses a form's pairs.
-    static func pairs(_ bytes: [UInt8], repeatable: String? = nil) throws(BrokerProblem) -> FormPairs {
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw malformed }
-        do throws(FormPairs.Failure) { return try FormPairs(parsing: text, repeatable: repeatable) } catch {
-            guard case .duplicate(let name) = error else { throw malformed }
-            throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.firstScalars(64), .duplicate)])
+    /// Parses a form for the fields that its route knows.
+    init(parsing bytes: [UInt8], for names: FormNames) throws(BrokerProblem) {
+        pairs = try Self.pairs(bytes, for: names)
+    }
+
+    /// Parses a form's pairs for the fields that its route knows.
+    static func pairs(_ bytes: [UInt8], for names: FormNames) throws(BrokerProblem) -> FormPairs {
+        do throws(FormPairs.Failure) { return try FormPairs(reading: names, of: bytes) } catch {
+            throw problem(error, names)
         }
     }
 
-    private static var malformed: BrokerProblem {
-        BrokerProblem(
-            .invalidRequest, detail: "The body is not a well-formed form.", errors: [FieldFault("", .malformed)])
+    private static func problem(_ failure: FormPairs.Failure, _ names: FormNames? = nil) -> BrokerProblem {
+        let words = failure.text(names)
+        var fault = FieldFault("", .malformed)
+        switch failure {
+        case .duplicate(let name): fault = FieldFault(name.firstScalars(64), .duplicate)
+        case .malformed(let form): if let name = form.name { fault = FieldFault(name, .malformed) }
+        case .tooManyPairs: fault = FieldFault("", .tooLong)
+        }
+        return BrokerProblem(
+            .invalidRequest, detail: "The form is malformed: \(words).", privateDetail: words,
+            errors: [fault])
+    }
+
+    /// Returns a field that may be missing; an empty one is (RFC 6749 section 3.2).
+    mutating func optional(
+        _ name: String, maximum: Int, where allows: (Unicode.Scalar) -> Bool = RequestText.isVisible
+    ) -> String? {
+        read.append(name)
+        guard let text = pairs[name], !text.isEmpty else { return nil }
+        return checked(text, name, maximum, allows)
     }
 
     /// Returns a field of visible ASCII.
@@ -90,7 +112,9 @@ struct RequestQuery {
             if case .duplicate(let name) = error {
                 throw BrokerProblem(.invalidRequest, errors: [FieldFault(name.firstScalars(64), .duplicate)])
             }
-            throw BrokerProblem(.invalidRequest, detail: "The query is not well formed.")
+            let words = error.text(maximumPairs: 16)
+            throw BrokerProblem(
+                .invalidRequest, detail: "The query is malformed: \(words).", privateDetail: words)
         }
     }
 

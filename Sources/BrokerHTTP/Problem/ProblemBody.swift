@@ -15,17 +15,7 @@ enum ProblemBody {
             writer.member("code", code.rawValue)
             writer.member("detail", problem.detail ?? code.standardDetail)
             writer.member("request_id", requestID)
-            if !problem.errors.isEmpty {
-                writer.name("errors")
-                writer.array { writer in
-                    for fault in problem.errors {
-                        writer.object { writer in
-                            writer.member("pointer", fault.pointer)
-                            writer.member("code", fault.code.rawValue)
-                        }
-                    }
-                }
-            }
+            Self.errors(problem.errors, into: &writer)
             if let reason = problem.proof?.reason ?? problem.presence?.reason { writer.member("reason", reason) }
             if let reason = problem.reason { writer.member("reason", reason.rawValue) }
             if problem.shortfall?.isUpstreams == true { writer.member("reason", "upstream") }
@@ -49,6 +39,20 @@ enum ProblemBody {
         }
         return writer.bytes
     }
+
+    /// Writes the faults by field, if there are any.
+    static func errors(_ faults: [FieldFault], into writer: inout JSONWriter) {
+        guard !faults.isEmpty else { return }
+        writer.name("errors")
+        writer.array { writer in
+            for fault in faults {
+                writer.object { writer in
+                    writer.member("pointer", fault.pointer)
+                    writer.member("code", fault.code.rawValue)
+                }
+            }
+        }
+    }
 }
 
 /// Writes the errors of introspection and token exchange as OAuth's (RFC 6749 section 5.2), so that client libraries
@@ -61,14 +65,15 @@ enum OAuthErrorBody {
         return (
             status,
             bytes(
-                error, code: problem.code, detail: detail, reason: problem.proof?.reason, wanted: problem.wanted?.demand
-            )
+                error, code: problem.code, detail: detail, reason: problem.proof?.reason,
+                wanted: problem.wanted?.demand, errors: problem.errors)
         )
     }
 
     /// Returns an error document.
     static func bytes(
-        _ error: String, code: ProblemCode, detail: String, reason: String? = nil, wanted: StepUpDemand? = nil
+        _ error: String, code: ProblemCode, detail: String, reason: String? = nil, wanted: StepUpDemand? = nil,
+        errors: [FieldFault] = []
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 160)
         writer.object { writer in
@@ -76,6 +81,7 @@ enum OAuthErrorBody {
             writer.member("error_description", detail)
             writer.member("code", code.rawValue)
             if let reason { writer.member("reason", reason) }
+            ProblemBody.errors(errors, into: &writer)
             if let wanted { StepUpBody.members(of: wanted, into: &writer) }
         }
         return writer.bytes

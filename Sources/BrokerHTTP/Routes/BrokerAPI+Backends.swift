@@ -135,10 +135,12 @@ extension BrokerAPI {
 
     /// Returns the evidence that a backend was given by the app, from its form.
     private func evidence(in form: inout RequestForm) -> PresentedEvidence {
-        let pass = form.visible("pass", required: false, maximum: 64)
-        let proof = form.visible("dpop", required: false, maximum: DPoPProof.maximumBytes)
-        let method = form.visible("htm", required: proof != nil, maximum: 32)
-        let address = form.visible("htu", required: proof != nil, maximum: 4096)
+        let pass = form.optional("pass", maximum: 64)
+        let proof = form.optional("dpop", maximum: DPoPProof.maximumBytes)
+        let method = form.optional("htm", maximum: 32)
+        let address = form.optional("htu", maximum: 4096)
+        if proof != nil, method == nil { form.fault("htm", .required) }
+        if proof != nil, address == nil { form.fault("htu", .required) }
         return PresentedEvidence(
             proofs: proof.map { [$0] } ?? [], passes: pass.map { [Secret($0)] } ?? [],
             target: ProofTarget(method: method ?? "", address: .foreign(address.flatMap { ProofAddress($0) })),
@@ -147,12 +149,11 @@ extension BrokerAPI {
 
     /// `POST /v1/introspect` (RFC 7662); it slides the idle time for backends with `slides` alone.
     @Sendable func introspect(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let backend = try backend(call, for: .introspect)
-        var form = try form(call)
+        var form = try form(call, for: Self.introspected)
+        let backend = try backend(call, for: .introspect, in: &form)
         let token = form.visible("token", required: true, maximum: 4096)
-        _ = form.visible("token_type_hint", required: false, maximum: 64)
         let evidence = evidence(in: &form)
-        try form.finish()
+        try form.finish(ignoringUnknown: true)
         guard let token else { throw BrokerProblem(.invalidRequest) }
         let session: LiveSession
         do throws(BrokerProblem) {
@@ -163,6 +164,12 @@ extension BrokerAPI {
         if backend.configuration.slides { useCases.resumeSession.slide(session) }
         return Answers.json(.ok, introspection(of: session.view), call)
     }
+
+    /// The fields of an introspection.
+    ///
+    /// Others are ignored (RFC 6749 section 3.2), and each has to be unique.
+    private static let introspected = FormNames(
+        exact: ["token", "pass", "dpop", "htm", "htu", "client_id", "client_secret"], othersRepeat: false)
 
     /// Answers about a session that the backend is told nothing of: want of evidence says its code, and is no log-out.
     private func inactive(_ problem: BrokerProblem, _ call: Call) throws(BrokerProblem) -> Answer {
@@ -211,9 +218,11 @@ extension BrokerAPI {
     }
 
     /// `POST /v1/token` (RFC 8693): the provider's access token for a session.
+    ///
+    /// Unknown fields are refused, because a misspelt target would hand out the session's own token (decision 9).
     @Sendable func exchangeToken(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let backend = try backend(call, for: .token)
         var form = try form(call, repeatable: AskedTarget.repeatable)
+        let backend = try backend(call, for: .token, in: &form)
         let grant = form.visible("grant_type", required: true, maximum: 128)
         if let grant, grant != Self.exchangeGrant {
             return oauthRefusal("unsupported_grant_type", "Only token exchange is offered here.", call)

@@ -11,27 +11,34 @@ extension BrokerAPI {
         guard !call.fields.isPrefetch else {
             throw BrokerProblem(.invalidRequest, detail: "A callback is not fetched ahead of its time.")
         }
+        let provider = try provider(of: call)
+        let names = useCases.hostedCallback.names(of: provider)
         let pairs: FormPairs
-        do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: call.query ?? "") } catch {
-            throw BrokerProblem(.invalidCallback)
+        do throws(FormPairs.Failure) { pairs = try FormPairs(reading: names, of: Array((call.query ?? "").utf8)) } catch
+        {
+            let words = error.text(names)
+            throw BrokerProblem(
+                .invalidCallback, detail: "The callback is malformed: \(words).", privateDetail: words)
         }
-        return try await toTheApp(pairs, call)
+        return try await toTheApp(pairs, of: provider, call)
     }
 
     /// `POST /callback/{provider}`: the same by `response_mode=form_post` (Apple).
     ///
     /// No cookie is read or set.
     @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
-        let pairs = try RequestForm.pairs(call.body)
+        let provider = try provider(of: call)
+        let pairs = try RequestForm.pairs(call.body, for: useCases.hostedCallback.names(of: provider))
         // The answer is in the body, all of it: what stands in the query was put there by somebody else.
         guard (call.query ?? "").isEmpty else {
             throw BrokerProblem(.invalidCallback, privateDetail: "a query beside a form post")
         }
-        return try await toTheApp(pairs, call)
+        return try await toTheApp(pairs, of: provider, call)
     }
 
-    private func toTheApp(_ pairs: FormPairs, _ call: Call) async throws(BrokerProblem) -> Answer {
-        let provider = try provider(of: call)
+    private func toTheApp(
+        _ pairs: FormPairs, of provider: ProviderName, _ call: Call
+    ) async throws(BrokerProblem) -> Answer {
         let target = try await useCases.hostedCallback.receive(
             provider: provider, parameters: pairs, charge: charge(call))
         let location = target.reveal()
@@ -43,7 +50,8 @@ extension BrokerAPI {
     /// `POST /v1/backchannel-logout/{provider}`: the logout token's signature is its authentication.
     @Sendable func backchannelLogout(_ call: Call) async throws(BrokerProblem) -> Answer {
         let provider = try provider(of: call)
-        var form = try form(call)
+        // Providers add fields of their own, and write them as they like.
+        var form = try form(call, for: FormNames(exact: ["logout_token"]))
         let token = form.visible("logout_token", required: true, maximum: 16_384)
         try form.finish(ignoringUnknown: true)
         guard let token else { throw BrokerProblem(.invalidRequest) }

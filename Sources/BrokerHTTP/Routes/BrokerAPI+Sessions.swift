@@ -47,7 +47,7 @@ extension BrokerAPI {
         var body = try json(call)
         var input = ForwardCodeInput()
         input.callbackURL = body.text(
-            "callback_url", length: 1...CallbackURL.maximumBytes, where: RequestText.isVisible)
+            "callback_url", length: 1...CallbackURL.maximumBytes)
         input.handoff = body.token("handoff", length: 43...43)
         input.provider = body.name("provider")
         input.client = body.name("client")

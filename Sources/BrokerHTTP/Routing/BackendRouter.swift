@@ -7,13 +7,14 @@ package enum BackendRouter {
         [
             Route(.get, "/v1/forward-auth", handler: api.forwardAuth),
             Route(
-                .post, "/v1/introspect", [.anyOrigin, .oauthErrors, .form], proof: api.isBackend(for: .introspect),
+                .post, "/v1/introspect", [.anyOrigin, .oauthErrors, .form],
+                proof: api.isBackendOrWillBe(for: .introspect),
                 handler: api.introspect),
             Route(
                 .post, "/v1/handovers/redeem", [.anyOrigin, .json], proof: api.isBackend(for: .handover),
                 handler: api.redeemHandover),
             Route(
-                .post, "/v1/token", [.anyOrigin, .oauthErrors, .form], proof: api.isBackend(for: .token),
+                .post, "/v1/token", [.anyOrigin, .oauthErrors, .form], proof: api.isBackendOrWillBe(for: .token),
                 handler: api.exchangeToken),
         ]
     }

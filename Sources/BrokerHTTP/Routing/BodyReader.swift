@@ -40,9 +40,14 @@ extension BrokerAPI {
         try RequestObject(parsing: call.body, maximumBytes: configuration.limits.body)
     }
 
-    /// Returns the request's form.
-    func form(_ call: Call, repeatable: String? = nil) throws(BrokerProblem) -> RequestForm {
+    /// Returns the request's form of well-formed fields.
+    func form(_ call: Call, repeatable: String) throws(BrokerProblem) -> RequestForm {
         try RequestForm(parsing: call.body, repeatable: repeatable)
+    }
+
+    /// Returns the request's form for the fields that its route knows.
+    func form(_ call: Call, for names: FormNames) throws(BrokerProblem) -> RequestForm {
+        try RequestForm(parsing: call.body, for: names)
     }
 }
 

@@ -34,7 +34,7 @@ final class BrokerAPI: Sendable {
         self.digest = digest
         name = PublicName(
             configuration, further: listener == .backend ? [configuration.backendListen].compactMap { $0 } : [])
-        cookies = CookieWriter(configuration, isSecure: name.isSecure)
+        cookies = CookieWriter(configuration, isSecure: name.isSecure, now: clock.now)
         rules = ListenerRules(configuration, name: name, cookies: cookies, kind: listener)
         constants = ConstantBodies(configuration, profiles: useCases.profiles)
         self.ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)

@@ -126,6 +126,14 @@ struct ListenerRules: Sendable {
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
         guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }
+        // Any app can claim such an origin, so its cookies are refused even for reading (decision 86).
+        let isShell = call.fields.origins.contains(where: configuration.shellOrigins.contains)
+        if isShell, hasAnyCookie(call.fields) {
+            throw BrokerProblem(
+                .crossOrigin,
+                detail: "Cookies are refused from an app in a web shell; use a client with `transport: bearer`.",
+                privateDetail: "a cookie from the origin of a web shell")
+        }
         let method = call.request.method
         let isSafe = method == .get || method == .head || method == .options
         guard !isSafe || route.traits.contains(.sameOriginAlways) else { return }
@@ -136,9 +144,16 @@ struct ListenerRules: Sendable {
         guard isAllowed(call.fields) else { throw BrokerProblem(.crossOrigin) }
     }
 
+    /// Returns whether the request brought any of the broker's cookies, even a malformed one.
+    private func hasAnyCookie(_ fields: RequestFields) -> Bool {
+        [cookies.sessionName, cookies.loginName, cookies.passName, cookies.webName, cookies.handoverName].contains {
+            CookieReader.value(of: $0, in: fields.cookies) != .absent
+        }
+    }
+
     private func isAllowed(_ fields: RequestFields) -> Bool {
         guard fields.origins.count <= 1, fields.fetchSites.count <= 1 else { return false }
-        if let origin = fields.origins.first, configuration.allowedOrigins.contains(origin) { return true }
+        if listedOrigin(fields) != nil { return true }
         if let site = fields.fetchSites.first { return site == "same-origin" || site == "none" }
         return fields.origins.first == name.origin
     }
@@ -157,17 +172,19 @@ struct ListenerRules: Sendable {
 
     /// Adds the CORS fields for listed origins, never a wildcard, and says that the answer varies.
     func addOriginFields(to fields: inout [HTTPField], _ call: Call) {
-        guard kind == .public, !configuration.allowedOrigins.isEmpty else { return }
+        guard kind == .public, !configuration.allowedOrigins.isEmpty || !configuration.shellOrigins.isEmpty else {
+            return
+        }
         fields.append(ConstantFields.varyOrigin)
         guard let origin = listedOrigin(call.fields) else { return }
         fields.append(HTTPField(name: .accessControlAllowOrigin, value: origin))
-        fields.append(ConstantFields.allowCredentials)
+        if configuration.allowedOrigins.contains(origin) { fields.append(ConstantFields.allowCredentials) }
         fields.append(ConstantFields.exposeHeaders)
     }
 
     private func listedOrigin(_ fields: RequestFields) -> String? {
         guard fields.origins.count == 1, let origin = fields.origins.first,
-            configuration.allowedOrigins.contains(origin)
+            configuration.allowedOrigins.contains(origin) || configuration.shellOrigins.contains(origin)
         else { return nil }
         return origin
     }

@@ -38,7 +38,7 @@ package enum ManagementRouter {
         digest: @escaping @Sendable ([UInt8]) -> Digest, wrongTokens: TokenBuckets? = nil, log: RequestLog
     ) -> BrokerResponder {
         let name = PublicName(configuration)
-        let cookies = CookieWriter(configuration, isSecure: name.isSecure)
+        let cookies = CookieWriter(configuration, isSecure: name.isSecure, now: clock.now)
         let api = ManagementAPI(
             health: health, sessions: sessions, store: store, comparison: comparison, configuration: configuration,
             clock: clock, digest: digest, wrongTokens: wrongTokens)

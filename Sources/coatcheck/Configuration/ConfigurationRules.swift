@@ -218,24 +218,30 @@ enum UpstreamTLSRules {
     }
 }
 
-/// Compares the paths of the app association files with the redirect URIs that are meant to open the app.
+/// Compares the app association files with the redirect URIs that are meant to open the app.
 enum AppLinkRules {
-    /// Warns of an https redirect URI on this host that no path of `app_links.ios` covers: iOS would open it in the browser.
+    /// Warns of https redirect URIs on this host that iOS would keep from the app.
     static func check(_ draft: ConfigurationDraft, publicURL: WebURL, _ context: ConfigContext) {
-        guard let paths = draft.appLinks.ios?.paths else { return }
+        guard let ios = draft.appLinks.ios else { return }
         for provider in draft.providers {
             for client in provider.clients {
-                for uri in client.settings.profile.redirectURIs where WebURL(uri.base)?.origin == publicURL.origin {
-                    // The broker's own callback is for the browser.
-                    guard !uri.path.hasPrefix("/callback/"),
-                        !paths.contains(where: { PathPattern.covers($0, uri.path) })
-                    else {
-                        continue
-                    }
+                // The broker's own callback is for the browser.
+                let own = client.settings.profile.redirectURIs.filter {
+                    WebURL($0.normalizedBase)?.origin == publicURL.origin && !$0.path.hasPrefix("/callback/")
+                }
+                func warn(_ message: String) {
                     context.report(
-                        "holds `\(uri.path)` on this host, which no path of `app_links.ios.paths` covers",
-                        path: "\(client.location.path).redirect_uris", line: client.location.redirectLine,
+                        message, path: "\(client.location.path).redirect_uris", line: client.location.redirectLine,
                         severity: .warning)
+                }
+                for uri in own where !ios.paths.contains(where: { PathPattern.covers($0, uri.path) }) {
+                    warn("holds `\(uri.path)` on this host, which no path of `app_links.ios.paths` covers")
+                }
+                if let uri = own.first, !ios.webcredentials {
+                    warn(
+                        "holds `\(uri.path)` on this host: from iOS 17.4 on `ASWebAuthenticationSession` returns such a "
+                            + "callback only with `app_links: {ios: {webcredentials: true}}`, which also lets the app fill in "
+                            + "passwords that are kept for this host")
                 }
             }
         }

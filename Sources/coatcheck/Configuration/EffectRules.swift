@@ -18,6 +18,7 @@ enum EffectRules {
             checkPlain(upstream, context)
         }
         checkSites(draft, context)
+        checkShells(draft, context)
     }
 
     /// A bound session's token that the device may have is a bearer token outside the broker.
@@ -90,6 +91,16 @@ enum EffectRules {
             "is plain http inside your network: whoever can read or redirect its traffic gets users' access tokens; where you "
                 + "can, use https, or a mesh that encrypts between the pods", path: "\(upstream.path).base_url",
             severity: .warning)
+    }
+
+    /// An app in a web shell needs a bearer client.
+    private static func checkShells(_ draft: ConfigurationDraft, _ context: ConfigContext) {
+        guard let origin = draft.session.shellOrigins.first,
+            !draft.providers.contains(where: { $0.clients.contains { $0.settings.profile.transport == .bearer } })
+        else { return }
+        context.report(
+            "holds `\(origin)`, which needs a client with `transport: bearer`",
+            path: "session.allowed_origins", severity: .warning)
     }
 
     /// A browser keeps a page's cookie of the broker only if both are of one site, unless the cookie has `SameSite=None`.

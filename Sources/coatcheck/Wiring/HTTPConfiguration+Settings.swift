@@ -16,6 +16,7 @@ extension HTTPConfiguration {
         cookieName = session.cookieName
         sameSite = session.sameSite
         allowedOrigins = Set(session.allowedOrigins)
+        shellOrigins = Set(session.shellOrigins)
         limits = configuration.limits.http
         limits.connection.idle = configuration.server.keepAlive
         backends = configuration.backends.map(\.settings)
@@ -44,6 +45,13 @@ extension AppLinkSettings.Apple {
                             for path in paths { writer.object { $0.member("/", path) } }
                         }
                     }
+                }
+            }
+            if webcredentials {
+                writer.name("webcredentials")
+                writer.object { writer in
+                    writer.name("apps")
+                    writer.array { writer in for id in appIDs { writer.string(id) } }
                 }
             }
         }

@@ -213,4 +213,61 @@ struct EffectTests {
         }
         #expect(paths("https://app.example.com").isEmpty && paths("https://auth.example.com:8443").isEmpty)
     }
+
+    @Test("An origin of a web shell → accepted as written, with a warning if a bearer client is missing")
+    func shells() throws {
+        let origins = [
+            "capacitor://localhost", "ionic://localhost", "tauri://localhost", "app://localhost", "app://-",
+            "http://tauri.localhost",
+            "chrome-extension://abcdefghijklmnopabcdefghijklmnop",
+            "moz-extension://6b0e9b5c-6d0c-4a4b-9a52-0f6c2a3a9d41",
+        ]
+        let list = origins.map { "\"\($0)\"" }.joined(separator: ", ")
+        for (transport, warnings) in [("cookie", 1), ("bearer", 0)] {
+            let text =
+                ConfigurationFixture.minimal
+                + "\n        transport: \(transport)\nsession: {allowed_origins: [\(list), \"https://app.example.com\"]}"
+            let loaded = try ConfigurationFixture.load(text)
+            #expect(
+                loaded.session.shellOrigins == origins && loaded.session.allowedOrigins == ["https://app.example.com"])
+            #expect(loaded.warnings.filter { $0.path == "session.allowed_origins" }.count == warnings)
+        }
+        for other in [
+            "null", "*", "capacitor://", "capacitor:localhost", "capacitor://localhost/", "capacitor://localhost:80",
+            "Capacitor://localhost", "capacitor://*", "capacitor://a@b", "file://localhost", "data://x", "blob://x",
+            "javascript://x", "about://blank", "http://app.example.com", "http://.localhost", "http://xlocalhost",
+            "https://app.example.com/", "1app://x",
+            "app://\u{E9}",
+        ] {
+            let text = ConfigurationFixture.minimal + "\nsession: {allowed_origins: [\"\(other)\"]}"
+            let found = ConfigurationFixture.errors(text)
+            #expect(found.map(\.path) == ["session.allowed_origins"], "\(other)")
+            #expect(found.first?.message.contains("`\(other)`") == true)
+        }
+    }
+
+    @Test(
+        "An https redirect URI on this host and `webcredentials: false` → a warning; `true` → the file has both"
+    )
+    func webcredentials() throws {
+        func found(_ ios: String, _ uri: String) throws -> (warnings: [String], file: String) {
+            let text = ConfigurationFixture.minimal.replacing("com.example.app:/oauth2redirect", with: uri)
+            let loaded = try ConfigurationFixture.load(
+                text + "\napp_links: {ios: {app_ids: [T.a], paths: [/oauth/*]\(ios)}}")
+            let links = try #require(loaded.appLinks.ios)
+            return (
+                loaded.warnings.map(\.message).filter { $0.contains("webcredentials") },
+                String(decoding: links.json, as: UTF8.self)
+            )
+        }
+        for uri in ["https://auth.example.com/oauth/cb", "HTTPS://Auth.example.com:443/oauth/cb"] {
+            let off = try found("", uri)
+            #expect(off.warnings.count == 1 && !off.file.contains("webcredentials"))
+            let on = try found(", webcredentials: true", uri)
+            #expect(on.warnings.isEmpty && on.file.hasSuffix(#","webcredentials":{"apps":["T.a"]}}"#), "\(on.file)")
+        }
+        for uri in ["com.example.app:/cb", "https://app.example.com/oauth/cb"] {
+            #expect(try found("", uri).warnings.isEmpty)
+        }
+    }
 }

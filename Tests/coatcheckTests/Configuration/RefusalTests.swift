@@ -217,6 +217,19 @@ struct RefusalTests {
         Refusal(
             "an origin with a wildcard", providers, added("session: {allowed_origins: [\"https://*.example.com\"]}"),
             at: "session.allowed_origins", says: "origins"),
+        Refusal(
+            "the origin of nobody", providers, added("session: {allowed_origins: [\"null\"]}"),
+            at: "session.allowed_origins", says: "`null`"),
+        Refusal(
+            "an origin of files", providers, added("session: {allowed_origins: [\"file://localhost\"]}"),
+            at: "session.allowed_origins", says: "`file://localhost`"),
+        Refusal(
+            "a shell's origin without a host", providers, added("session: {allowed_origins: [\"capacitor://\"]}"),
+            at: "session.allowed_origins", says: "a scheme and a host"),
+        Refusal(
+            "a shell's origin with a wildcard", providers,
+            added("session: {allowed_origins: [\"chrome-extension://*\"]}"),
+            at: "session.allowed_origins", says: "a scheme and a host"),
         Refusal("a size without a unit", providers, added("limits: {body: 65536}"), at: "limits.body", says: "size"),
         Refusal("a body of 2 MiB", providers, added("limits: {body: 2MiB}"), at: "limits.body", says: "between"),
         Refusal(
@@ -306,6 +319,10 @@ struct RefusalTests {
         Refusal(
             "a redirect URI twice", "[\"\(redirect)\"]", "[\"\(redirect)\", \"\(redirect)\"]",
             at: "providers.example.clients.ios.redirect_uris", says: "twice"),
+        Refusal(
+            "two spellings of one redirect URI", "[\"\(redirect)\"]", "[\"https://a.test\", \"HTTPS://A.test:443/\"]",
+            at: "providers.example.clients.ios.redirect_uris",
+            says: "`https://a.test` and `HTTPS://A.test:443/` are one"),
         Refusal(
             "a redirect to a script (SEC-92)", redirect, "javascript:/alert",
             at: "providers.example.clients.ios.redirect_uris",

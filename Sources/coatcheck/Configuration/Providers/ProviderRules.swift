@@ -117,10 +117,10 @@ enum HostedCallbackRules {
             context.report(message, path: "\(client.location.path).\(key)")
         }
         let own = profile.redirectURIs.filter {
-            WebURL($0.base)?.origin == publicURL.origin && $0.path.hasPrefix("/callback/")
+            WebURL($0.normalizedBase)?.origin == publicURL.origin && $0.path.hasPrefix("/callback/")
         }
-        let isHosted = own.contains { $0.text == publicURL.text + route }
-        if own.contains(where: { $0.text != publicURL.text + route }) {
+        let isHosted = own.contains { RedirectURI.areSame($0.text, publicURL.text + route) }
+        if own.contains(where: { !RedirectURI.areSame($0.text, publicURL.text + route) }) {
             report("redirect_uris", "holds a callback of this host that is not this provider's: `\(route)`")
         }
         if isHosted, profile.hostedCallbackTo == nil {

@@ -28,7 +28,17 @@ extension ConfigSection {
         let found = scalars(key).compactMap { redirectURI($0, of: key) }
         require(key)
         if has(key), node(key) != nil, scalars(key).isEmpty { report(key, "has to hold at least one redirect URI") }
-        if Set(found.map(\.registration)).count != found.count { report(key, "holds a redirect URI twice") }
+        for (index, uri) in found.enumerated() {
+            guard let same = found[..<index].first(where: { $0.registration == uri.registration }) else { continue }
+            let isPlain = same.text == uri.text
+            report(
+                key,
+                isPlain
+                    ? "holds a redirect URI twice"
+                    : "holds a redirect URI twice: `\(same.text)` and `\(uri.text)` are one: ignored are case in scheme and host, the "
+                        + "scheme's own port, an empty path of a web address and the port of a loopback address"
+            )
+        }
         return found
     }
 
@@ -54,12 +64,4 @@ extension ConfigSection {
         }
         return uri
     }
-}
-
-/// Knows the URI schemes that no app may claim.
-enum RedirectScheme {
-    static let forbidden: Set<String> = [
-        "javascript", "data", "file", "about", "blob", "vbscript", "ftp", "ws", "wss", "mailto", "tel", "sms", "intent",
-        "content", "filesystem", "view-source", "chrome", "resource",
-    ]
 }

@@ -4,6 +4,8 @@ struct AppLinkSettings: Sendable {
     struct Apple: Sendable {
         let appIDs: [String]
         let paths: [String]
+        /// Whether the app may also use this host's passwords, which https callbacks need (iOS 17.4).
+        let webcredentials: Bool
     }
 
     /// The content of `assetlinks.json`.
@@ -43,7 +45,7 @@ struct AppLinkSettings: Sendable {
                 section.report("paths", "has to name the callback paths: `/*` hands every link of the site to the app")
             }
         }
-        return Apple(appIDs: ids, paths: paths)
+        return Apple(appIDs: ids, paths: paths, webcredentials: section.flag("webcredentials", default: false))
     }
 
     private static func android(_ section: ConfigSection) -> Android? {

@@ -8,6 +8,8 @@ struct SessionSettings: Sendable {
     let sameSite: HTTPConfiguration.SameSite
     /// Origins of browser apps that may call from elsewhere.
     let allowedOrigins: [String]
+    /// Origins of apps in a web shell, from the same list (`capacitor://localhost`).
+    let shellOrigins: [String]
     /// The time for which a read row may be used again; zero turns the cache off.
     let cache: Duration
 
@@ -19,13 +21,17 @@ struct SessionSettings: Sendable {
             cookie.report("same_site", "cannot be `none` on plain http: browsers drop such a cookie")
         }
         cookieName = Self.cookieName(cookie, isSecure: isSecure)
-        allowedOrigins = section.texts("allowed_origins").compactMap { text in
-            guard let url = WebURL(text), url.path.isEmpty, url.origin == text, url.isSecure || url.isLoopback else {
-                section.report(
-                    "allowed_origins", "has to hold origins as browsers write them, such as `https://app.example.com`")
-                return nil
-            }
-            return text
+        let origins = section.texts("allowed_origins")
+        let isWeb = { (text: String) in
+            WebURL(text).map { $0.path.isEmpty && $0.origin == text && ($0.isSecure || $0.isLoopback) } ?? false
+        }
+        allowedOrigins = origins.filter(isWeb)
+        shellOrigins = origins.filter(ShellOrigin.isOne)
+        for text in origins where !isWeb(text) && !ShellOrigin.isOne(text) {
+            section.report(
+                "allowed_origins",
+                "has `\(text)`; it takes origins of browsers (`https://app.example.com`) and of apps in a web shell, which "
+                    + "have a scheme and a host (`capacitor://localhost`)")
         }
         cache = Self.cache(section)
     }

@@ -18,7 +18,7 @@ struct Answer: Sendable {
     /// Returns the value that the answer sets a cookie to; empty where it deletes it.
     func cookie(_ name: String) -> String? {
         guard let field = fields["set-cookie"] else { return nil }
-        // Several fields arrive as one: our values hold no comma and no equals sign.
+        // Several fields arrive as one. A comma is only in their dates, and a date's parts never begin like a cookie.
         for part in field.components(separatedBy: ",") {
             let pair = part.split(separator: ";", omittingEmptySubsequences: false)[0]
             let text = pair.trimmingCharacters(in: .whitespaces)

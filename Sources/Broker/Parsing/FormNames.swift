@@ -1,0 +1,92 @@
+/// The parameters of a form that its reader knows.
+///
+/// Browsers read all others (WHATWG URL section 5.1): a broken escape is kept as text, and invalid UTF-8 is replaced. Such values
+/// decide no question (decision 86).
+package struct FormNames: Sendable, Equatable {
+    /// The names whose pairs have to be well formed and unique.
+    package var exact: [String]
+    /// The names whose values may be written in any way; their pairs have to be unique, too.
+    package var loose: [String] = []
+    /// Whether unknown names may be repeated.
+    ///
+    /// If so, their pairs are left out.
+    package var othersRepeat = true
+
+    package init(exact: [String], loose: [String] = [], othersRepeat: Bool = true) {
+        self.exact = exact
+        self.loose = loose
+        self.othersRepeat = othersRepeat
+    }
+}
+
+/// A fault of one parameter, in the broker's own words.
+///
+/// A name is shown only if the reader knows it.
+package struct FormFault: Error, Sendable, Equatable {
+    package enum Flaw: String, Error, Sendable {
+        case escape = "a broken percent-escape"
+        case encoding = "invalid UTF-8"
+        case control = "a control character"
+        case character = "a character that has to be percent-encoded"
+        case nameless = "no name"
+    }
+
+    /// The name, if the reader knows it.
+    package var name: String?
+    /// The place among the parts between the `&`, from 1.
+    package let position: Int
+    package let flaw: Flaw
+
+    package var text: String { (name.map { "`\($0)`" } ?? "parameter \(position)") + " has " + flaw.rawValue }
+}
+
+extension FormPairs.Failure {
+    /// The fault in words, for the caller and the log.
+    ///
+    /// A repeated name is shown only if the reader knows it.
+    package func text(_ names: FormNames? = nil, maximumPairs: Int = 64) -> String {
+        switch self {
+        case .tooManyPairs: "there are more than \(maximumPairs) parameters"
+        case .malformed(let fault): fault.text
+        case .duplicate(let name):
+            ((names?.exact ?? []) + (names?.loose ?? [])).first { $0.hasBytes(of: name) }.map { "`\($0)` is repeated" }
+                ?? "a parameter is repeated"
+        }
+    }
+}
+
+extension FormPairs {
+    /// Parses a form for the names that its reader knows.
+    ///
+    /// Empty parts are skipped and count (SEC-11); a control byte is refused anywhere. `allows` judges the bytes of known
+    /// parameters before they are decoded.
+    package init(
+        reading names: FormNames, of text: [UInt8], maximumPairs: Int = 64, where allows: ((UInt8) -> Bool)? = nil
+    ) throws(Failure) {
+        var pairs: [(name: String, value: String)] = []
+        var seen: Set<[UInt8]> = []
+        for (index, part) in Self.parts(of: text, maximumPairs).enumerated() {
+            guard index < maximumPairs else { throw .tooManyPairs }
+            guard !part.isEmpty else { continue }
+            let (rawName, rawValue) = Self.halves(of: part)
+            var known: String?
+            let (name, value): (String, String)
+            do throws(FormFault.Flaw) {
+                name = try Self.tolerated(rawName)
+                known = names.exact.first { $0.hasBytes(of: name) }
+                if known != nil, let allows, !part.allSatisfy(allows) { throw .character }
+                value = known == nil ? try Self.tolerated(rawValue) : try Self.decoded(rawValue)
+            } catch { throw .malformed(FormFault(name: known, position: index + 1, flaw: error)) }
+            let isLoose = known == nil && names.loose.contains { $0.hasBytes(of: name) }
+            guard known != nil || isLoose || !names.othersRepeat else { continue }
+            guard Self.isNew(name, among: pairs, &seen) else { throw .duplicate(name) }
+            pairs.append((name, value))
+        }
+        self.init(unchecked: pairs)
+    }
+
+    /// Returns a text decoded as browsers do; throws `control` alone.
+    private static func tolerated(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> String {
+        String(decoding: try unescaped(text).bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,7 @@
+/// Knows the URI schemes that no app may claim.
+enum RedirectScheme {
+    static let forbidden: Set<String> = [
+        "javascript", "data", "file", "about", "blob", "vbscript", "ftp", "ws", "wss", "mailto", "tel", "sms", "intent",
+        "content", "filesystem", "view-source", "chrome", "resource",
+    ]
+}

@@ -19,7 +19,10 @@ import Testing
         let tokens = broker.useCases.refreshTokens
         // A refresh that begins beside the call would bring a newer token before the upstream has refused this one.
         _ = try await tokens.accessToken(for: live(broker, session))
-        await broker.settled()
+        let digest = broker.vault.digest(session.token)
+        try await eventually("the refresh beside has ended") {
+            broker.context.memory.flights.underWay(digest) == nil
+        }
         let live = try await live(broker, session)
         let first = try await tokens.accessToken(for: live)
         do throws(BrokerProblem) {

@@ -2063,7 +2063,7 @@ components:
     X-Accel-Buffering:
       description: '`no`, so that a proxy such as nginx passes each event on as it comes.'
       required: true
-      schema: {type: string, enum: ['no']}
+      schema: {type: string, example: 'no'}
     Retry-After:
       description: Seconds to wait.
       required: true

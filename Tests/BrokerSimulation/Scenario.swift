@@ -296,7 +296,6 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.rotation = random.pick(Weather.Rotation.allCases)
             weather.stepUps = 0.7
             weather.repeatsToken = random.pick([0.5, 1])
-            weather.repeatsNewest = random.pick([0, 0.5])
             weather.accessTokenLife = 15
             weather.slow = 0.6
             weather.slowRange = 500...9_000

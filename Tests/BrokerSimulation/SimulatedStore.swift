@@ -145,6 +145,14 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         }
     }
 
+    func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
+        world.rules.begins(tokenDigest, in: process)
+        defer { world.rules.ends(tokenDigest, in: process) }
+        return try await around(.refreshState) { store throws(StoreFailure) in
+            try await store.refreshState(tokenDigest)
+        }
+    }
+
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult {
         let (world, process) = (world, process)
         world.rules.touches(commit.tokenDigest, by: process)

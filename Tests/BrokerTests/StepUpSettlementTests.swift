@@ -107,67 +107,6 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-r1")
     }
 
-    @Test(
-        "The answer repeats the refresh token of a refresh in progress → the step-up waits until that refresh is stored"
-    )
-    func unstoredRefreshToken() async throws {
-        let broker = try TestBroker()
-        let session = try await broker.signIn()
-        signsIn(broker, "mfa")
-        let gate = broker.provider.gate
-        gate.close()
-        let live = try await broker.useCases.resumeSession.resume(session.token)
-        async let refreshed = problem { try await broker.useCases.refreshTokens.refreshNow(live) }
-        try await eventually("the refresh is at the provider") { gate.waiting == 1 }
-        gate.passNewcomers()
-        broker.provider.script.withLock { $0.onlyRefreshToken = "rt-r1" }
-        let answer = Task { await problem { try await stepUp(broker, session) } }
-        try await eventually("the code is redeemed") { broker.provider.grants == 2 }
-        await broker.settled()
-        for _ in 0..<5 {
-            broker.clock.advance(.milliseconds(250))
-            await broker.settled()
-        }
-        // The session and its tokens stay as they are meanwhile.
-        #expect(try await row(broker, session).version == 1)
-        #expect(try await broker.store.outboxCount() == 0)
-        gate.open()
-        #expect(await refreshed == nil)
-        try await eventually("the step-up is stored") {
-            broker.clock.advance(.milliseconds(250))
-            return try await row(broker, session).version == 2
-        }
-        #expect(await answer.value == nil)
-        #expect(try await broker.store.outboxCount() == 0)
-        let stored = try StoredTokens.open(try await row(broker, session), broker.context)
-        #expect(stored.tokens.refreshToken?.reveal() == "rt-r1")
-    }
-
-    @Test("A refresh hangs → a step-up waits at most as long as its own calls may take")
-    func refreshThatHangs() async throws {
-        let broker = try TestBroker()
-        let session = try await broker.signIn()
-        signsIn(broker, "mfa")
-        let digest = broker.vault.digest(session.token)
-        let result = try await broker.store.claimRefresh(
-            RefreshClaim(
-                tokenDigest: digest, tokenVersion: 1, name: ClaimID(random: try broker.vault.random(16)),
-                lifetime: .seconds(3600), takesOver: false, now: broker.clock.now))
-        guard case .claimed = result else {
-            Issue.record("\(result)")
-            return
-        }
-        let begun = broker.clock.monotonic
-        let stepping = Task { await problem { try await stepUp(broker, session) } }
-        try await eventually("the step-up is stored") {
-            broker.clock.advance(.milliseconds(250))
-            return try await row(broker, session).version == 2
-        }
-        #expect(await stepping.value == nil)
-        #expect(broker.clock.monotonic - begun < .seconds(30))
-        #expect(try await broker.store.outboxCount() == 1)
-    }
-
     // MARK: Late sign-ins
 
     private func signIn(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionFacts {

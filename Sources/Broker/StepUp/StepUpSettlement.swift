@@ -17,7 +17,6 @@ extension ExchangeSettlement {
         let isMet = demand.isMet(by: identity.signIn, at: answered, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
-        await waitForRefresh(of: session, tokens)
         while true {
             let standing = try await standing(session)
             let now = time
@@ -64,27 +63,6 @@ extension ExchangeSettlement {
         }
     }
 
-    /// Waits while a refresh of the session holds its claim, as long as the deadline allows.
-    ///
-    /// The provider may have answered with the very refresh token that this refresh has brought and is about to store. Counted as
-    /// another grant's, that token would be revoked together with the session's own. A refresh that begins later is harmless.
-    private func waitForRefresh(of session: Digest, _ answer: TokenSet) async {
-        guard answer.refreshToken != nil, !exchange.seen.contains(answer.refreshToken) else { return }
-        var pause = Duration.milliseconds(20)
-        var version: Int64?
-        while context.clock.monotonic() + pause < exchange.deadline {
-            let state: RefreshState?? = await insisting("refreshState") { () async throws(StoreFailure) in
-                try await context.store.refreshState(session)
-            }
-            guard let state = state ?? nil, !state.isEnded, state.claimFor != nil,
-                version ?? state.tokenVersion == state.tokenVersion
-            else { return }
-            version = state.tokenVersion
-            do { try await context.clock.sleep(pause) } catch { return }
-            pause = min(pause * 2, .milliseconds(250))
-        }
-    }
-
     /// Returns whether a session has neither ended nor lapsed; one that has lapsed by a clock which nobody believes has not.
     private func isStanding(_ row: SessionRow) -> Bool {
         guard row.endedAt == nil else { return false }
@@ -112,7 +90,6 @@ extension ExchangeSettlement {
     /// the refresh token that its session lives by.
     func unheld(_ tokens: TokenSet) async -> TokenSet? {
         guard let session = plan.stepUp?.session else { return tokens }
-        await waitForRefresh(of: session, tokens)
         do throws(BrokerProblem) { _ = try await standing(session) } catch {
             // The process ends, and revokes nothing.
             return nil

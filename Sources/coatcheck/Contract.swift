@@ -2078,7 +2078,7 @@ components:
         Not for clients with `transport: bearer`.
       schema: {type: string}
     Clear-Session-Cookie:
-      description: '`__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT`.'
+      description: '`__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01-Jan-1970 00:00:00 GMT`.'
       schema: {type: string}
     Set-Login-Cookie:
       description: |

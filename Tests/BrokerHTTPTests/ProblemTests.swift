@@ -87,7 +87,7 @@ struct ProblemTests {
             BrokerProblem(.loginRequired, login: login), requestID: "r", ProblemResponder.Circumstances())
         let cookie =
             "__Host-coatcheck-login=t; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600; "
-            + "Expires=Fri, 20 Nov 2026 21:30:00 GMT"
+            + "Expires=Fri, 20-Nov-2026 21:30:00 GMT"
         #expect(answer.headers[.setCookie] == (transport == .cookie ? cookie : nil))
         let body = String(
             decoding: ProblemBody.bytes(BrokerProblem(.loginRequired, login: login), requestID: "r"), as: UTF8.self)

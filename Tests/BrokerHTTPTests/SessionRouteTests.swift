@@ -21,7 +21,7 @@ struct SessionRouteTests {
         let loginCookie = try #require(started.headers[.setCookie])
         #expect(
             loginCookie.hasSuffix(
-                "; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600; Expires=Fri, 20 Nov 2026 21:30:00 GMT"))
+                "; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=600; Expires=Fri, 20-Nov-2026 21:30:00 GMT"))
         let made = try await harness.post(
             "/v1/sessions", #"{"callback_url":"com.example.app:/cb?code=c1&state=\#(state)","device":"Ana's phone"}"#,
             [.cookie: try #require(cookiePair(started))])
@@ -31,7 +31,7 @@ struct SessionRouteTests {
         #expect(cookie.hasPrefix("__Host-coatcheck="))
         #expect(
             cookie.hasSuffix(
-                "; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=7776000; Expires=Thu, 18 Feb 2027 21:20:00 GMT"))
+                "; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=7776000; Expires=Thu, 18-Feb-2027 21:20:00 GMT"))
         #expect(cookie.utf8.count < 512)
         let session = try #require(made.json)
         #expect(
@@ -49,7 +49,7 @@ struct SessionRouteTests {
         #expect(gone.status == 204)
         #expect(
             gone.headers[.setCookie]
-                == "__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT"
+                == "__Host-coatcheck=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01-Jan-1970 00:00:00 GMT"
         )
         let after = try await harness.send(.get, "/v1/session", [.cookie: try #require(cookiePair(made))])
         #expect(after.status == 401)

@@ -117,7 +117,7 @@ def cookies(case, broker, _):
         set_fields = [begun.fields["Set-Cookie"], *made.fields.get_all("Set-Cookie"), *out.fields.get_all("Set-Cookie")]
         for field in set_fields:
             case.verdict(
-                re.search(r"; Max-Age=\d+; Expires=[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$", field),
+                re.search(r"; Max-Age=\d+; Expires=[A-Z][a-z]{2}, \d\d-[A-Z][a-z]{2}-\d{4} \d\d:\d\d:\d\d GMT$", field),
                 "Expires follows Max-Age", field)
         case.same(set(wanted), {field.split("=")[0] for field in set_fields}, "at each cookie")
 

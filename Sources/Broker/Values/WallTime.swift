@@ -128,16 +128,24 @@ extension WallTime {
 
 extension WallTime {
     /// The moment as HTTP writes it (`Fri, 20 Nov 2026 21:00:00 GMT`, RFC 9110 section 5.6.7).
-    package var httpDate: String {
+    package var httpDate: String { date(" ") }
+
+    /// The moment as cookies write it (`Fri, 20-Nov-2026 21:00:00 GMT`, RFC 6265 section 5.1.1).
+    ///
+    /// Apache HttpClient 4 reads no other form in a cookie, and drops the cookie.
+    package var cookieDate: String { date("-") }
+
+    private func date(_ separator: Unicode.Scalar) -> String {
+        let separator = UInt8(ascii: separator)
         let time = CivilTime(self)
         var text: [UInt8] = []
         text.reserveCapacity(29)
         Self.append(3, of: Self.weekdays, at: time.weekday, to: &text)
         text.append(contentsOf: ", ".utf8)
         CivilTime.append(time.day, digits: 2, to: &text)
-        text.append(UInt8(ascii: " "))
+        text.append(separator)
         Self.append(3, of: Self.months, at: time.month - 1, to: &text)
-        text.append(UInt8(ascii: " "))
+        text.append(separator)
         CivilTime.append(time.year, digits: 4, to: &text)
         text.append(UInt8(ascii: " "))
         time.appendClock(to: &text)

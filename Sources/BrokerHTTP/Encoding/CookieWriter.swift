@@ -76,6 +76,6 @@ struct CookieWriter: Sendable {
         let age = min(max(seconds, 0), 400 * 86_400)
         let end = age == 0 ? WallTime(seconds: 0) : now().advanced(by: .seconds(age))
         return HTTPField(
-            name: .setCookie, value: "\(name)=\(value)\(attributes); Max-Age=\(age); Expires=\(end.httpDate)")
+            name: .setCookie, value: "\(name)=\(value)\(attributes); Max-Age=\(age); Expires=\(end.cookieDate)")
     }
 }

@@ -173,7 +173,7 @@ def gate(server, site, broker, origin, service):
     answer = gate.ask("GET", "/orders", both)
     says.same("401 session_ended logged_out", told(answer), f"{server}: an ended session says so, and not that it wants a proof")
     says.same((None, 'Bearer realm="coatcheck"'), (answer.fields["DPoP-Nonce"], answer.fields["WWW-Authenticate"]), f"{server}: as ever")
-    cleared = [f"{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT" for name in ("coatcheck", "coatcheck-pass")]
+    cleared = [f"{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0; Expires=Thu, 01-Jan-1970 00:00:00 GMT" for name in ("coatcheck", "coatcheck-pass")]
     says.same(sorted(cleared), sorted(answer.fields.get_all("Set-Cookie", [])), f"{server}: and both cookies are cleared")
 
 

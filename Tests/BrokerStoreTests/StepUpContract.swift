@@ -222,39 +222,6 @@ struct StepUpContract {
         }
     }
 
-    @Test(
-        "Two step-ups are made of the same row → the second is refused and has to read the row again",
-        arguments: StoreEngine.allCases)
-    func twoOfOneRow(_ engine: StoreEngine) async throws {
-        try await engine.withStore { store in
-            for isNewGrant in [true, false] {
-                let session = Rows.session()
-                try await store.signIn(session)
-                let (later, older) = (
-                    try await store.mustClaim(Rows.exchange()), try await store.mustClaim(Rows.exchange())
-                )
-                #expect(
-                    try await store.stepUp(session.tokenDigest, later, isNewGrant: isNewGrant, at: Rows.seconds(60))
-                        == .committed)
-                let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
-                let count = try await store.outboxCount()
-                let result = try await store.stepUp(
-                    session.tokenDigest, older, isNewGrant: false, at: Rows.seconds(90),
-                    outbox: [Rows.outbox(at: Rows.now)])
-                #expect(result == .moved)
-                #expect(try await store.session(tokenDigest: session.tokenDigest) == row)
-                #expect(try await store.outboxCount() == count)
-                #expect(try await store.exchange(older.key)?.outcome == .calling)
-                // Made of the row that the later step-up has stored.
-                let again = try await store.stepUp(
-                    session.tokenDigest, older, version: row.tokenVersion, state: row.version, isNewGrant: false,
-                    outbox: [Rows.outbox(at: Rows.now)])
-                #expect(again == .committed)
-                #expect(try await store.outboxCount() == count + 1)
-            }
-        }
-    }
-
     @Test("Step-up and refresh at once: the pair is stored before, or is outgrown", arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

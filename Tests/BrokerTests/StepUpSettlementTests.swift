@@ -107,78 +107,6 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-r1")
     }
 
-    // MARK: Late sign-ins
-
-    private func signIn(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionFacts {
-        try SessionFacts.open(try await row(broker, session), broker.vault)
-    }
-
-    @Test("A step-up is kept over an outage → a later sign-in and its pair stay")
-    func keptOverAnOutage() async throws {
-        let clock = TestClock()
-        let base = InMemoryStore(monotonic: clock.clock.monotonic)
-        let away = AwayForStepUps(base)
-        let one = try TestBroker(store: away, clock: clock)
-        let two = try TestBroker(store: base, vault: one.vault, provider: one.provider, clock: clock)
-        let session = try await one.signIn()
-        signsIn(one, "mfa", secondsAgo: 60)
-        away.isAway.withLock { $0 = true }
-        let first = Task { await problem { try await stepUp(one, session) } }
-        try await eventually("the first answer waits for its store") { away.tries.withLock { $0 } > 0 }
-        clock.advance(.milliseconds(100))
-        signsIn(two, "mfa")
-        let second = try await stepUp(two, session, code: "code-3")
-        away.isAway.withLock { $0 = false }
-        try await eventually("the first answer is settled") {
-            clock.advance(.milliseconds(200))
-            return try await row(two, session).version == 3
-        }
-        #expect(await first.value == nil)
-        let at = try await signIn(two, session).signIn.authenticatedAt
-        #expect(at != nil && at == second.session.signIn.authenticatedAt)
-        let stored = try StoredTokens.open(try await row(two, session), two.context)
-        #expect(stored.tokens.refreshToken?.reveal() == "rt-3")
-        // The first sign-in's pair, and the pair that the second has replaced.
-        #expect(try await base.outboxCount() == 2)
-        _ = try await Revocations(two.context).work()
-        #expect(one.provider.script.withLock { $0.revoked } == 2)
-        #expect(try await row(two, session).endedAt == nil)
-    }
-
-    @Test("An older sign-in's code is redeemed later → its pair is stored, and the later sign-in stays")
-    func redeemedLate() async throws {
-        let broker = try TestBroker()
-        let session = try await broker.signIn()
-        signsIn(broker, "mfa")
-        let later = try await stepUp(broker, session).session.signIn
-        broker.clock.advance(.seconds(5))
-        signsIn(broker, "mfa", secondsAgo: 60)
-        let stepped = try await stepUp(broker, session, code: "code-3")
-        #expect(stepped.session.signIn == later)
-        let stored = try StoredTokens.open(try await row(broker, session), broker.context)
-        #expect(stored.tokens.refreshToken?.reveal() == "rt-3")
-        #expect(try await broker.store.outboxCount() == 2)
-        // The access token belongs to the older sign-in, so an upstream's challenge asks for another one.
-        let live = try await broker.useCases.resumeSession.resume(session.token)
-        let challenged = await problem {
-            try await broker.useCases.signInCheck.answer(challenge: Self.mfa, of: live, target: nil, isLast: true)
-        }
-        #expect(challenged?.code == .stepUpRequired)
-    }
-
-    @Test("The later sign-in is weaker than the older one's demand → the older step-up fails")
-    func olderAndStronger() async throws {
-        let broker = try TestBroker()
-        let session = try await broker.signIn()
-        signsIn(broker, "phr")
-        _ = try await stepUp(broker, session, StepUpDemand(contextClasses: ["phr"]))
-        signsIn(broker, "mfa", secondsAgo: 60)
-        let refusal = await problem { try await stepUp(broker, session, code: "code-3") }
-        #expect(refusal?.code == .stepUpFailed && refusal?.shortfall?.got?.contextClass == "phr")
-        #expect(try await signIn(broker, session).signIn.contextClass == "phr")
-        #expect(try await broker.store.outboxCount() == 2)
-    }
-
     @Test(
         "A step-up that comes to nothing revokes no refresh token that its session has or had",
         arguments: ["refused", "stranger", "weak", "unidentified"])
@@ -486,27 +414,6 @@ struct StepUpSettlementTests {
         }
         let after = cache.lookUp(live.tokenDigest, at: moment)
         #expect(after.session === live && after.generation == before.generation)
-    }
-}
-
-/// A store that is away for the commits of step-ups.
-private final class AwayForStepUps: AroundStore {
-    let base: any BrokerStore
-    let isAway = Mutex(false)
-    let tries = Mutex(0)
-
-    init(_ base: any BrokerStore) { self.base = base }
-
-    func around<Value: Sendable>(
-        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
-    ) async throws(StoreFailure) -> Value {
-        try await work(base)
-    }
-
-    func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
-        tries.withLock { $0 += 1 }
-        if isAway.withLock({ $0 }) { throw .unavailable("away") }
-        return try await base.completeStepUp(commit)
     }
 }
 

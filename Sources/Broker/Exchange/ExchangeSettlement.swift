@@ -277,8 +277,7 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    /// Returns the work of revoking this exchange's tokens.
-    func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
+    private func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
         let stored = StoredTokens(
             provider: profile.name, client: plan.client.name, tokens: tokens.withoutKey, issuedAt: now, origin: origin)

@@ -103,12 +103,6 @@ package struct SignInFacts: Sendable, Equatable {
         // A time beyond every calendar is none, and neither is 0, which a provider says that does not know it.
         self.authenticatedAt = authenticatedAt.flatMap { (1..<253_402_300_800).contains($0) ? $0 : nil }
     }
-
-    /// Returns whether a sign-in was before another; false if the provider left out the time of either.
-    func isBefore(_ other: SignInFacts) -> Bool {
-        guard let own = authenticatedAt, let others = other.authenticatedAt else { return false }
-        return own < others
-    }
 }
 
 /// The reason for which a step-up failed: what was required, and what came; nil where nobody knows any more, or the provider

@@ -13,8 +13,7 @@ extension ExchangeSettlement {
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
         // As old as it is when the answer comes: a store that takes minutes makes no sign-in too old.
-        let answered = time
-        let isMet = demand.isMet(by: identity.signIn, at: answered, leeway: plan.client.signInLeeway)
+        let isMet = demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
         while true {
@@ -28,18 +27,13 @@ extension ExchangeSettlement {
                     .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: unheld,
                     of: origin)
             }
-            guard isMet else { throw await tooWeak(demand, identity.signIn, unheld, origin) }
+            guard isMet else { throw await tooWeak(demand, identity, unheld, origin) }
             let commit: StepUpCommit
             let facts: SessionFacts
             do {
-                (commit, facts) = try self.commit(current, tokens, identity, origin, answered: answered, now)
+                (commit, facts) = try self.commit(current, tokens, identity, now)
             } catch {
                 throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: unheld)
-            }
-            // A later sign-in that the session has had meanwhile is recent enough, but may be weaker.
-            guard StepUpDemand(contextClasses: demand.contextClasses).isMet(by: facts.signIn, at: now, leeway: .zero)
-            else {
-                throw await tooWeak(demand, facts.signIn, unheld, origin)
             }
             let result = await insisting("completeStepUp") { () async throws(StoreFailure) in
                 try await context.store.completeStepUp(commit)
@@ -105,7 +99,7 @@ extension ExchangeSettlement {
         let origin = SignInOrigin(
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
-        throw await tooWeak(demand, identity.signIn, tokens, origin)
+        throw await tooWeak(demand, identity, tokens, origin)
     }
 
     private func ended(
@@ -126,12 +120,12 @@ extension ExchangeSettlement {
     }
 
     private func tooWeak(
-        _ demand: StepUpDemand, _ got: SignInFacts, _ tokens: TokenSet?, _ origin: SignInOrigin
+        _ demand: StepUpDemand, _ identity: ProviderIdentity, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
         var problem = await settle(
             .stepUpFailed, because: .identityRejected(detail: "the sign-in is not what was asked for"),
             revoking: tokens, of: origin)
-        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: got) }
+        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: identity.signIn) }
         return problem
     }
 
@@ -165,11 +159,8 @@ extension ExchangeSettlement {
     }
 
     /// Makes the commit of a row as it was read.
-    ///
-    /// An answer that waited for its store may come after a later sign-in. The session keeps the later one.
     private func commit(
-        _ row: SessionRow, _ fresh: TokenSet, _ identity: ProviderIdentity, _ origin: SignInOrigin,
-        answered: WallTime, _ now: WallTime
+        _ row: SessionRow, _ fresh: TokenSet, _ identity: ProviderIdentity, _ now: WallTime
     ) throws -> (StepUpCommit, SessionFacts) {
         let vault = context.vault
         var facts = try SessionFacts.open(row, vault)
@@ -181,33 +172,22 @@ extension ExchangeSettlement {
         // way would count as an outgrown pair, which is revoked, too.
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
-        let isOlder = identity.signIn.isBefore(facts.signIn)
-        // Some providers keep only the grant of their last answer.
-        let isOutdated = isOlder && !isKept && old.map { $0.issuedAt >= answered } == true
-        let isNewGrant = !isKept && !isOutdated
+        let isNewGrant = !isKept
         let next: StoredTokens?
         var outbox: [OutboxRow] = []
-        if isOutdated || isOlder && isKept {
-            next = old
-            if !isKept { outbox = [try outboxRow(fresh, origin)] }
-        } else if isNewGrant {
+        if isNewGrant {
             next = StoredTokens(provider: profile.name, client: plan.client.name, tokens: fresh, issuedAt: now)
             if let old { outbox = [try former(old, row, now)] }
         } else {
             next = old.map { $0.lending(fresh, at: now) }
         }
+        facts.identity = identity.claims
+        facts.unverified = identity.unverified
         if let scope = next?.tokens.scope { facts.scope = scope }
-        if !isOlder {
-            facts.identity = identity.claims
-            facts.unverified = identity.unverified
-            facts.signIn = identity.signIn
-            // The refresh token is of an earlier sign-in, and so is what it brings.
-            let isLent = !isNewGrant && next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
-            facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion : nil
-        } else if isNewGrant {
-            // The access tokens of this grant belong to the earlier sign-in.
-            facts.lentVersion = 0
-        }
+        facts.signIn = identity.signIn
+        // The refresh token is of an earlier sign-in, and so is what it brings.
+        let isLent = !isNewGrant && next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
+        facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion : nil
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
         // The idle time moves only by a time that a use may be written with.

@@ -83,7 +83,7 @@ struct UnreadBodyTests {
         arguments: [
             "Content-Length: 5\r\n\r\n", "Content-Length: 5\r\n\r\nhello", "Content-Length: 66\r\n\r\n",
             "Transfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-            "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+            "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             "Expect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
         ])
     func smuggling(_ rest: String) async throws {
@@ -98,6 +98,25 @@ struct UnreadBodyTests {
             #expect(responses(in: answer) == 1, "\(answer)")
             #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
             #expect(!harness.records.all.contains { $0.status == 404 }, "the second request was handled")
+            #expect(harness.records.all.count == 1)
+        }
+    }
+
+    @Test(
+        "A GET's body with broken framing → 400, and nothing behind it is read (SEC-101)",
+        arguments: ["zz\r\n", "5\nhello\r\n", "5\r\nhelloX\r\n0\r\n\r\n", "+1\r\nx\r\n"])
+    func brokenFraming(_ body: String) async throws {
+        for (path, more) in [("/v1/providers", ""), ("/v1/forward-auth", "X-Coatcheck-Session: guess\r\n")] {
+            let harness = try Self.harness()
+            let head =
+                "GET \(path) HTTP/1.1\r\nHost: localhost\r\nX-Coatcheck-Backend: \(Backends.credential)\r\n\(more)"
+                + "Transfer-Encoding: chunked\r\n\r\n"
+            let answer = try await harness.live { port in
+                try await RawClient(port: port).exchange(head + body + Self.smuggled, within: .seconds(15))
+            }
+            #expect(responses(in: answer) == 1, "\(answer)")
+            #expect(answer.hasPrefix("HTTP/1.1 400 "), "\(path): \(answer)")
+            #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
             #expect(harness.records.all.count == 1)
         }
     }

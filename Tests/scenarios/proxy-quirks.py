@@ -76,7 +76,9 @@ def bodies(case):
     for rest in (b"", b"hello", b"0\r\n\r\n", b"zz\r\n"):
         for coding in ("Content-Length: 5", "Content-Length: 400", "Transfer-Encoding: chunked"):
             found, how, _ = raw(broker, "GET", "/v1/forward-auth", *gate, coding, rest=rest + SMUGGLED + SMUGGLED)
-            case.same([200], [answer[0] for answer in found], f"{coding}, {rest}: one answer")
+            # Bytes that are no chunk break the framing (SEC-101).
+            status = 400 if "chunked" in coding and not rest.startswith(b"0") else 200
+            case.same([status], [answer[0] for answer in found], f"{coding}, {rest}: one answer")
     for fields in (("Upgrade: websocket", "Connection: Upgrade"), ("Connection: Upgrade",), ("Upgrade: TLS/1.2", "Connection: Upgrade"),
                    ("Upgrade: h2c, websocket", "Connection: Upgrade"), ("Upgrade: h2c", "Upgrade: websocket", "Connection: Upgrade")):
         found, _, _ = raw(broker, "GET", "/v1/relay/api/echo", cookie, *fields, "Connection: close")

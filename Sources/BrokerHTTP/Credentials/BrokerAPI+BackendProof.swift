@@ -20,8 +20,7 @@ extension BrokerAPI {
 
     /// Like `isBackend`, for routes that also read the credential in their form.
     ///
-    /// A caller with an empty head is judged after the
-    /// body has arrived.
+    /// A caller without a credential in its head is judged after the body has come.
     func isBackendOrWillBe(for permission: BackendPermission) -> Route.Check {
         { [self] call throws(BrokerProblem) in
             let fields = call.fields

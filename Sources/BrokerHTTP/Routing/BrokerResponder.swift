@@ -159,7 +159,7 @@ package final class BrokerResponder: WireService {
         }
         // nginx and others announce the body of the user's request and keep it.
         guard !route.readsNoBody else {
-            call.stream.leaveUnread()
+            do throws(BodyFault) { try await call.stream.leaveUnread() } catch { throw BodyReader.problem(error) }
             return try await route.handler(call)
         }
         return try await serveWithBody(call, route)

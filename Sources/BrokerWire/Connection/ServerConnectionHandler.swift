@@ -556,6 +556,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         timer = nil
         waiting.removeAll()
         endBody(.incomplete)
+        gathered = nil
         held.keep(0)
         input = nil
         rest = ByteBuffer()

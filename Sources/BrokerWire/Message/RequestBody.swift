@@ -66,7 +66,14 @@ package struct RequestBody: AsyncSequence, Sendable {
     package func abandon(_ fault: BodyFault) { fail(fault) }
 
     /// Has the connection read some of the body, throw it away, and close behind the answer (RFC 9112 section 9.6).
-    package func leaveUnread() { drop() }
+    ///
+    /// Throws `malformed` if the bytes that came with the head break the framing (SEC-101).
+    package func leaveUnread() async throws(BodyFault) {
+        drop()
+        // The connection takes the rest of its input apart before this goes on, on the same event loop.
+        await Task.yield()
+        if end.isMalformed { throw .malformed }
+    }
 
     package func makeAsyncIterator() -> AsyncIterator {
         guard let base else { return AsyncIterator(base: nil, end: end, whole: whole) }
@@ -152,6 +159,7 @@ final class BodySource {
 
     /// Ends the body, by an error when it is not whole.
     func finish(_ fault: BodyFault?) {
+        if fault == .malformed { end.breaks() }
         if let fault { source.finish(fault) } else { source.finish() }
     }
 }
@@ -169,9 +177,15 @@ struct BodyDemand: NIOAsyncSequenceProducerDelegate {
     func didTerminate() {}
 }
 
-/// Whether a request's body was read to its end.
+/// The end of a request's body: whether it was read up to there, and whether it broke off before.
 final class BodyEnd: Sendable {
     private let reached = Atomic<Bool>(false)
+    private let broken = Atomic<Bool>(false)
+
+    /// Whether the framing broke off.
+    var isMalformed: Bool { broken.load(ordering: .relaxed) }
+
+    func breaks() { broken.store(true, ordering: .relaxed) }
 
     var isReached: Bool { reached.load(ordering: .relaxed) }
 

@@ -256,8 +256,9 @@ def broken_chunks():
     def work(route, name, data):
         found, ended = exchange(with_smuggled(data))
         statuses = [answer[0] for answer in found]
-        # A GET is answered without a look at its body.
-        verdict((statuses == [400] or route in GETS and statuses == [200]) and ended, f"{route.name}: {name}: one answer, closed",
+        # A GET is answered at once (decision 88), so perhaps before the fault behind 16 KiB has come.
+        is_late = route in GETS and len(data) > 16_384
+        verdict((statuses == [400] or is_late and statuses == [200]) and ended, f"{route.name}: {name}: 400, one answer, closed",
                 f"got {statuses}, {'ended' if ended else 'still open'}")
 
     run(jobs, work)

@@ -6,7 +6,7 @@ start_stack
 step "1. The cookie (public_url is plain http here, so prefix and Secure are left off)"
 sign_in oidc ios ana
 line=$(header Set-Cookie | grep '^coatcheck=')
-matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9:]{8} GMT$' "$line" "byte for byte"
+matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{4} [0-9:]{8} GMT$' "$line" "byte for byte"
 age=${line##*Max-Age=}
 age=${age%%;*}
 if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "Max-Age is the session's life, below 400 days"; else not_ok "Max-Age" "$age"; fi

@@ -37,6 +37,7 @@ class Stage:
     def __init__(self, case, engine, database):
         self.case, self.engine, self.database = case, engine, database
         self.sandbox = Sandbox(case, record=False)
+        self.copied = "1 = 0"
         self.broker = Broker(case, self.sandbox, settings={
             "limits": {"logins_per_minute": 100000}, **({"store": {"url": database.url()}} if database else {})})
 
@@ -49,16 +50,25 @@ class Stage:
             return str(row[0]) if row else ""
 
     def left(self):
-        return int(self.do("SELECT count(*) FROM outbox"))
+        """The rows of the session whose row was copied last; sign-ins beside end the user's oldest sessions, which have rows, too."""
+        return int(self.do(f"SELECT count(*) FROM outbox WHERE {self.copied}"))
 
-    def fill(self, rows, provider="oidc", **fault):
-        """Makes so many rows that are due, while the provider answers with a fault."""
+    def fill(self, rows, provider="oidc", lifted=False, **fault):
+        """Makes so many rows that are due, while the provider answers with a fault, or after its fault was `lifted`.
+
+        A row that met the fault waits for a minute, and would count as one that is late.
+        """
         self.sandbox.fault(provider, endpoint="revoke", fault="status", **fault)
         before = self.sandbox.calls(f"{provider}/revoke")
         session = self.broker.sign_in(provider=provider)
         self.case.same(204, self.broker.log_out(session).status, "a session is logged out")
         tried = wait_for(10, lambda: self.sandbox.calls(f"{provider}/revoke") > before)
         self.case.verdict(tried, f"its revocation is tried, and answered {fault['status']}")
+        if lifted:
+            self.sandbox.control("DELETE", "/faults")
+        encoded = "hex(bound_to)" if self.engine == "sqlite" else "encode(bound_to, 'hex')"
+        owner = self.do(f"SELECT {encoded} FROM outbox ORDER BY created_at DESC LIMIT 1")
+        self.copied = f"{encoded} = '{owner}'"
         self.do(COPIES[self.engine].format(rows=rows))
 
     def sign_ins(self, found, goes_on):
@@ -96,8 +106,7 @@ def pace(case, engine, database):
     another(stage)
     alone, beside, until = [], [], time.monotonic() + 5
     stage.sign_ins(alone, lambda: time.monotonic() < until)
-    stage.fill(ROWS, status=500)
-    stage.sandbox.control("DELETE", "/faults")
+    stage.fill(ROWS, lifted=True, status=500)
     begun = time.monotonic()
     going = threading.Event()
     thread = threading.Thread(target=stage.sign_ins, args=(beside, lambda: not going.is_set()))

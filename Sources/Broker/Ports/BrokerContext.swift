@@ -96,7 +96,7 @@ package struct BrokerSettings: Sendable {
     /// The time for which a handoff's row outlives it when nobody redeemed it, for a forward that is under way.
     package var handoffSlack: Duration = .seconds(60)
     package var registrationLifetime: Duration = .seconds(900)
-    /// Refresh this long before expiry, less up to 5 % jitter.
+    /// Tokens are refreshed this long before they expire, and up to 5 % of it earlier.
     package var refreshMargin: Duration = .seconds(60)
     /// The time for which an access token that was forced by an upstream or an app is not forced again.
     package var forcedRefreshPause: Duration = .seconds(60)

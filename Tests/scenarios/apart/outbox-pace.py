@@ -50,13 +50,13 @@ class Stage:
             return str(row[0]) if row else ""
 
     def left(self):
-        """The rows of the session whose row was copied last; sign-ins beside end the user's oldest sessions, which have rows, too."""
+        """The rows that are left of the copied session. The sign-ins end other sessions of the user, and these have rows, too."""
         return int(self.do(f"SELECT count(*) FROM outbox WHERE {self.copied}"))
 
     def fill(self, rows, provider="oidc", lifted=False, **fault):
         """Makes so many rows that are due, while the provider answers with a fault, or after its fault was `lifted`.
 
-        A row that met the fault waits for a minute, and would count as one that is late.
+        A row that met the fault waits for a minute.
         """
         self.sandbox.fault(provider, endpoint="revoke", fault="status", **fault)
         before = self.sandbox.calls(f"{provider}/revoke")

@@ -73,6 +73,12 @@ def faults_of(content):
 ENDINGS = "swift|py|sh|bash|lua|cfg|conf|ts|kt|c|sed|asis|http|service|socket|yaml|yml|json|toml"
 NAMED = re.compile(rf"`((?:[\w.+@-]+/)*[\w+-]+\.(?:{ENDINGS}))(?::\d+)?`")
 MENTIONED = re.compile(r"(?<![\w/.$*-])((?:[\w.+@-]+/)*[\w+-]+\.(?:swift|py|sh|bash|lua|md))\b")
+# Suites of tests, as documents name them, and as the sources do.
+SUITE = re.compile(r"(?<![\w/.])([A-Z]\w*(?:Tests|Contract))\b(?!/)")
+suites = {part.removesuffix(".swift") for name in tracked for part in pathlib.PurePath(name).parts}
+for name in tracked:
+    if name.endswith(".swift") and "Tests" in name:
+        suites |= set(re.findall(r"\b(?:struct|class|enum|protocol) (\w+)", (root / name).read_text()))
 # The readers' own files, and what a program writes.
 THEIRS = {"main.swift", "app.ts", "keys.json", "org.json", "NAME.swift"}
 
@@ -88,6 +94,9 @@ def is_here(name):
 def faults_of_names(name, content):
     """Yields the files that are nowhere: of a document those in backticks outside its blocks, of a source those in its comments."""
     if name.endswith(".md"):
+        for match in SUITE.finditer(content):
+            if match.group(1) not in suites:
+                yield match.start(), f"names the suite {match.group(1)}, which is not here"
         plain = re.sub(r"^ *```.*?^ *```", lambda found: "\n" * found.group(0).count("\n"), content, flags=re.M | re.S)
         for match in NAMED.finditer(plain):
             if not is_here(match.group(1)):
@@ -122,7 +131,7 @@ for sample in (
         "docs/nowhere.md", "the brief"):
     if not list(faults_of(sample)):
         sys.exit(f"lint: papers.py finds nothing in: {sample}")
-for page, sample in (("a.md", "`nowhere.py`"), ("a.swift", "    /// As Nowhere.swift does.")):
+for page, sample in (("a.md", "`nowhere.py`"), ("a.md", "NowhereTests"), ("a.swift", "    /// As Nowhere.swift does.")):
     if not list(faults_of_names(page, sample)):
         sys.exit(f"lint: papers.py finds nothing in: {sample}")
 

@@ -219,6 +219,22 @@ if program:
             done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
             say(str(done.returncode) == status, f"coatcheck {arguments[0]} ends with {status}", f"{done.returncode}: {done.stderr[:200]}")
 
+# The figures of SECURITY.md are counted again.
+attacks = re.findall(r"^\| (?!attack \||---).*\|.*\|.*\| .*(?:`|Tests|Contract).* \|$", (root / "docs/known-attacks.md").read_text(), re.M)
+counted = {
+    "rows of published attacks": len(attacks),
+    "security requirements": len(re.findall(r"^### (?:SEC-|W)\d+$", (root / "docs/reference/checklist.md").read_text(), re.M)),
+    "parsers that are fuzzed": len([*(root / "Fuzz/targets").glob("*.swift")]),
+    "modules of the OpenID Foundation's FAPI 2.0 plan": int(re.search(r"the plan's (\d+) modules", (root / "Tests/scenarios/fapi-modules.py").read_text())[1]),
+    "scenarios and runbooks": sum(
+        file.suffix in (".sh", ".py") and file.name != "install.sh" for place in ("scenarios", "operations") for file in (root / "Tests" / place).iterdir()),
+    "seeds of the simulation": int(re.search(r"scripts/simulate (\d+)", (root / "scripts/test").read_text())[1]),
+}
+security = (root / "SECURITY.md").read_text()
+for what, number in counted.items():
+    shown = re.search(rf"^\| {re.escape(what)}.*? \| ([\d,]+) \|", security, re.M)
+    say(shown and int(shown[1].replace(",", "")) == number, f"SECURITY.md: the number of {what}", f"{shown and shown[1]}, counted {number}")
+
 # Figures of the comparison are those of docs/internals/performance.md, each of its own row.
 compared, measured = (root / "docs/start/compare.md").read_text(), (root / "docs/internals/performance.md").read_text()
 figures = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `make bench", compared, re.M)

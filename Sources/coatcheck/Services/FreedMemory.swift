@@ -8,7 +8,13 @@ import Synchronization
 /// (many sessions cached, many bodies held) would stay large for good.
 final class FreedMemory: Sendable {
     /// Guards when it was last done.
-    private let rule = Mutex(FreedMemoryRule())
+    private let rule: Mutex<FreedMemoryRule>
+
+    /// Creates the work while the process is at rest, before it listens.
+    init() { rule = Mutex(FreedMemoryRule(atRest: Self.figures(0))) }
+
+    /// The fewest unused bytes so far, if the system shows them.
+    var atRest: Int? { rule.withLock { $0.fewest } }
 
     /// Looks at what the cache has let go and at what is free, and gives memory back when it is worth it and some time has
     /// passed.
@@ -33,7 +39,7 @@ final class FreedMemory: Sendable {
         rule.withLock { $0.tried(leaving: after, at: moment) }
     }
 
-    /// Returns how much memory is used and how much is not; nil where the system does not say.
+    /// Returns how much memory is used and how much is not, or nil if the system does not show it.
     private static func figures(_ released: Int) -> FreedMemoryRule.Figures? {
         #if canImport(Glibc)
             guard let statm = BoundedFile.read("/proc/self/statm", limit: 4096) else { return nil }
@@ -76,10 +82,15 @@ struct FreedMemoryRule: Sendable {
     /// The time after which what was left behind is tried again.
     static let patience = Duration.seconds(60)
 
-    /// The fewest unused bytes since the first look, because a first try in the midst of a load leaves many.
-    private var fewest: Int?
+    /// The fewest unused bytes so far.
+    ///
+    /// The first look may come in the midst of a load, so they are counted from the start on.
+    private(set) var fewest: Int?
     /// The figures behind the last try, and its moment.
     private var last: (figures: Figures, moment: Duration)?
+
+    /// Creates the rule of a process with its figures at rest, if the system shows them.
+    init(atRest figures: Figures?) { fewest = figures?.unused }
 
     /// Returns whether it is time for a look.
     func mayTry(at moment: Duration) -> Bool { last.map { moment - $0.moment >= Self.pause } ?? true }

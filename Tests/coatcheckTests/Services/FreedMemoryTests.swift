@@ -37,7 +37,7 @@ import Testing
 
     @Test("What a try left behind is tried again when less is in use, within ten seconds")
     func leftBehind() {
-        var rule = FreedMemoryRule()
+        var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
         // While bodies come in: each page has something in use, and a try gives little back.
         #expect(rule.isWorthIt(Self.figures(unused: 290, used: 26), at: .seconds(10)))
@@ -57,8 +57,7 @@ import Testing
 
     @Test("A first try in the midst of a load is made again when the load has gone", arguments: [true, false])
     func triedUnderLoad(beganAtRest: Bool) {
-        var rule = FreedMemoryRule()
-        if beganAtRest { rule.note(Self.figures(unused: 3, used: 6)) }
+        var rule = FreedMemoryRule(atRest: beganAtRest ? Self.figures(unused: 3, used: 6) : nil)
         rule.note(Self.figures(unused: 40, used: 26))
         #expect(rule.isWorthIt(Self.figures(unused: 40, used: 26), at: .seconds(5)))
         rule.tried(leaving: Self.figures(unused: 36, used: 26), at: .seconds(5))
@@ -70,9 +69,22 @@ import Testing
         #expect(rule.isWorthIt(rest, at: .seconds(15)))
     }
 
+    @Test("Load at the start, a few MiB in use later → its pages are given back")
+    func beganUnderLoad() {
+        var rule = FreedMemoryRule(atRest: Self.figures(unused: 4, used: 3))
+        rule.note(Self.figures(unused: 52, used: 9))
+        #expect(rule.isWorthIt(Self.figures(unused: 52, used: 9), at: .seconds(5)))
+        rule.tried(leaving: Self.figures(unused: 50, used: 9), at: .seconds(5))
+        rule.note(Self.figures(unused: 55, used: 4))
+        #expect(rule.isWorthIt(Self.figures(unused: 55, used: 4), at: .seconds(15)))
+    }
+
+    @Test("The memory at rest is known before the first look")
+    func atRest() { #expect(FreedMemory().atRest != nil) }
+
     @Test("What cannot be given back is tried once a minute, and dead rows are worth a try")
     func patience() {
-        var rule = FreedMemoryRule()
+        var rule = FreedMemoryRule(atRest: nil)
         #expect(!rule.isWorthIt(Self.figures(unused: 7, used: 6), at: .zero))
         #expect(rule.isWorthIt(Self.figures(unused: 8, used: 6), at: .zero))
         rule.tried(leaving: Self.figures(unused: 2, used: 6), at: .zero)

@@ -1,11 +1,10 @@
-"""Foreign clients and servers with their default settings: nginx, mod_auth_openidc, Java's and Apache's HTTP clients, Python's, and
-curl as HTTP/1.0.
+"""Foreign clients and servers with their default settings. Servers: nginx, HAProxy, lighttpd, Varnish, Squid, mod_auth_openidc. HTTP
+clients and cookie jars: Java, Apache, Go, Python, curl, wget.
 """
 
+import asyncio
 import concurrent.futures
-import http.client
 import http.server
-import importlib.util
 import json
 import os
 import pathlib
@@ -15,21 +14,27 @@ import threading
 import time
 import urllib.request
 
+from support import balancers
 from support.authority import Authority
 from support.harness import BACKEND, Broker, GaveUp, Sandbox, call, main, wait_for
+from support.jars import KINDS, life
 from support.recipes import MODULES
 from support.wire import ROOT, free_port
 
 # The ways in which a client of introspection may prove itself.
-INTROSPECTION = ("client_secret_basic",)
+INTROSPECTION = ("client_secret_basic", "client_secret_post")
 JAVA = ROOT / "Tests/scenarios/support/java"
 JARS = ":".join(f"/usr/share/java/{name}.jar" for name in ("httpclient", "httpcore", "commons-logging", "commons-codec"))
 
 
-def stack(case, **settings):
+def stack(case, name="127.0.0.1", **settings):
+    """A sandbox, and a broker that is reached by this name."""
     sandbox = Sandbox(case)
     upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**", "POST /**", "PUT /**"]}
-    return sandbox, Broker(case, sandbox, settings={"upstreams": {"api": upstream}} | settings)
+    broker = Broker(case, sandbox, settings={"upstreams": {"api": upstream}} | settings, start=False)
+    broker.configure(server={"public_url": f"http://{name}:{broker.port}"})
+    broker.start()
+    return sandbox, broker
 
 
 class Service:
@@ -89,17 +94,6 @@ http {{
 """
 
 
-def first_bytes(port, path, session, seconds=10):
-    """The answer's fields, and what came of its body within a time and two lines."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
-    connection.request("GET", path, headers={"Cookie": f"coatcheck={session}"})
-    try:
-        answer = connection.getresponse()
-        return answer, answer.readline() + answer.readline()
-    except OSError as error:
-        return None, repr(error).encode()
-
-
 def nginx(case):
     """nginx with `proxy_pass` alone, which is HTTP/1.0 and buffers, and `auth_request` with the user's Content-Length."""
     _, broker = stack(case)
@@ -123,12 +117,12 @@ def nginx(case):
         kept = [call(url + "/kept/orders", method, body, Content_Type=kind, **cookie).status for method in ("POST", "GET", "POST", "POST")]
         case.same([200] * 4, kept, "on kept connections, too")
         service.seen.clear()
-    answer, begin = first_bytes(port, "/v1/session/events", session)
+    answer, begin = balancers.first_bytes(port, "/v1/session/events", session)
     case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "an event stream begins")
     broker.refresh(session)
     # The line behind the first event, then the next.
     case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], "and goes on as it happens")
-    _, begin = first_bytes(port, "/v1/relay/api/events/100", session, 5)
+    _, begin = balancers.first_bytes(port, "/v1/relay/api/events/100", session, 5)
     case.same(b"data: 0\n\n", begin, "so does a relayed one, which lasts ten seconds")
 
 
@@ -235,8 +229,14 @@ def java_clients(case):
         case.verdict(words.startswith("200 HTTP_1_1 ") and f'"body_length":{size},' in words.replace(" ", ""), f"HttpClient: {name}", words[:300])
     case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "the offer of HTTP/2 stays at the relay")
     case.same("200 data: 0||data: 1|", found.get("relay-events"), "HttpClient reads a relayed event stream")
-    for name, status in (("session", 200), ("url-connection", 200), ("login", 201), ("log-out", 204), ("after", 401)):
+    for name, status in (
+            ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("url-connection", 200), ("login", 201), ("forward", 201),
+            ("jar-session", 200), ("jar-echo", 200), ("jar-refresh-1", 200), ("jar-refresh-2", 200), ("login-2", 201), ("forward-2", 201),
+            ("jar-session-2", 200), ("old", 401), ("log-out", 204), ("after", 401)):
         case.same(str(status), found.get(name, errors)[:3], f"Java: {name}")
+    case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "CookieManager keeps the session's cookie, unquoted", found.get("held"))
+    case.same("true", found.get("renewed"), "a second sign-in renews it")
+    case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "and the log-out takes it away", found.get("left"))
     found, errors = apache.result()
     for name, status in (("relay-1", 200), ("relay-2", 200), ("introspect-utf8", 200), ("introspect", 200), ("relay-expect", 200), ("login", 201),
                          ("forward", 201), ("jar-session", 200)):
@@ -245,6 +245,19 @@ def java_clients(case):
 
 
 # ---- Python and curl -------------------------------------------------------------------------------------------------
+
+
+async def aiohttp_calls(read, echo, cookie, pieces):
+    """The statuses of a read, and the bytes that a chunked post brought."""
+    import aiohttp
+
+    async def chunks():
+        for piece in pieces():
+            yield piece
+
+    async with aiohttp.ClientSession(headers=cookie, timeout=aiohttp.ClientTimeout(10)) as client:
+        async with client.get(read) as answer, client.post(echo, data=chunks()) as posted:
+            return answer.status, (await posted.json(content_type=None))["body_length"]
 
 
 def pythons(case):
@@ -276,17 +289,7 @@ def pythons(case):
         case.same(200, jar.get(read, data=body, timeout=10).status_code, "requests reads the session with a body")
     with httpx.Client(cookies={"coatcheck": session}) as jar:
         case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "httpx")
-    if importlib.util.find_spec("aiohttp"):
-        import asyncio
-
-        import aiohttp
-
-        async def ask():
-            async with aiohttp.ClientSession(headers=cookie) as client:
-                async with client.get(read) as answer, client.post(echo, data=pieces()) as posted:
-                    return answer.status, (await posted.json(content_type=None))["body_length"]
-
-        case.same((200, 3000), asyncio.run(ask()), "aiohttp")
+    case.same((200, 3000), asyncio.run(aiohttp_calls(read, echo, cookie, pieces)), "aiohttp, which posts in chunks")
     case.verdict(b'"handle"' in curl("--http1.0", read), "curl --http1.0 reads the session")
     case.same(3000, json.loads(curl("--http1.0", "--data-binary", body.decode(), echo))["body_length"], "curl --http1.0 posts")
     case.same(b"data: 0\n\ndata: 1\n\n", curl("--http1.0", "-N", broker.url + "/v1/relay/api/events/2"), "curl --http1.0 reads a relayed stream to its end")
@@ -297,7 +300,61 @@ def pythons(case):
     case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl only announces a body")
 
 
-CASES = {"nginx": (nginx, 50), "introspection": (introspection, 50), "java": (java_clients, 55), "pythons": (pythons, 50)}
+# ---- jars and Go -----------------------------------------------------------------------------------------------------
+
+
+def jars(case):
+    """The jars of Python's clients, curl and wget."""
+    _, broker = stack(case, "localhost")
+    site = f"http://localhost:{broker.port}"
+    for kind in KINDS:
+        jar, other = kind(site, case.folder), kind(site, case.folder)
+        life(case, kind.__name__, jar, other)
+        jar.close()
+        other.close()
+
+
+def go(case):
+    """Go's net/http and cookiejar."""
+    if not shutil.which("gccgo"):
+        raise GaveUp("gccgo is missing: scripts/setup test installs it")
+    program = case.folder / "client"
+    command = ["gccgo", "-o", program, ROOT / "Tests/scenarios/support/go/client.go"]
+    built = case.beside(lambda: subprocess.run(command, capture_output=True, timeout=40))
+    _, broker = stack(case, "localhost")
+    bearer = broker.sign_in(client="android")
+    if built.result().returncode:
+        raise GaveUp("gccgo fails: " + built.result().stderr.decode()[-400:])
+    done = subprocess.run([program, f"http://localhost:{broker.port}", bearer], capture_output=True, text=True, timeout=40)
+    found = {line.partition(" ")[0]: line.partition(" ")[2] for line in done.stdout.splitlines()}
+    for name, status in (
+            ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("relay-get", 200), ("login", 201), ("forward", 201),
+            ("jar-session", 200), ("jar-refresh", 200), ("login-2", 201), ("forward-2", 201), ("jar-session-2", 200), ("log-out", 204), ("after", 401)):
+        case.same(str(status), found.get(name, done.stderr)[:3], f"Go: {name}")
+    for name in ("relay-post", "relay-chunked"):
+        case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go: {name}", found.get(name))
+    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go reads a relayed event stream")
+    case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go keeps the session's cookie", found.get("held"))
+    case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "and drops it at the log-out", found.get("left"))
+
+
+# ---- balancers and caches --------------------------------------------------------------------------------------------
+
+
+def in_front(case):
+    """HAProxy, lighttpd, Varnish and Squid before the broker."""
+    if absent := balancers.missing():
+        raise GaveUp(f"{', '.join(absent)}: missing; scripts/setup test installs them")
+    _, broker = stack(case)
+    urls = {name: balancers.start(case, name, broker) for name in balancers.BALANCERS}
+    for name, url in urls.items():
+        balancers.wait(case, broker, name, url)
+        balancers.calls(case, broker, name, url)
+
+
+CASES = {
+    "nginx": (nginx, 50), "introspection": (introspection, 50), "java": (java_clients, 55), "pythons": (pythons, 50), "jars": (jars, 50), "go": (go, 50),
+    "in-front": (in_front, 55)}
 
 if __name__ == "__main__":
     main(CASES, __doc__)

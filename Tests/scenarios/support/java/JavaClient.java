@@ -1,4 +1,5 @@
 import java.net.CookieManager;
+import java.net.HttpCookie;
 import java.net.HttpURLConnection;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -12,7 +13,7 @@ import java.util.List;
  * Java's own clients, as they are without a setting: HttpClient offers HTTP/2 by an Upgrade, and a CookieManager keeps cookies.
  * Each line printed is `NAME STATUS WORDS`.
  *
- *   JavaClient BROKER BEARER SESSION-URL CALLBACK-COMMAND…
+ *   JavaClient BROKER BEARER
  */
 final class JavaClient {
     private static String broker;
@@ -47,20 +48,53 @@ final class JavaClient {
         old.setRequestProperty("Authorization", bearer);
         System.out.println("url-connection " + old.getResponseCode());
 
-        // A whole login whose cookies the jar keeps. The user's browser is a client without the jar.
-        HttpClient app = HttpClient.newBuilder().cookieHandler(new CookieManager()).build();
+        // Whole logins whose cookies one jar keeps. The user's browser is a client of its own.
+        CookieManager jar = new CookieManager();
+        HttpClient app = HttpClient.newBuilder().cookieHandler(jar).build();
+        print("stranger", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
+        String stolen = begin("login", app);
+        forward("not-yours", client, stolen);
+        forward("burned", app, stolen);
+        forward("forward", app, begin("login-1", app));
+        names("held", jar);
+        String first = value(jar);
+        print("jar-session", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
+        print("jar-echo", app.send(request("/v1/relay/api/echo").build(), BodyHandlers.ofString()));
+        for (int turn = 1; turn <= 2; turn++) {
+            print("jar-refresh-" + turn, app.send(request("/v1/session/refresh").POST(BodyPublishers.noBody()).build(), BodyHandlers.ofString()));
+        }
+        // A second sign-in in the same jar puts another session in the place of the first.
+        forward("forward-2", app, begin("login-2", app));
+        print("jar-session-2", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
+        System.out.println("renewed " + !value(jar).equals(first));
+        print("old", client.send(request("/v1/session").header("Cookie", "coatcheck=" + first).build(), BodyHandlers.ofString()));
+        print("log-out", app.send(request("/v1/session").DELETE().build(), BodyHandlers.ofString()));
+        names("left", jar);
+        print("after", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
+    }
+
+    /** A login up to its callback, as the body of a forward. */
+    private static String begin(String name, HttpClient app) throws Exception {
         HttpResponse<String> begun = app.send(request("/v1/logins").header("Content-Type", "application/json")
             .POST(BodyPublishers.ofString("{\"provider\":\"oidc\",\"client\":\"ios\"}")).build(), BodyHandlers.ofString());
-        print("login", begun);
+        print(name, begun);
         String url = begun.body().replaceAll(".*\"authorization_url\":\"([^\"]*)\".*", "$1").replace("\\/", "/");
-        HttpResponse<String> browser = client.send(HttpRequest.newBuilder(URI.create(url + "&sandbox_user=ana")).build(), BodyHandlers.ofString());
-        String callback = browser.headers().firstValue("Location").orElse("none");
-        print("forward", app.send(request("/v1/sessions").header("Content-Type", "application/json")
-            .POST(BodyPublishers.ofString("{\"callback_url\":\"" + callback + "\"}")).build(), BodyHandlers.ofString()));
-        for (String path : List.of("/v1/session", "/v1/relay/api/echo")) {
-            print("jar" + path.replaceAll(".*/", "-"), app.send(request(path).build(), BodyHandlers.ofString()));
-        }
-        print("log-out", app.send(request("/v1/session").DELETE().build(), BodyHandlers.ofString()));
-        print("after", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
+        HttpResponse<String> page = HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create(url + "&sandbox_user=ana")).build(), BodyHandlers.ofString());
+        return "{\"callback_url\":\"" + page.headers().firstValue("Location").orElse("none") + "\"}";
+    }
+
+    private static void forward(String name, HttpClient app, String callback) throws Exception {
+        print(name, app.send(request("/v1/sessions").header("Content-Type", "application/json").POST(BodyPublishers.ofString(callback)).build(),
+            BodyHandlers.ofString()));
+    }
+
+    private static String value(CookieManager jar) {
+        return jar.getCookieStore().getCookies().stream().filter(cookie -> cookie.getName().equals("coatcheck")).map(HttpCookie::getValue).findFirst().orElse("none");
+    }
+
+    /** Prints the jar's cookies. One of version 1 would be sent in quotes. */
+    private static void names(String name, CookieManager jar) {
+        System.out.println(name + " " + String.join(",", jar.getCookieStore().getCookies().stream()
+            .map(cookie -> cookie.getName() + "/" + cookie.getVersion() + "/" + (cookie.getMaxAge() > 0)).sorted().toList()));
     }
 }

@@ -2,6 +2,7 @@
 plays each by its name. Refusals come first.
 """
 
+from support.front import Front, of_type, with_members
 from support.harness import BACKEND, Broker, Sandbox, call, main, wait_for
 
 # Quirks of documents that the broker keeps: each needs a broker of its own.
@@ -112,9 +113,80 @@ def dead_grants(case):
     case.same("401 session_ended grant_revoked", ended, "named whole, it ends the session")
 
 
+EVENT = "http://schemas.openid.net/event/backchannel-logout"
+# Edits of an answer of the token endpoint; each goes with a sign-in and a refresh.
+ANSWERS = {
+    "status 201": lambda status, fields, body, _: (201 if status == 200 else status, fields, body),
+    "expires_in as text": with_members(expires_in="3599"), "a number with a point as text": with_members(expires_in="3599.0"),
+    "an empty error": with_members(error="", error_description=""), "an error of null": with_members(error=None),
+    "token_type left out": with_members(token_type=...), "an unknown member": with_members(not_before_policy=0, ext_expires_in="x", scope=None),
+    "text/plain": of_type("text/plain; charset=utf-8"), "text/javascript": of_type("text/javascript"), "text/html": of_type("text/html"),
+    "the media type left out": of_type(None), "UTF-16 by name": of_type("application/json; charset=utf-16"),
+}
+KEPT = {
+    "an empty refresh token": with_members(refresh_only=True, refresh_token=""),
+    "null tokens": with_members(refresh_only=True, refresh_token=None, id_token=None), "an empty id_token": with_members(refresh_only=True, id_token=""),
+}
+# What a provider answers to a refresh with a dead token: body, media type, status.
+DEAD = {
+    "JSON as text/plain": (b'{"error":"invalid_grant"}', "text/plain; charset=utf-8", 400), "status 401": (b'{"error":"invalid_grant"}', "application/json", 401),
+    "status 200": (b'{"error":"invalid_grant"}', "application/json", 200), "a form": (b"error=invalid_grant", "application/x-www-form-urlencoded", 400),
+    "a second word next to it": (b'{"error":"invalid_grant","status":"BAD_REFRESH_TOKEN","message":"x"}', "application/json", 400),
+}
+
+
+def answers(case):
+    """Answers of the token endpoint as reported by users of other clients."""
+    front = Front(case)
+    broker = Broker(case, front.sandbox)
+    front.edits["/oidc/token"] = with_members(token_type="jwt-bearer")
+    case.same(502, broker.log_in()[1].status, "a token type outside the settings is refused")
+    front.edits.clear()
+    session = broker.sign_in()
+    front.edits["/oidc/token"] = lambda *_: (400, {"Content-Type": "application/json"}, b'{"status":"BAD_REFRESH_TOKEN","message":"x"}')
+    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in another place than error: the session lives")
+    for name, (body, media, status) in DEAD.items():
+        front.edits.clear()
+        session = broker.sign_in()
+        front.edits["/oidc/token"] = lambda *_, found=(status, {"Content-Type": media}, body): found
+        case.same("401 session_ended grant_revoked", broker.refresh(session).told, f"a dead grant: {name}")
+    for edits, mode in ((ANSWERS, "rotate"), (KEPT, "keep")):
+        front.sandbox.settings("oidc", refresh_mode=mode)
+        for name, edit in edits.items():
+            front.edits["/oidc/token"] = edit
+            session = broker.sign_in()
+            case.same(["200", "200"], [broker.refresh(session).told for _ in range(2)], f"{name}: a sign-in and refreshes")
+
+
+def log_outs(case):
+    """Logout tokens as servers write them."""
+    sandbox, broker = stack(case)
+    number = iter(range(100))
+
+    def log_out(name, status, mutate=None, header=None):
+        sid = f"sid-{next(number)}"
+        session = broker.sign_in(sandbox_sid=sid)
+        order = {"provider": "oidc", "client_id": "ios-app", "user": "ana", "sid": sid, "mutate": mutate or {}, "header": header or {}}
+        token = sandbox.control("POST", "/backchannel-logout", order).json["token"]
+        found = broker.call("POST", "/v1/backchannel-logout/oidc", body=f"logout_token={token}", Content_Type="application/x-www-form-urlencoded")
+        case.same((status, status != 200), (found.status, broker.look(session).status == 200), f"a logout token with {name}")
+
+    log_out("jti left out", 400, {"jti": None})
+    log_out("a nonce", 400, {"nonce": "n"})
+    log_out("lists for events", 400, {"events": [[[]]]})
+    log_out("event for events", 400, {"events": None, "event": {EVENT: {}}})
+    log_out("another event", 400, {"events": {EVENT.replace("openid.net", "openidnet"): {}}})
+    log_out("exp left out", 200, {"exp": None})
+    log_out("several audiences", 200, {"aud": ["other", "ios-app"]})
+    log_out("further claims", 200, {"typ": "Logout", "auth_time": 7, "sub": None})
+    for header in ("JWT", None, "logout+jwt", "LOGOUT+JWT", "application/logout+jwt"):
+        log_out(f"the type {header}", 200, header={"typ": header})
+
+
 CASES = {
     "documents": (documents, 60), "tokens": (tokens, 60), "alphabets": (alphabets, 60), "addresses": (addresses, 60),
     "identities": (identities, 60), "dead-grants": (dead_grants, 60),
+    "answers": (answers, 60), "log-outs": (log_outs, 60),
 }
 
 if __name__ == "__main__":

@@ -30,15 +30,20 @@ final class Authority: @unchecked Sendable {
         let session: Digest
         /// Whether a refresh token comes of it: another one, or the one that the session's grant has.
         let (givesToken, repeatsToken): (Bool, Bool)
+        /// Whether the answer repeats the newest refresh token of the provider, which the broker may still have to store.
+        let repeatsNewest: Bool
     }
 
     /// The codes of step-ups.
     private var stepUps: [String: StepUp] = [:]
 
     /// Returns a fresh code of the user of a session, who signs in again for it.
-    func stepUp(_ person: Int, of session: Digest, givesToken: Bool, repeatsToken: Bool) -> String {
+    func stepUp(
+        _ person: Int, of session: Digest, givesToken: Bool, repeatsToken: Bool, repeatsNewest: Bool
+    ) -> String {
         let code = consent(person)
-        stepUps[code] = StepUp(session: session, givesToken: givesToken, repeatsToken: repeatsToken)
+        stepUps[code] = StepUp(
+            session: session, givesToken: givesToken, repeatsToken: repeatsToken, repeatsNewest: repeatsNewest)
         return code
     }
 
@@ -128,21 +133,26 @@ final class Authority: @unchecked Sendable {
         if let stepUp = stepUps[code] {
             family.isStepUp = true
             family.hasNoRefreshToken = !stepUp.givesToken || stepUp.repeatsToken
-            if stepUp.repeatsToken { family.repeated = repeated(stepUp.session, code) }
+            if stepUp.repeatsToken { family.repeated = repeated(stepUp, code) }
         }
         families.append(family)
         codes[code] = family
         return family
     }
 
-    /// Returns the refresh token that a step-up's answer repeats: the one that the session had when the code was sent; nil where its
+    /// Returns the refresh token that a step-up's answer repeats: the session's when the code was sent, or the newest; nil if the
     /// grant is dead.
-    private func repeated(_ session: Digest, _ code: String) -> String? {
-        guard let own = standing(session), own.death == nil,
+    private func repeated(_ stepUp: StepUp, _ code: String) -> String? {
+        guard let own = standing(stepUp.session), own.death == nil else { return nil }
+        if stepUp.repeatsNewest { return "rt-\(own.number)-\(own.current)" }
+        guard
             let sent = calls.first(where: { $0.code == code && !$0.mayBeRepeated }), let had = sent.tokenOfSession
         else { return nil }
         return "rt-\(own.number)-\(had)"
     }
+
+    /// Returns whether a step-up was answered with a refresh token of another grant.
+    func hasRepeated(_ refreshToken: String) -> Bool { families.contains { $0.repeated == refreshToken } }
 
     /// Rotates a refresh token; returns the new one's number.
     func refresh(_ family: Family, token: Int, key: String) throws(ProviderFailure) -> Int {

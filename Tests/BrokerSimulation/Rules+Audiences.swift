@@ -45,6 +45,8 @@ extension Rules {
     /// to the older call, and came back with its pair before that was answered.
     private func isOvertaken(_ older: TokenCall, by newer: TokenCall, _ calls: [TokenCall]) -> Bool {
         guard !older.isExchange, !newer.isExchange, older.token < newer.token else { return false }
+        // A step-up's answer has brought the refresh token of the older call's answer.
+        if let family = newer.family, world.authority.hasRepeated("rt-\(family.number)-\(newer.token)") { return true }
         return calls.contains { winner in
             guard winner.family === newer.family, winner.code == nil, case .written = winner.state,
                 winner.sentAt < older.sentAt

@@ -27,7 +27,7 @@ final class Rules: @unchecked Sendable {
         let at: Int
     }
 
-    private unowned let world: Simulation
+    unowned let world: Simulation
     private var scheduler: Scheduler { world.scheduler }
 
     private var claims: [ClaimID: Claim] = [:]

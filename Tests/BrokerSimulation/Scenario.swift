@@ -59,6 +59,8 @@ package enum Scenario: String, CaseIterable, Sendable {
     case stepUpsRepeatTheToken
     /// The store is away for longer than an exchange's claim, while owners have the provider's answers in hand.
     case outagesOutliveExchanges
+    /// Step-ups are kept over outages of the store, while their users step up again at a process that finds it earlier.
+    case stepUpsCrossOutages
     /// Several APIs' tokens come of one refresh token, some are refused, and sessions step up and end meanwhile.
     case audiencesShareOneGrant
 
@@ -296,6 +298,7 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.rotation = random.pick(Weather.Rotation.allCases)
             weather.stepUps = 0.7
             weather.repeatsToken = random.pick([0.5, 1])
+            weather.repeatsNewest = random.pick([0, 0.5, 1])
             weather.accessTokenLife = 15
             weather.slow = 0.6
             weather.slowRange = 500...9_000
@@ -317,6 +320,21 @@ package enum Scenario: String, CaseIterable, Sendable {
             weather.outages = 4
             weather.outageRange = 20_000...130_000
             weather.foundAgainRange = 0...3_000
+        case .stepUpsCrossOutages:
+            weather.processes = random.number(2...3)
+            weather.users = random.number(2...4)
+            weather.accessTokenLife = 3600
+            weather.slow = 0.3
+            weather.slowRange = 500...6_000
+            weather.idleRange = 300...2_000
+            weather.stepUps = 0.9
+            weather.keepsGrant = random.pick([0, 0.3])
+            weather.forced = 0
+            weather.logOuts = 0
+            weather.length = 600_000
+            weather.outages = 3
+            weather.outageRange = 95_000...130_000
+            weather.foundAgainRange = 0...25_000
         case .audiencesShareOneGrant:
             weather.processes = random.number(1...3)
             weather.users = random.number(1...3)

@@ -8,6 +8,9 @@ final class SimulatedProcess: @unchecked Sendable {
     /// The calendar time at which every simulation begins.
     static let begin: Int64 = 1_795_209_600_000
 
+    /// The name of the work that runs.
+    @TaskLocal static var work: String?
+
     let number: Int
     let lane: Lane
     let world: Simulation
@@ -51,7 +54,10 @@ final class SimulatedProcess: @unchecked Sendable {
         let watch = isShared ? ClockWatch(correcting: machine) : ClockWatch()
         let context = BrokerContext(
             clock: isShared ? watch.corrected(machine) : machine,
-            spawner: Spawner { _, work in if !self.isDead { self.lane.start(work) } },
+            spawner: Spawner { name, work in
+                guard !self.isDead else { return }
+                self.lane.start { await Self.$work.withValue("\(name)") { await work() } }
+            },
             events: EventSink { event in world.note(event) }, vault: world.vault,
             store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
             notices: SessionNotices(), settings: settings, watch: watch)
@@ -71,7 +77,8 @@ final class SimulatedProcess: @unchecked Sendable {
         let revocations = Revocations(context)
         lane.start {
             while !self.isDead {
-                try? await self.sleep(.seconds(20))
+                // In earnest the outbox is looked at every second.
+                try? await self.sleep(.seconds(world.weather.repeatsNewest > 0 ? 1 : 20))
                 _ = try? await revocations.work()
             }
         }

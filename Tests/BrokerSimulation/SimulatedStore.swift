@@ -87,7 +87,13 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         return try await around(.settleExchange) { store throws(StoreFailure) in
             let settled = try await store.settleExchange(
                 key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
-            for row in outbox { world.gaveUp(row, by: process) }
+            for row in outbox {
+                if case .session(let session) = outcome {
+                    if settled { world.overtaken(row, of: session) }
+                } else {
+                    world.gaveUp(row, by: process)
+                }
+            }
             return settled
         }
     }
@@ -146,8 +152,10 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     }
 
     func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
-        world.rules.begins(tokenDigest, in: process)
-        defer { world.rules.ends(tokenDigest, in: process) }
+        // A step-up looks at a refresh, too, at the same time as flights do.
+        let isFlight = SimulatedProcess.work.map { !["exchange", "tokensInQuestion"].contains($0) } ?? true
+        if isFlight { world.rules.begins(tokenDigest, in: process) }
+        defer { if isFlight { world.rules.ends(tokenDigest, in: process) } }
         return try await around(.refreshState) { store throws(StoreFailure) in
             try await store.refreshState(tokenDigest)
         }

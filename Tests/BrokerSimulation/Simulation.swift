@@ -352,9 +352,21 @@ package final class Simulation: @unchecked Sendable {
     /// Hears that a user was told that a code comes to nothing.
     func refused(_ code: String) { refusedCodes.insert(code) }
 
+    /// Hears that a step-up was settled after a later one of its session, so its own grant is to end.
+    func overtaken(_ row: OutboxRow, of session: Digest) {
+        guard let token = refreshToken(row.tokens, of: row.boundTo), let (family, number) = authority.named(token),
+            number == 0
+        else { return }
+        say("overtaken \(token)")
+        authority.wrote(token, at: scheduler.now, inVain: true)
+        family.replacedAt = scheduler.now
+        former[session, default: []].append(family)
+    }
+
     /// Hears that an exchange's tokens went to the outbox.
     func gaveUp(_ row: OutboxRow, by process: SimulatedProcess) {
-        guard let token = refreshToken(row.tokens, of: row.boundTo) else { return }
+        // A code's own refresh token is its grant's first. A later one is the session's, repeated.
+        guard let token = refreshToken(row.tokens, of: row.boundTo), authority.named(token)?.token == 0 else { return }
         say("gave up \(token)")
         authority.wrote(token, at: scheduler.now, inVain: true)
         givenUp.append((token, abs(process.wallOffset) > 60_000))

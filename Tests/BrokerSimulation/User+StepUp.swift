@@ -17,7 +17,8 @@ extension User {
         let weather = world.weather
         let code = world.authority.stepUp(
             person, of: ticket.digest, givesToken: !world.scheduler.random.chance(weather.keepsGrant),
-            repeatsToken: world.scheduler.random.chance(weather.repeatsToken))
+            repeatsToken: world.scheduler.random.chance(weather.repeatsToken),
+            repeatsNewest: weather.repeatsNewest > 0 && world.scheduler.random.chance(weather.repeatsNewest))
         let (process, asked, world) = (world.process(), world.scheduler.now, world)
         let started = await process.serve(hangUpAfter: Self.patience) { useCases in
             let live = try await useCases.resumeSession.resume(ticket.token)

@@ -114,6 +114,8 @@ struct Weather {
     var keepsGrant = 0.0
     /// A step-up is answered with the refresh token that the session's grant has then.
     var repeatsToken = 0.0
+    /// The share of the repeated refresh tokens that are the provider's newest, which the broker may still have to store.
+    var repeatsNewest = 0.0
     /// The time for which a token that was forced is not forced again, in seconds: shorter than in earnest, for more refreshes.
     var forcedPause = 0
     // What is configured.

@@ -237,8 +237,10 @@ struct RefreshContract {
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == .seconds(25))
             clock.advance(.seconds(25))
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
+            #expect(try await store.refreshState(session.tokenDigest)?.claimRest == .zero)
             // Whoever comes back within the minute has it again.
             clock.advance(.seconds(59))
+            #expect(try await store.refreshState(session.tokenDigest)?.claimRest == .seconds(-59))
             #expect(
                 try await store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
             clock.advance(.seconds(85))
@@ -246,6 +248,7 @@ struct RefreshContract {
             #expect(
                 try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
             try await store.release(session.tokenDigest, fence: 2)
+            #expect(try await store.refreshState(session.tokenDigest)?.claimRest == nil)
             #expect(try await !store.renewRefresh(tokenDigest: session.tokenDigest, fence: 2, for: .seconds(25)))
         }
     }

@@ -222,6 +222,63 @@ struct StepUpContract {
         }
     }
 
+    @Test(
+        "Two step-ups are made of the same row → the second is refused and has to read the row again",
+        arguments: StoreEngine.allCases)
+    func twoOfOneRow(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            for isNewGrant in [true, false] {
+                let session = Rows.session()
+                try await store.signIn(session)
+                let (later, older) = (
+                    try await store.mustClaim(Rows.exchange()), try await store.mustClaim(Rows.exchange())
+                )
+                #expect(
+                    try await store.stepUp(session.tokenDigest, later, isNewGrant: isNewGrant, at: Rows.seconds(60))
+                        == .committed)
+                let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
+                let count = try await store.outboxCount()
+                let result = try await store.stepUp(
+                    session.tokenDigest, older, isNewGrant: false, at: Rows.seconds(90),
+                    outbox: [Rows.outbox(at: Rows.now)])
+                #expect(result == .moved)
+                #expect(try await store.session(tokenDigest: session.tokenDigest) == row)
+                #expect(try await store.outboxCount() == count)
+                #expect(try await store.exchange(older.key)?.outcome == .calling)
+                // Made of the row that the later step-up has stored.
+                let again = try await store.stepUp(
+                    session.tokenDigest, older, version: row.tokenVersion, state: row.version, isNewGrant: false,
+                    outbox: [Rows.outbox(at: Rows.now)])
+                #expect(again == .committed)
+                #expect(try await store.outboxCount() == count + 1)
+            }
+        }
+    }
+
+    @Test(
+        "An exchange is settled with a session that another step-up has changed → the session stays, the tokens are work",
+        arguments: StoreEngine.allCases)
+    func overtaken(_ engine: StoreEngine) async throws {
+        try await engine.withStore { store in
+            let session = Rows.session()
+            try await store.signIn(session)
+            let exchange = try await store.mustClaim(Rows.exchange())
+            let work = [Rows.outbox(at: Rows.now)]
+            func settle(fence: Int64) async throws -> Bool {
+                try await store.settleExchange(
+                    exchange.key, fence: fence, outcome: .session(session.tokenDigest), outbox: work, registration: nil)
+            }
+            #expect(try await !settle(fence: exchange.fence + 1))
+            #expect(try await store.exchange(exchange.key)?.outcome == .calling)
+            #expect(try await settle(fence: exchange.fence))
+            #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
+            // One whose answer was lost comes again.
+            #expect(try await !settle(fence: exchange.fence))
+            #expect(try await store.outboxCount() == 1)
+            #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
+        }
+    }
+
     @Test("Step-up and refresh at once: the pair is stored before, or is outgrown", arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

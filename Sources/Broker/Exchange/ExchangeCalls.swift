@@ -99,6 +99,7 @@ struct ExchangeCalls: Sendable {
         do throws(ProviderFailure) { tokens = try await provider.redeem(grant, by: exchange.deadline) } catch {
             throw await settlement.settle(failureOfSingleUse: error)
         }
+        let answered = context.clock.monotonic()
         context.memory.answers.granted(profile.name, plan.client.name, begun: begun)
         if let refusal = tokens.refusal {
             throw await settlement.settle(
@@ -115,7 +116,7 @@ struct ExchangeCalls: Sendable {
         } catch {
             throw await settlement.settle(identityFailure: error, tokens)
         }
-        return try await settlement.complete(tokens, who, identity.requestedScope)
+        return try await settlement.complete(tokens, who, identity.requestedScope, answered: answered)
     }
 
     private func takeOver(_ session: Secret) async throws(BrokerProblem) -> SignInOutcome {

@@ -25,11 +25,11 @@ struct ExchangeRunner: Sendable {
         let claim = ClaimShell(ClaimedExchange(context: context, key: plan.key), context)
         let seen = SeenRefreshTokens()
         while true {
-            try await note(plan, in: seen)
+            let version = try await note(plan, in: seen)
             switch try await ask(claim, row, until: patience) {
             case .claimed(let claimed):
                 charging.count(plan.gate, plan.charge)
-                let granted = GrantedExchange(plan, claimed, claim, seen)
+                let granted = GrantedExchange(plan, claimed, claim, seen, sentAt: version)
                 let result = await Detached.run("exchange", on: context.spawner) { answer in
                     await ExchangeCalls(granted, early: answer).call()
                 }
@@ -56,14 +56,15 @@ struct ExchangeRunner: Sendable {
 
     /// Notes the refresh token of the session that a step-up is for, immediately before its code may be sent.
     ///
-    /// Throws while the row is sealed under a key that this process does not have yet: the code is not spent on it.
-    private func note(_ plan: ExchangePlan, in seen: SeenRefreshTokens) async throws(BrokerProblem) {
-        guard let session = plan.stepUp?.session else { return }
+    /// Returns the session's version. Throws while the row is sealed under a key that this process does not have yet: the code is not spent on it.
+    private func note(_ plan: ExchangePlan, in seen: SeenRefreshTokens) async throws(BrokerProblem) -> Int64? {
+        guard let session = plan.stepUp?.session else { return nil }
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(tokenDigest: session) } catch {
             throw BrokerProblem(error)
         }
         if let row { seen.note(try context.openSealed(row)?.tokens.refreshToken) }
+        return row?.version
     }
 
     /// Claims; where the answer was lost, asks again for as long as the starter waits.
@@ -228,12 +229,16 @@ struct GrantedExchange: Sendable {
     let time = BelievedTime()
     /// The refresh tokens of the session that is stepped up; empty for a sign-in that makes a session.
     let seen: SeenRefreshTokens
+    /// The version that this session had when the code was sent; nil for a sign-in that makes a session.
+    let sentAt: Int64?
 
     init(
-        _ plan: ExchangePlan, _ row: ExchangeRow, _ claim: ClaimShell<ClaimedExchange>, _ seen: SeenRefreshTokens
+        _ plan: ExchangePlan, _ row: ExchangeRow, _ claim: ClaimShell<ClaimedExchange>, _ seen: SeenRefreshTokens,
+        sentAt: Int64?
     ) {
         self.plan = plan
         self.seen = seen
+        self.sentAt = sentAt
         self.row = row
         self.claim = claim
         let context = claim.context

@@ -30,8 +30,10 @@ struct ExchangeSettlement: Sendable {
     }
 
     /// Stores the session; only after that does anybody get its token (guarantee 4).
+    ///
+    /// `answered` is the moment of the token response; nil for now.
     func complete(
-        _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String]
+        _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String], answered: Duration? = nil
     ) async throws(BrokerProblem) -> SignInOutcome {
         if let stepUp = plan.stepUp {
             // Never an ordinary session in place of one that was demanded more of.
@@ -39,7 +41,9 @@ struct ExchangeSettlement: Sendable {
                 throw await settle(.providerError, because: .unusable(detail: "a step-up without tokens"))
             }
             if let session = stepUp.session {
-                return try await self.stepUp(session, stepUp.demand, answer, identity, requestedScope)
+                return try await self.stepUp(
+                    session, stepUp.demand, answer, identity, requestedScope,
+                    answered: answered ?? context.clock.monotonic())
             }
             try await checkFirst(stepUp.demand, answer, identity)
         }
@@ -227,7 +231,9 @@ struct ExchangeSettlement: Sendable {
         let written: Void? = await insisting("settleExchange") { [outbox] () async throws(StoreFailure) in
             try await spend(reason, outbox)
         }
-        return written == nil ? Self.notStored : Self.problem(reason, failure)
+        guard written != nil else { return Self.notStored }
+        watch(outbox, tokens)
+        return Self.problem(reason, failure)
     }
 
     private func spend(_ reason: ExchangeRow.SpentReason, _ outbox: [OutboxRow] = []) async throws(StoreFailure) {
@@ -277,14 +283,20 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    private func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
+    /// Returns the work of revoking this exchange's tokens; the work waits if they may be the stepped-up session's.
+    func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
-        let stored = StoredTokens(
+        var stored = StoredTokens(
             provider: profile.name, client: plan.client.name, tokens: tokens.withoutKey, issuedAt: now, origin: origin)
+        var (owner, due) = (row.key, now)
+        if let session = plan.stepUp?.session, let rest = questionFor(tokens.refreshToken) {
+            (owner, due) = (session, now.advanced(by: rest))
+            // The provider's own session may be the session's.
+            stored.tokens.idToken = nil
+        }
         return OutboxRow(
-            id: context.vault.digest(try context.vault.random(32)), boundTo: row.key,
-            tokens: try context.vault.seal(stored.record, as: .tokens, row: row.key), createdAt: now,
-            nextAttemptAt: now)
+            id: context.vault.digest(try context.vault.random(32)), boundTo: owner,
+            tokens: try context.vault.seal(stored.record, as: .tokens, row: owner), createdAt: now, nextAttemptAt: due)
     }
 }
 

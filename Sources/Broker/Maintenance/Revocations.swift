@@ -187,6 +187,12 @@ package struct Revocations: Sendable {
             slots.end(stored.provider, answer, begun: moment - took, at: moment)
         }
         let session = try await context.store.session(tokenDigest: row.boundTo)
+        do throws(BrokerProblem) {
+            guard try !isHeld(stored, by: session) else {
+                context.events.emit(.revocation(provider: stored.provider, result: "shared"))
+                return .done
+            }
+        } catch { return .again }
         // A session's own tokens name their owner only for the release before; its row knows better.
         let named = stored.accessVersion == nil ? stored.origin : nil
         let origin = named ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
@@ -208,6 +214,12 @@ package struct Revocations: Sendable {
         answer = await endSession(stored, at: ending, by: work.deadline)
         took = context.clock.monotonic() - begun
         return Outcome(answer) ?? .done
+    }
+
+    /// Returns whether a living session has the refresh token of a row.
+    private func isHeld(_ stored: StoredTokens, by session: SessionRow?) throws(BrokerProblem) -> Bool {
+        guard let session, session.endedAt == nil, let token = stored.tokens.refreshToken else { return false }
+        return try context.openSealed(session)?.tokens.refreshToken?.isEqual(to: token) ?? false
     }
 
     /// Decides immediately before a call whether it is made: not while a session lives here, or is being made, that it

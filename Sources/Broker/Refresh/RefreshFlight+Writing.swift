@@ -25,7 +25,7 @@ extension RefreshFlight {
             _ = failed("commitRefresh", failure)
         }
         if work.isOutgrown {
-            // The session stands on another grant by now, and nobody else holds this pair.
+            // A step-up has stored another refresh token, or the very one of this pair.
             await revoke(
                 work, of: work.row.map(SignInOrigin.init),
                 meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
@@ -163,6 +163,11 @@ extension RefreshFlight {
         defer { if isKept { context.memory.store.wrote() } }
         var row: OutboxRow?
         await context.clock.insist { () async throws in
+            let begun = origin == nil ? nil : try await stepUpGrant()
+            if let begun, let token = tokens.refreshToken, begun.refreshToken == context.vault.digest(token) {
+                // The grant is the same, so the one before it lives on.
+                return try await context.store.removeOutbox(begun.former)
+            }
             let outbox =
                 try row
                 ?? OutboxRow(
@@ -171,12 +176,27 @@ extension RefreshFlight {
                     nextAttemptAt: now)
             row = outbox
             try await context.store.addOutbox([outbox])
+            if let begun, begun.tokenVersion == work.row.map({ $0.tokenVersion + 1 }) {
+                // The former pair's work waited for this pair.
+                try await context.store.postponeOutbox(begun.former, until: now, counting: true)
+            }
         } failed: { error in
             context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
-            guard !isKept else { return }
-            isKept = true
-            context.memory.store.keep(at: context.clock.monotonic())
+            // A row of a newer format holds up no others.
+            if !isKept, error as? StoreFailure != .newerFormat {
+                isKept = true
+                context.memory.store.keep(at: context.clock.monotonic())
+            }
             flight.answer(.failure(meanwhile))
+        }
+    }
+
+    /// Returns the grant that a step-up has begun for the living session.
+    private func stepUpGrant() async throws -> StepUpNote.Grant? {
+        guard let row = try await context.store.session(tokenDigest: session), row.endedAt == nil else { return nil }
+        do { return try SessionFacts.open(row, context.vault).lastStepUp?.grant } catch {
+            guard BrokerProblem(opening: error) == nil else { throw StoreFailure.newerFormat }
+            return nil
         }
     }
 }

@@ -152,6 +152,8 @@ package struct SessionFacts: Sendable {
     ///
     /// Every later access token is of that grant, and not of the sign-in.
     package var lentVersion: Int64?
+    /// The last step-up; nil before the first, or after an older release has sealed the facts again.
+    package var lastStepUp: StepUpNote?
 
     package init(
         provider: ProviderName, client: ClientName, subject: String, identity: [(name: String, value: JSONValue)],
@@ -197,11 +199,13 @@ extension SessionFacts {
         writer.integer(lifetimes.absolute.wholeMilliseconds)
         writer.optional(signIn.authenticatedAt)
         // Behind what the version before reads, which seals the facts anew without them.
-        if signIn.contextClass != nil || !signIn.methods.isEmpty || lentVersion != nil {
+        let hasMore = lentVersion != nil || lastStepUp != nil
+        if signIn.contextClass != nil || !signIn.methods.isEmpty || hasMore {
             writer.optional(signIn.contextClass)
             writer.strings(signIn.methods)
         }
-        if let lentVersion { writer.integer(lentVersion) }
+        if hasMore { writer.integer(lentVersion ?? Self.lendsNothing) }
+        lastStepUp?.write(to: &writer)
         return writer.bytes
     }
 
@@ -227,8 +231,14 @@ extension SessionFacts {
         guard !reader.isAtEnd else { return }
         signIn.contextClass = try reader.optionalString()
         signIn.methods = try reader.strings()
-        lentVersion = reader.isAtEnd ? nil : try reader.integer()
+        guard !reader.isAtEnd else { return }
+        let lent = try reader.integer()
+        lentVersion = lent == Self.lendsNothing ? nil : lent
+        lastStepUp = reader.isAtEnd ? nil : try StepUpNote(&reader)
     }
+
+    /// The placeholder of a missing lent version before another field.
+    private static let lendsNothing: Int64 = -1
 
     private static func beginning(
         _ bytes: [UInt8]

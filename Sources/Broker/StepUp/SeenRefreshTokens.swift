@@ -9,23 +9,46 @@ final class SeenRefreshTokens: Sendable {
     /// A settlement that waits for its store reads the session again and again; the first is kept, and the newest.
     private static let capacity = 8
 
+    private struct State {
+        var tokens: [Secret] = []
+        var question: Question?
+    }
+
+    /// A refresh that was in progress when the provider answered.
+    struct Question {
+        /// The token version that it replaces.
+        let version: Int64
+        /// The latest moment of its commit.
+        let until: Duration
+    }
+
     /// Guards the tokens.
-    private let tokens = Mutex<[Secret]>([])
+    private let state = Mutex(State())
 
     /// Notes a refresh token that the session has.
     func note(_ token: Secret?) {
         guard let token else { return }
-        tokens.withLock { tokens in
-            guard !tokens.contains(where: { $0.isEqual(to: token) }) else { return }
-            if tokens.count >= Self.capacity { tokens.remove(at: 1) }
-            tokens.append(token)
+        state.withLock { state in
+            guard !state.tokens.contains(where: { $0.isEqual(to: token) }) else { return }
+            if state.tokens.count >= Self.capacity { state.tokens.remove(at: 1) }
+            state.tokens.append(token)
         }
     }
 
     /// Returns whether the session has had this refresh token.
     func contains(_ token: Secret?) -> Bool {
         guard let token else { return false }
-        return tokens.withLock { $0.contains { $0.isEqual(to: token) } }
+        return state.withLock { $0.tokens.contains { $0.isEqual(to: token) } }
+    }
+
+    /// Notes that a refresh may store another refresh token.
+    func note(_ question: Question) { state.withLock { $0.question = question } }
+
+    /// Returns the refresh that may still store this refresh token; nil if the session has had the token, or if the refresh is over.
+    func question(of token: Secret?, at moment: Duration) -> Question? {
+        guard token != nil, !contains(token), let question = state.withLock({ $0.question }), moment < question.until
+        else { return nil }
+        return question
     }
 }
 

@@ -5,7 +5,7 @@ extension ExchangeSettlement {
     /// The user has just signed in, and does so again for no fault of ours.
     func stepUp(
         _ session: Digest, _ demand: StepUpDemand, _ answer: TokenSet, _ identity: ProviderIdentity,
-        _ requestedScope: [String]
+        _ requestedScope: [String], answered: Duration
     ) async throws(BrokerProblem) -> SignInOutcome {
         var tokens = answer
         if answer.scope == nil, !requestedScope.isEmpty { tokens.scope = requestedScope }
@@ -16,9 +16,11 @@ extension ExchangeSettlement {
         let isMet = demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
+        await noteRefresh(of: session, tokens)
         while true {
             let standing = try await standing(session)
             let now = time
+            let answeredAt = now.advanced(by: answered - context.clock.monotonic())
             guard let current = standing, isStanding(current) else { throw await ended(standing, tokens, origin) }
             // The session that stays lives by these.
             let unheld = exchange.seen.contains(tokens.refreshToken) ? nil : tokens
@@ -27,12 +29,17 @@ extension ExchangeSettlement {
                     .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: unheld,
                     of: origin)
             }
-            guard isMet else { throw await tooWeak(demand, identity, unheld, origin) }
+            guard isMet else { throw await tooWeak(demand, identity.signIn, unheld, origin) }
             let commit: StepUpCommit
             let facts: SessionFacts
             do {
-                (commit, facts) = try self.commit(current, tokens, identity, now)
-            } catch {
+                let before = try SessionFacts.open(current, context.vault)
+                if let later = before.lastStepUp, later.isLater(than: answeredAt, ofCodeSentAt: exchange.sentAt ?? 0) {
+                    let own = tokens.refreshToken == nil ? nil : unheld
+                    return try await overtaken(by: later, current, before, demand, revoking: own, origin)
+                }
+                (commit, facts) = try self.commit(current, before, tokens, identity, now, answeredAt)
+            } catch let problem as BrokerProblem { throw problem } catch {
                 throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: unheld)
             }
             let result = await insisting("completeStepUp") { () async throws(StoreFailure) in
@@ -84,6 +91,7 @@ extension ExchangeSettlement {
     /// the refresh token that its session lives by.
     func unheld(_ tokens: TokenSet) async -> TokenSet? {
         guard let session = plan.stepUp?.session else { return tokens }
+        await noteRefresh(of: session, tokens)
         do throws(BrokerProblem) { _ = try await standing(session) } catch {
             // The process ends, and revokes nothing.
             return nil
@@ -99,7 +107,7 @@ extension ExchangeSettlement {
         let origin = SignInOrigin(
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
-        throw await tooWeak(demand, identity, tokens, origin)
+        throw await tooWeak(demand, identity.signIn, tokens, origin)
     }
 
     private func ended(
@@ -119,13 +127,14 @@ extension ExchangeSettlement {
         return BrokerProblem(.sessionEnded, reason: reason)
     }
 
+    /// Spends the exchange of a step-up that leaves its session with a sign-in below the demand.
     private func tooWeak(
-        _ demand: StepUpDemand, _ identity: ProviderIdentity, _ tokens: TokenSet?, _ origin: SignInOrigin
+        _ demand: StepUpDemand, _ got: SignInFacts, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
         var problem = await settle(
             .stepUpFailed, because: .identityRejected(detail: "the sign-in is not what was asked for"),
             revoking: tokens, of: origin)
-        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: identity.signIn) }
+        if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: got) }
         return problem
     }
 
@@ -151,6 +160,11 @@ extension ExchangeSettlement {
         row.idleExpiresAt = max(row.idleExpiresAt, commit.idleExpiresAt)
         row.tokenExpiresAt = commit.tokenExpiresAt
         row.refreshable = commit.refreshable
+        return try steppedUp(row, facts)
+    }
+
+    /// Returns the answer of a step-up whose session has these facts.
+    private func steppedUp(_ row: SessionRow, _ facts: SessionFacts) throws(BrokerProblem) -> SignInOutcome {
         let live = LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
         guard let token = plan.stepUpToken else { throw BrokerProblem(.sessionRequired) }
         return .steppedUp(
@@ -160,10 +174,11 @@ extension ExchangeSettlement {
 
     /// Makes the commit of a row as it was read.
     private func commit(
-        _ row: SessionRow, _ fresh: TokenSet, _ identity: ProviderIdentity, _ now: WallTime
+        _ row: SessionRow, _ before: SessionFacts, _ fresh: TokenSet, _ identity: ProviderIdentity, _ now: WallTime,
+        _ answeredAt: WallTime
     ) throws -> (StepUpCommit, SessionFacts) {
         let vault = context.vault
-        var facts = try SessionFacts.open(row, vault)
+        var facts = before
         let old = try row.tokens.map {
             try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
         }
@@ -173,11 +188,21 @@ extension ExchangeSettlement {
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept
+        // The grant may yet turn out to be the same.
+        let question = isNewGrant ? questionFor(fresh.refreshToken) : nil
         let next: StoredTokens?
         var outbox: [OutboxRow] = []
+        var grant = isNewGrant ? nil : before.lastStepUp?.grant
         if isNewGrant {
             next = StoredTokens(provider: profile.name, client: plan.client.name, tokens: fresh, issuedAt: now)
-            if let old { outbox = [try former(old, row, now)] }
+            if let old {
+                let former = try former(old, row, now, waiting: question)
+                outbox = [former]
+                grant = fresh.refreshToken.map {
+                    StepUpNote.Grant(
+                        refreshToken: vault.digest($0), tokenVersion: row.tokenVersion + 1, former: former.id)
+                }
+            }
         } else {
             next = old.map { $0.lending(fresh, at: now) }
         }
@@ -185,9 +210,11 @@ extension ExchangeSettlement {
         facts.unverified = identity.unverified
         if let scope = next?.tokens.scope { facts.scope = scope }
         facts.signIn = identity.signIn
+        facts.lastStepUp = StepUpNote(version: row.version + 1, answeredAt: answeredAt, grant: grant)
         // The refresh token is of an earlier sign-in, and so is what it brings.
-        let isLent = !isNewGrant && next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
-        facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion : nil
+        let isLent =
+            isNewGrant ? question != nil : next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
+        facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion + (isNewGrant ? 1 : 0) : nil
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
         // The idle time moves only by a time that a use may be written with.
@@ -205,7 +232,11 @@ extension ExchangeSettlement {
     }
 
     /// Returns the work of ending the grant that the session had, as its reach allows: the session itself lives.
-    private func former(_ old: StoredTokens, _ row: SessionRow, _ now: WallTime) throws -> OutboxRow {
+    ///
+    /// The work waits while a refresh in progress may show that the grant is the same.
+    private func former(
+        _ old: StoredTokens, _ row: SessionRow, _ now: WallTime, waiting rest: Duration?
+    ) throws -> OutboxRow {
         var tokens = old.tokens.withoutKey
         // The provider's own session is the user's, who is signed in.
         tokens.idToken = nil
@@ -215,7 +246,44 @@ extension ExchangeSettlement {
         return OutboxRow(
             id: context.vault.digest(try context.vault.random(32)), boundTo: row.tokenDigest,
             tokens: try context.vault.seal(stored.record, as: .tokens, row: row.tokenDigest), createdAt: now,
-            nextAttemptAt: now)
+            nextAttemptAt: now.advanced(by: rest ?? .zero))
+    }
+}
+
+// MARK: An answer that is stored after a later one
+
+extension ExchangeSettlement {
+    /// Settles a step-up whose answer waited for its store, while another step-up with a later answer was stored.
+    ///
+    /// The session stays as it is, and the tokens go to the outbox. The demand is judged by the session's sign-in.
+    private func overtaken(
+        by later: StepUpNote, _ standing: SessionRow, _ facts: SessionFacts, _ demand: StepUpDemand,
+        revoking tokens: TokenSet?, _ origin: SignInOrigin
+    ) async throws(BrokerProblem) -> SignInOutcome {
+        guard demand.isMet(by: facts.signIn, at: later.answeredAt, leeway: plan.client.signInLeeway) else {
+            throw await tooWeak(demand, facts.signIn, tokens, origin)
+        }
+        let session = standing.tokenDigest
+        var outbox: [OutboxRow] = []
+        if let tokens {
+            do throws(VaultFailure) { outbox = [try outboxRow(tokens, origin)] } catch { throw BrokerProblem(error) }
+        }
+        let isSettled: Bool? = await insisting("settleExchange") { [outbox] () async throws(StoreFailure) in
+            let isOwn = try await context.store.settleExchange(
+                row.key, fence: row.fence, outcome: .session(session), outbox: outbox, registration: nil)
+            if isOwn { return true }
+            // Perhaps by ourselves, when the answer to our own write was lost.
+            return try await context.store.exchange(row.key)?.outcome == .session(session)
+        }
+        guard let isSettled else { throw Self.notStored }
+        watch(outbox, tokens)
+        guard isSettled else { throw await settle(.unknown, because: .lost(detail: "the claim lapsed")) }
+        exchange.claim.held.drop()
+        context.cache.remove([session])
+        plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
+        context.events.emit(
+            .steppedUp(provider: profile.name, client: plan.client.name, session: standing.handle))
+        return try steppedUp(standing, facts)
     }
 }
 

@@ -90,15 +90,18 @@ package struct RefreshRelease: Sendable {
 /// The state of a session's refresh, for those who wait: read without a blob.
 package struct RefreshState: Sendable, Equatable {
     package let tokenVersion: Int64
-    /// The time for which a claim still stands; nil when none does.
-    package let claimFor: Duration?
+    /// The rest of a claim, zero or negative after its lapse; nil once it is given back.
+    package let claimRest: Duration?
     package let isEnded: Bool
 
-    package init(tokenVersion: Int64, claimFor: Duration?, isEnded: Bool) {
+    package init(tokenVersion: Int64, claimRest: Duration?, isEnded: Bool) {
         self.tokenVersion = tokenVersion
-        self.claimFor = claimFor
+        self.claimRest = claimRest
         self.isEnded = isEnded
     }
+
+    /// The rest of a claim that has not lapsed.
+    package var claimFor: Duration? { claimRest.flatMap { $0 > .zero ? $0 : nil } }
 }
 
 /// A refreshed token set to store.

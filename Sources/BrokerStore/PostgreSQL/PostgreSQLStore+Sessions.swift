@@ -120,8 +120,7 @@ extension PostgreSQLStore {
                 try row.requireFormat()
                 let version = try row.integer()
                 let rest = row.optionalDuration()
-                return RefreshState(
-                    tokenVersion: version, claimFor: rest.flatMap { $0 > .zero ? $0 : nil }, isEnded: try row.truth())
+                return RefreshState(tokenVersion: version, claimRest: rest, isEnded: try row.truth())
             }
         }
     }

@@ -178,9 +178,9 @@ extension SQLiteStore {
             let clock = claimClock()
             let stored = try database.first(SessionSQL.marks, [tokenDigest.sql]) { try StoredMarks(&$0, clock) }
             return stored.map { stored in
-                let rest = stored.marks.claimUntil.map { $0 - clock.moment }
-                return RefreshState(
-                    tokenVersion: stored.tokenVersion, claimFor: rest.flatMap { $0 > .zero ? $0 : nil },
+                RefreshState(
+                    tokenVersion: stored.tokenVersion,
+                    claimRest: stored.marks.claimUntil.map { $0 - clock.moment },
                     isEnded: stored.isEnded || isEnding)
             }
         }

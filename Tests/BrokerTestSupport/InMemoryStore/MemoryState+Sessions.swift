@@ -117,9 +117,8 @@ extension MemoryState {
 
     func refreshState(_ tokenDigest: Digest, at moment: Duration) -> RefreshState? {
         guard let row = sessions[tokenDigest] else { return nil }
-        let rest = marks[tokenDigest]?.claimUntil.map { $0 - moment }
         return RefreshState(
-            tokenVersion: row.tokenVersion, claimFor: rest.flatMap { $0 > .zero ? $0 : nil },
+            tokenVersion: row.tokenVersion, claimRest: marks[tokenDigest]?.claimUntil.map { $0 - moment },
             isEnded: row.endedAt != nil)
     }
 

@@ -1,0 +1,62 @@
+/// A session's last step-up, as the session's sealed facts remember it.
+///
+/// The note puts the answers of two step-ups in order, and names the grant of the session's refresh token (decision 70).
+package struct StepUpNote: Sendable, Equatable {
+    /// The session's version that its commit began.
+    package let version: Int64
+    /// The time of the provider's token response, by the clock of the process that stored it.
+    package let answeredAt: WallTime
+    /// The beginning of the session's grant; nil if the grant is the sign-in's.
+    package let grant: Grant?
+
+    /// The beginning of a grant that a step-up has put in another grant's place.
+    package struct Grant: Sendable, Equatable {
+        /// The digest of the refresh token that the answer contained.
+        package let refreshToken: Digest
+        /// The grant's first token version.
+        package let tokenVersion: Int64
+        /// The outbox row that revokes the grant before.
+        package let former: Digest
+    }
+
+    package init(version: Int64, answeredAt: WallTime, grant: Grant?) {
+        self.version = version
+        self.answeredAt = answeredAt
+        self.grant = grant
+    }
+
+    /// Returns whether its answer came after another step-up's, whose code was sent when the session had a version.
+    ///
+    /// A step-up that was stored before that code was sent came first, by any clock. The times decide only between two step-ups
+    /// that overlap.
+    func isLater(than answeredAt: WallTime, ofCodeSentAt version: Int64) -> Bool {
+        self.version > version && self.answeredAt > answeredAt
+    }
+}
+
+extension StepUpNote {
+    func write(to writer: inout RecordWriter) {
+        writer.integer(version)
+        writer.integer(answeredAt.milliseconds)
+        writer.optional(grant) { writer, grant in
+            writer.string(Base64URL.encode(grant.refreshToken.bytes))
+            writer.integer(grant.tokenVersion)
+            writer.string(Base64URL.encode(grant.former.bytes))
+        }
+    }
+
+    /// Reads the note from a record.
+    init(_ reader: inout RecordReader) throws(RecordFailure) {
+        version = try reader.integer()
+        answeredAt = WallTime(milliseconds: try reader.integer())
+        guard try reader.flag() else {
+            grant = nil
+            return
+        }
+        let token = Base64URL.decode(try reader.string()).flatMap(Digest.init)
+        let tokenVersion = try reader.integer()
+        let former = Base64URL.decode(try reader.string()).flatMap(Digest.init)
+        guard let token, let former else { throw .malformed }
+        grant = Grant(refreshToken: token, tokenVersion: tokenVersion, former: former)
+    }
+}

@@ -1,0 +1,63 @@
+// A provider may answer a step-up with the refresh token of a refresh in progress, before the broker has stored that token. Such a
+// token looks like another grant's. The refresh's owner knows the grant, so the revocation of the session's grant waits for the
+// owner. The step-up is stored at once.
+
+extension RefreshState {
+    /// The time of an owner's write after the end of its claim.
+    private static let slack = Duration.seconds(5)
+
+    /// The rest of the time of a refresh that may bring a new refresh token; nil if the refresh is over.
+    var mayBringFor: Duration? {
+        guard !isEnded, let rest = claimRest, rest > .zero - RefreshMarks.grace else { return nil }
+        return max(rest, .zero) + Self.slack
+    }
+}
+
+extension ExchangeSettlement {
+    /// Notes whether a refresh of the session may bring the refresh token of a step-up's answer.
+    ///
+    /// The token of a refresh that is claimed after this look is younger than the answer.
+    func noteRefresh(of session: Digest, _ answer: TokenSet) async {
+        guard answer.refreshToken != nil, !exchange.seen.contains(answer.refreshToken) else { return }
+        let state: RefreshState?? = await insisting("refreshState") { () async throws(StoreFailure) in
+            try await context.store.refreshState(session)
+        }
+        guard let state = state ?? nil, let rest = state.mayBringFor else { return }
+        exchange.seen.note(
+            SeenRefreshTokens.Question(version: state.tokenVersion, until: context.clock.monotonic() + rest))
+    }
+
+    /// Returns the pause before a revocation that depends on whose a refresh token is.
+    func questionFor(_ token: Secret?) -> Duration? {
+        let moment = context.clock.monotonic()
+        return exchange.seen.question(of: token, at: moment).map { $0.until - moment }
+    }
+
+    /// Watches work in the outbox that is in question, and takes it out if the refresh in progress stores its refresh token.
+    ///
+    /// A process that dies meanwhile leaves the work to `Revocations`, which spares the refresh token that the session has then.
+    func watch(_ work: [OutboxRow], _ answer: TokenSet?) {
+        guard let session = plan.stepUp?.session, let token = answer?.refreshToken,
+            let question = exchange.seen.question(of: token, at: context.clock.monotonic())
+        else { return }
+        let (context, seen, ids) = (context, exchange.seen, work.map(\.id))
+        context.spawner.spawn("tokensInQuestion") {
+            var pause = DoublingPause(from: .milliseconds(20), to: .milliseconds(250))
+            while context.clock.monotonic() < question.until {
+                do {
+                    try await pause.take(context.clock)
+                    guard let row = try await context.store.session(tokenDigest: session), row.endedAt == nil else {
+                        return
+                    }
+                    seen.note(try context.openSealed(row)?.tokens.refreshToken)
+                    // After two refreshes between two looks the token may be the session's, so it is left alone.
+                    let isSkipped = row.tokenVersion > question.version + 1
+                    if seen.contains(token) || isSkipped { return try await context.store.removeOutbox(ids) }
+                    guard row.tokenVersion == question.version,
+                        let state = try await context.store.refreshState(session), state.mayBringFor != nil
+                    else { return }
+                } catch is CancellationError { return } catch {}
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+import BrokerTestSupport
+import BrokerVault
+import Synchronization
+import Testing
+
+@testable import Broker
+
+@Suite("Two step-ups in order, and refresh tokens before they are stored", .timeLimit(.minutes(1)))
+struct StepUpOrderTests {
+    private static let mfa = StepUpDemand(contextClasses: ["mfa"])
+
+    private func stepUp(
+        _ broker: TestBroker, _ session: SignedIn, _ demand: StepUpDemand = Self.mfa, code: String = "code-2"
+    ) async throws -> SteppedUp {
+        var start = StartLoginInput(provider: nil)
+        start.demand = demand
+        start.steppingUp = try await broker.useCases.resumeSession.resume(session.token)
+        let login = try await broker.useCases.startLogin.start(start)
+        var input = ForwardCodeInput()
+        input.callbackURL = broker.callback(login, code: code)
+        input.loginToken = login.loginToken
+        input.presentedSession = session.token
+        guard case .steppedUp(let stepped) = try await broker.useCases.forwardCode.forward(input) else {
+            throw BrokerProblem(.internalError)
+        }
+        return stepped
+    }
+
+    private func signsIn(_ broker: TestBroker, _ contextClass: String, secondsAgo: Int64 = 0) {
+        let at = broker.clock.now.since(WallTime(seconds: 0)).wholeSeconds - secondsAgo
+        broker.provider.script.withLock {
+            $0.signIn = SignInFacts(contextClass: contextClass, authenticatedAt: at)
+        }
+    }
+
+    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
+        try #require(try await broker.store.session(tokenDigest: broker.vault.digest(session.token)))
+    }
+
+    private func signIn(_ broker: TestBroker, _ session: SignedIn) async throws -> SignInFacts {
+        try SessionFacts.open(try await row(broker, session), broker.vault).signIn
+    }
+
+    private func refreshToken(_ broker: TestBroker, _ session: SignedIn) async throws -> String? {
+        try StoredTokens.open(try await row(broker, session), broker.context).tokens.refreshToken?.reveal()
+    }
+
+    private func revoked(_ broker: TestBroker) -> Int { broker.provider.script.withLock { $0.revoked } }
+
+    // MARK: The order of two answers
+
+    /// Two replicas; the first has a step-up's answer in hand, and its store is away.
+    private func kept(
+        _ contextClass: String, _ demand: StepUpDemand = Self.mfa
+    ) async throws -> (
+        one: TestBroker, two: TestBroker, away: AwayForStepUps, session: SignedIn,
+        first: Task<Result<SteppedUp, any Error>, Never>
+    ) {
+        let clock = TestClock()
+        let base = InMemoryStore(monotonic: clock.clock.monotonic)
+        let away = AwayForStepUps(base)
+        let one = try TestBroker(store: away, clock: clock)
+        let two = try TestBroker(store: base, vault: one.vault, provider: one.provider, clock: clock)
+        let session = try await one.signIn()
+        signsIn(one, contextClass)
+        away.isAway.withLock { $0 = true }
+        let first = Task { () async -> Result<SteppedUp, any Error> in
+            do { return .success(try await stepUp(one, session, demand)) } catch { return .failure(error) }
+        }
+        try await eventually("the first answer waits for its store") { away.tries.withLock { $0 } > 0 }
+        clock.advance(.milliseconds(100))
+        return (one, two, away, session, first)
+    }
+
+    @Test(
+        "An answer is kept over an outage, and another replica stores a later one → the later one stays, with its pair")
+    func keptOverAnOutage() async throws {
+        let (one, two, away, session, first) = try await kept("mfa")
+        // The later answer may be of an older sign-in, because the user had shown the second factor before.
+        signsIn(two, "mfa", secondsAgo: 60)
+        let second = try await stepUp(two, session, code: "code-3").session.signIn
+        away.isAway.withLock { $0 = false }
+        #expect(try await first.value.get().session.signIn == second)
+        #expect(try await signIn(two, session) == second)
+        #expect(try await refreshToken(two, session) == "rt-3")
+        // The sign-in's pair, and the first answer's.
+        #expect(try await two.store.outboxCount() == 2)
+        one.clock.advance(.seconds(1))
+        #expect(try await Revocations(two.context).work() == 2)
+        #expect(revoked(one) == 2)
+        #expect(try await row(two, session).endedAt == nil)
+        let live = try await one.useCases.resumeSession.resume(session.token)
+        _ = try await one.useCases.refreshTokens.refreshNow(live)
+        #expect(one.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-3")
+    }
+
+    @Test("The later answer lacks the class that the earlier step-up asked for → the earlier one is `step_up_failed`")
+    func laterIsWeaker() async throws {
+        let (_, two, away, session, first) = try await kept("phr", StepUpDemand(contextClasses: ["phr"]))
+        signsIn(two, "mfa")
+        _ = try await stepUp(two, session, code: "code-3")
+        away.isAway.withLock { $0 = false }
+        let result = await first.value
+        let refusal = await problem { try result.get() }
+        #expect(refusal?.code == .stepUpFailed && refusal?.shortfall?.got?.contextClass == "mfa")
+        #expect(try await signIn(two, session).contextClass == "mfa")
+        #expect(try await refreshToken(two, session) == "rt-3")
+        #expect(try await two.store.outboxCount() == 2)
+    }
+
+    @Test(
+        "Another replica's clock is two minutes behind → a step-up that is sent after one was stored is the later one")
+    func clocksApart() async throws {
+        let clock = TestClock()
+        let one = try TestBroker(clock: clock)
+        let behind = TestClock(TestClock.start, ahead: .seconds(-120))
+        let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: behind)
+        let session = try await one.signIn()
+        signsIn(one, "phr")
+        _ = try await stepUp(one, session, StepUpDemand(contextClasses: ["phr"]))
+        signsIn(one, "mfa", secondsAgo: 60)
+        _ = try await stepUp(two, session, code: "code-3")
+        #expect(try await signIn(two, session).contextClass == "mfa")
+        #expect(try await refreshToken(two, session) == "rt-3")
+    }
+
+    @Test("A code is sent first and answered last → its answer is the later one")
+    func answeredLast() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        signsIn(broker, "mfa")
+        broker.provider.redeeming.close()
+        let first = Task { try await stepUp(broker, session, StepUpDemand(contextClasses: ["phr"])) }
+        try await eventually("the code is at the provider") { broker.provider.redeeming.waiting == 1 }
+        broker.provider.redeeming.passNewcomers()
+        _ = try await stepUp(broker, session, code: "code-3")
+        broker.clock.advance(.milliseconds(100))
+        signsIn(broker, "phr", secondsAgo: 60)
+        broker.provider.script.withLock { $0.onlyRefreshToken = "rt-last" }
+        broker.provider.redeeming.open()
+        #expect(try await first.value.session.signIn.contextClass == "phr")
+        #expect(try await signIn(broker, session).contextClass == "phr")
+        #expect(try await refreshToken(broker, session) == "rt-last")
+    }
+
+    @Test(
+        "A stored step-up is later if it was stored after the other's code was sent and answered after it",
+        arguments: [(3, 1, true), (3, -1, false), (3, 0, false), (2, 1, false), (1, 1, false)])
+    func isLater(version: Int64, seconds: Int64, isLater: Bool) {
+        let answeredAt = TestClock.start
+        let note = StepUpNote(version: version, answeredAt: answeredAt.advanced(by: .seconds(seconds)), grant: nil)
+        #expect(note.isLater(than: answeredAt, ofCodeSentAt: 2) == isLater)
+    }
+
+    @Test("A session's facts with a last step-up → the same facts are read", arguments: [nil, 7])
+    func record(lentVersion: Int64?) async throws {
+        let broker = try TestBroker()
+        var facts = try SessionFacts.open(try await row(broker, broker.signIn()), broker.vault)
+        #expect(try SessionFacts(record: facts.record).lastStepUp == nil)
+        facts.lentVersion = lentVersion
+        let digest = broker.vault.digest(Secret("rt"))
+        for grant in [nil, StepUpNote.Grant(refreshToken: digest, tokenVersion: 4, former: digest)] {
+            facts.lastStepUp = StepUpNote(version: 3, answeredAt: TestClock.start, grant: grant)
+            let read = try SessionFacts(record: facts.record)
+            #expect(read.lastStepUp == facts.lastStepUp && read.lentVersion == lentVersion)
+        }
+    }
+
+    // MARK: The refresh token of a refresh in progress
+
+    /// A session with a refresh that is at the provider, while a step-up's answer has this refresh token.
+    private func refreshing(
+        _ refreshToken: String?
+    ) async throws -> (broker: TestBroker, session: SignedIn, refreshed: Task<BrokerProblem?, Never>) {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        signsIn(broker, "mfa")
+        broker.provider.gate.close()
+        let live = try await broker.useCases.resumeSession.resume(session.token)
+        let refreshed = Task { await problem { try await broker.useCases.refreshTokens.refreshNow(live) } }
+        try await eventually("the refresh is at the provider") { broker.provider.gate.waiting == 1 }
+        broker.provider.gate.passNewcomers()
+        broker.provider.script.withLock { $0.onlyRefreshToken = refreshToken }
+        return (broker, session, refreshed)
+    }
+
+    @Test(
+        "A step-up is answered with the refresh token of a refresh in progress → it is stored at once, and the grant stays",
+        arguments: [false, true])
+    func unstored(isRefreshedBefore: Bool) async throws {
+        let (broker, session, refreshed) = try await refreshing("rt-r1")
+        let begun = broker.clock.monotonic
+        _ = try await stepUp(broker, session)
+        #expect(broker.clock.monotonic == begun)
+        #expect(try await refreshToken(broker, session) == "rt-r1")
+        // The refresh token may be of an earlier sign-in, and the access token is of this one.
+        #expect(try SessionFacts.open(try await row(broker, session), broker.vault).lentVersion == 2)
+        // The former pair waits while the refresh may show that its grant is the same.
+        broker.clock.advance(.seconds(1))
+        #expect(try await Revocations(broker.context).work() == 0)
+        if isRefreshedBefore {
+            broker.provider.script.withLock { $0.onlyRefreshToken = "rt-next" }
+            let other = try TestBroker(
+                store: broker.store, vault: broker.vault, provider: broker.provider, clock: broker.clock)
+            _ = try await other.useCases.refreshTokens.refreshNow(
+                try await other.useCases.resumeSession.resume(session.token))
+            broker.provider.script.withLock { $0.onlyRefreshToken = "rt-r1" }
+        }
+        broker.provider.gate.open()
+        #expect(await refreshed.value == nil)
+        #expect(try await broker.store.outboxCount() == 0)
+        #expect(revoked(broker) == 0)
+        #expect(try await refreshToken(broker, session) == (isRefreshedBefore ? "rt-next" : "rt-r1"))
+        #expect(try await signIn(broker, session).contextClass == "mfa")
+    }
+
+    @Test(
+        "A step-up is answered with another grant during a refresh → both old pairs are revoked when the refresh is over"
+    )
+    func anotherGrant() async throws {
+        let (broker, session, refreshed) = try await refreshing(nil)
+        _ = try await stepUp(broker, session)
+        #expect(try await refreshToken(broker, session) == "rt-2")
+        broker.clock.advance(.seconds(1))
+        #expect(try await Revocations(broker.context).work() == 0)
+        broker.provider.gate.open()
+        #expect(await refreshed.value == nil)
+        broker.clock.advance(.seconds(1))
+        #expect(try await Revocations(broker.context).work() == 2)
+        #expect(revoked(broker) == 2)
+        #expect(try await refreshToken(broker, session) == "rt-2")
+    }
+
+    @Test("A step-up replaces a grant, and the refresh's owner dies → the old pair is revoked after the claim")
+    func deadOwner() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        signsIn(broker, "mfa")
+        let result = try await broker.store.claimRefresh(
+            RefreshClaim(
+                tokenDigest: broker.vault.digest(session.token), tokenVersion: 1,
+                name: ClaimID(random: try broker.vault.random(16)), lifetime: .seconds(25), takesOver: false,
+                now: broker.clock.now))
+        guard case .claimed = result else {
+            Issue.record("\(result)")
+            return
+        }
+        _ = try await stepUp(broker, session)
+        broker.clock.advance(.seconds(25))
+        #expect(try await Revocations(broker.context).work() == 0)
+        broker.clock.advance(.seconds(6))
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(revoked(broker) == 1)
+    }
+
+    @Test(
+        "A step-up fails whose answer has the refresh token of a refresh in progress → the grant stays",
+        arguments: ["weak", "refused", "unidentified"])
+    func unstoredInVain(_ fault: String) async throws {
+        let (broker, session, refreshed) = try await refreshing("rt-r1")
+        broker.provider.script.withLock { script in
+            switch fault {
+            case "refused": script.refusal = "of no use"
+            case "unidentified": script.identify = [.identityRejected(detail: "")]
+            default: script.signIn = SignInFacts(contextClass: "pwd")
+            }
+        }
+        #expect(await problem { try await stepUp(broker, session) } != nil)
+        #expect(try await broker.store.outboxCount() == 1)
+        broker.clock.advance(.seconds(1))
+        #expect(try await Revocations(broker.context).work() == 0)
+        broker.provider.script.withLock { $0.refusal = nil }
+        broker.provider.gate.open()
+        #expect(await refreshed.value == nil)
+        try await eventually("the outbox is empty") { try await broker.store.outboxCount() == 0 }
+        #expect(revoked(broker) == 0)
+        #expect(try await refreshToken(broker, session) == "rt-r1")
+    }
+
+    @Test("A step-up fails whose answer has another grant during a refresh → that grant is revoked")
+    func anotherGrantInVain() async throws {
+        let (broker, session, refreshed) = try await refreshing(nil)
+        broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }
+        #expect(await problem { try await stepUp(broker, session) }?.code == .stepUpFailed)
+        broker.provider.gate.open()
+        #expect(await refreshed.value == nil)
+        broker.clock.advance(.seconds(31))
+        await broker.settled()
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(revoked(broker) == 1)
+        #expect(try await row(broker, session).endedAt == nil)
+        #expect(try await refreshToken(broker, session) == "rt-r1")
+    }
+
+    @Test("Work of the outbox names the refresh token that its session has → the token stays until the session's end")
+    func held() async throws {
+        let broker = try TestBroker()
+        let session = try await broker.signIn()
+        let row = try await row(broker, session)
+        let work = OutboxRow(
+            id: broker.vault.digest(Secret("work")), boundTo: row.tokenDigest, tokens: try #require(row.tokens),
+            createdAt: broker.clock.now, nextAttemptAt: broker.clock.now)
+        try await broker.store.addOutbox([work])
+        #expect(try await Revocations(broker.context).work() == 1)
+        #expect(revoked(broker) == 0)
+        #expect(try await broker.store.outboxCount() == 0)
+        // Once the session has ended, it is.
+        try await broker.store.addOutbox([work])
+        try await broker.useCases.endSession.logOut(session.token)
+        broker.clock.advance(.seconds(1))
+        #expect(try await Revocations(broker.context).work() == 2)
+        #expect(revoked(broker) == 2)
+    }
+}
+
+/// A store that is away for the commits of step-ups.
+private final class AwayForStepUps: AroundStore {
+    let base: any BrokerStore
+    let isAway = Mutex(false)
+    let tries = Mutex(0)
+
+    init(_ base: any BrokerStore) { self.base = base }
+
+    func around<Value: Sendable>(
+        _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
+    ) async throws(StoreFailure) -> Value {
+        try await work(base)
+    }
+
+    func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult {
+        tries.withLock { $0 += 1 }
+        if isAway.withLock({ $0 }) { throw .unavailable("away") }
+        return try await base.completeStepUp(commit)
+    }
+}

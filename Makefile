@@ -67,6 +67,18 @@ dist: ## Pack binaries, documents, deploy/ and a bill of materials into one arch
 	@scripts/setup build
 	@scripts/dist
 
+.PHONY: deb
+deb: ## Build two Debian packages, the broker's and the sandbox's, in .build/deb
+	@scripts/setup build
+	@scripts/build-release
+	@scripts/deb
+
+.PHONY: prove-deb
+prove-deb: ## Install, use, upgrade, remove and purge the Debian packages on a booted, bare Debian; run lintian on them
+	@scripts/setup test
+	@[ -x .build/dist/coatcheck ] || scripts/build-release
+	@Tests/scenarios/apart/debian-package.sh .build/dist
+
 .PHONY: bench
 bench: ## Measure side by side with nginx, Apache and pgbench; prints ratios
 	@scripts/bench

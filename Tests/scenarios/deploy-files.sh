@@ -96,6 +96,9 @@ broken_file kubernetes/sqlite/statefulset.yaml 's/replicas: 1/replicas: 3/'
 broken_file kubernetes/sqlite/kustomization.yaml '/statefulset.yaml/d'
 broken_file kubernetes/sqlite/kustomization.yaml 's/kubectl -n coatcheck create/kubectl create/'
 broken_file kubernetes/postgresql/kustomization.yaml '/base.namespace.yaml/d'
+broken_file kubernetes/postgresql/kustomization.yaml '/create secret generic coatcheck-admin/d'
+broken_file kubernetes/example/podmonitor.yaml 's/replacement: coatcheck/replacement: pods/'
+broken_file kubernetes/example/ingress.yaml 's/pathType:/pathKind:/'
 broken_file kubernetes/base/networkpolicy.yaml 's/policyTypes: .*/policyTypes: Ingress/'
 broken_file kubernetes/base/service.yaml 's/targetPort:/targetport:/'
 broken_file kubernetes/base/serviceaccount.yaml 's/automountServiceAccountToken: false/automountServiceAccountToken: never/'
@@ -126,12 +129,15 @@ job = yaml.safe_load(open(sys.argv[1]))["scrape_configs"][0]
 print(job["job_name"], next(r["regex"] for r in job["relabel_configs"] if "port_name" in r.get("source_labels", [""])[0]))' "$root/deploy/prometheus/kubernetes.yaml")" "Prometheus finds the pods by their port, under the job that the rules ask for"
 same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/*.yaml | wc -l)" "which both kinds of pod have"
 if command -v kubectl >/dev/null; then
-    for kind in postgresql sqlite; do
+    for kind in postgresql sqlite example; do
         kubectl kustomize "$root/deploy/kubernetes/$kind" >"$work/all.yaml" 2>"$work/kustomize.err"
         same 0 $? "kubectl kustomize $kind: $(head -1 "$work/kustomize.err")"
         same "coatcheck" "$("$python" -c 'import sys, yaml
 print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind: everything is in the namespace that it makes"
         same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "$kind: which it makes once"
+        "$python" "$root/Tests/scenarios/support/kustomized.py" "$kind" "$work/all.yaml" >"$work/kustomized.out" 2>&1
+        same 0 $? "$kind: the output is in order"
+        take_over < <(grep -E '^(ok|not ok) ' "$work/kustomized.out")
     done
 else
     echo "# no kubectl here: the manifests are not put together"
@@ -148,9 +154,20 @@ secret() {
 }
 secret keys keys.json "$(cat "$work/keys.json")"
 secret clients google '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'
+secret admin sha256 "$(openssl rand -base64 32 | tr -d '\n' | sha256sum | cut -c 1-64)"
 secret store url 'postgresql://coatcheck@127.0.0.1/coatcheck'
-for kind in postgresql sqlite; do
+for kind in postgresql sqlite example; do
     sed "s|/run/secrets/coatcheck|$work/secrets|" "$root/deploy/kubernetes/$kind/coatcheck.yaml" >"$work/manifest.yaml"
+    "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
+    matches '^1 .*sha256: has to be a SHA-256' "$? $(tr '\n' ' ' <"$work/check.out")" "$kind: it is refused without the digest of an admin token"
+    # By the very command of the pod.
+    mkdir -p "$work/pod"
+    "$python" -c 'import sys, yaml
+component = yaml.safe_load(open(sys.argv[1]))
+print(yaml.safe_load(component["patches"][0]["patch"])[-1]["value"][0]["args"][0])' "$root/deploy/kubernetes/admin-token/kustomization.yaml" \
+        | sed "s|/run/secrets/coatcheck/admin|$work/secrets/admin|; s|/written/coatcheck.yaml|$work/manifest.yaml|; s|/etc/coatcheck/|$work/pod/|" >"$work/pod.sh"
+    sh -ec "$(cat "$work/pod.sh")" 2>"$work/check.out"
+    mv "$work/pod/coatcheck.yaml" "$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
     same 0 $? "$kind: $(tail -1 "$work/check.out")"
     sed -i 's/public_url/publc_url/' "$work/manifest.yaml"

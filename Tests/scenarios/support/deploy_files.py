@@ -234,6 +234,12 @@ def kubernetes_faults(path):
         if document["kind"] == "Kustomization":
             faults += kustomization_faults(path.parent, document)
             continue
+        # Components and monitors have no schema here; the output of kustomize shows a component.
+        if document["kind"] == "Component":
+            continue
+        if document["kind"] == "PodMonitor":
+            faults += monitor_faults(document)
+            continue
         try:
             kubernetes_validate.validate(document, KUBERNETES, strict=True)
         except (kubernetes_validate.ValidationError, kubernetes_validate.InvalidSchemaError, kubernetes_validate.SchemaNotFoundError) as error:
@@ -243,20 +249,31 @@ def kubernetes_faults(path):
 
 
 def kustomization_faults(folder, document):
-    known = {"apiVersion", "kind", "namespace", "resources", "labels", "configMapGenerator", "images"}
+    known = {"apiVersion", "kind", "namespace", "resources", "components", "patches", "labels", "configMapGenerator", "images"}
     faults = [f"kustomization: {key}" for key in document if key not in known]
-    files = list(document.get("resources", []))
+    files = [*document.get("resources", []), *document.get("components", [])]
     files += [name for generator in document.get("configMapGenerator", []) for name in generator["files"]]
     faults += [f"no {name}" for name in files if not (folder / name).exists()]
     # What its comment tells to type beforehand goes into the namespace that it names, and that has to be made there.
     if space := document.get("namespace"):
         typed = re.findall(r"^#   kubectl (.*)", (folder / "kustomization.yaml").read_text(), re.M)
         faults += [f"no namespace: kubectl {line}" for line in typed if not line.startswith(("-n " + space + " ", "apply -f "))]
+        secrets = {name for other in folder.glob("*.yaml") for name in re.findall(r"secretName: (coatcheck-\S+?)[,} ]", other.read_text())}
+        if folder.name != "example":
+            faults += [f"nothing says how the Secret {name} is made" for name in secrets | {"coatcheck-admin"} if not any(f" {name} " in line for line in typed)]
         base = yaml.safe_load((folder / "../base/namespace.yaml").read_text())
         if base["metadata"]["name"] != space or not any("base/namespace.yaml" in line for line in typed):
             faults.append(f"nothing makes the namespace {space}")
     listed = {name for name in files if name.endswith(".yaml")} | {"kustomization.yaml"}
     return faults + [f"{path.name} is not listed" for path in folder.glob("*.yaml") if path.name not in listed]
+
+
+def monitor_faults(document):
+    """What Prometheus needs to find the pods, under the job that the rules ask for."""
+    endpoint, = document["spec"]["podMetricsEndpoints"]
+    job = {"targetLabel": "job", "replacement": "coatcheck"}
+    right = endpoint["port"] == "management" and job in endpoint["relabelings"] and document["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/name": "coatcheck"}
+    return [] if right else ["finds no pods, or under another job"]
 
 
 def pod_faults(document):

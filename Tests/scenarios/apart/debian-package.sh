@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# The Debian packages on a bare Debian that systemd-nspawn boots (`make prove-deb`): lintian, the commands of
+# docs/start/without-a-compiler.md up to a sign-in, timed, an upgrade under requests, a refused downgrade, removal and purge. It
+# prints the files on disk after each step. Needs root, debootstrap, systemd-container and lintian.
+#   debian-package.sh [FOLDER WITH THE BINARIES]
+source "$(dirname "$0")/../support/lib.bash"
+source "$root/Tests/operations/booted.bash"
+bin=${1:-$(dirname "$COATCHECK")}
+page=$root/docs/start/without-a-compiler.md
+missing=$("$root/scripts/debian-root" able) || { echo "Bail out! $missing: apt-get install systemd-container debootstrap"; exit 1; }
+clean=$("$root/scripts/debian-root" bare) || give_up "the bare Debian"
+place=$(mktemp -d /tmp/coatcheck-package.XXXXXX)
+system=$place/system
+trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
+version=$(sed -nE 's/.*text = "([^"]+)".*/\1/p' "$root/Sources/coatcheck/Version.swift")
+# dpkg sorts it behind the version.
+higher=$version+upgrade
+
+step "Two packages of this version, and two of a higher one"
+begin=$SECONDS
+OUT=$place/packages "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"
+echo "# $((SECONDS - begin)) s; $(cd "$place/packages" && ls -sh --block-size=M -- *.deb | tr '\n' ' ')"
+for folder in higher again; do VERSION=$higher OUT=$place/$folder COMPRESSION=none "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"; done
+same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "the same binaries make the same bytes"
+lintian --display-info "$place"/packages/*.deb >"$work/lintian" 2>&1
+same "" "$(grep '^E:' "$work/lintian")" "lintian accepts them"
+grep -vE '^(E|N):' "$work/lintian" | sed 's/^/# /'
+
+step "A bare Debian"
+cp -a --reflink=auto "$clean" "$system"
+rm "$system/etc/dpkg/dpkg.cfg.d/slim"
+cp "$place"/packages/*.deb "$system/root/"
+mkdir "$system/higher"
+cp "$place"/higher/*.deb "$system/higher/"
+sed -n '/Tests\/scenarios\/apart\/debian-package.sh runs this block/,$p' "$page" >"$work/page.md"
+block_behind "$work/page.md" sh 'runs this block' >"$system/root/install.sh" || give_up "the page's block"
+block_behind "$root/docs/start/first-login.md" sh '## A login by curl' >"$system/root/login.sh" || give_up "the block of the login"
+# The booted system has a network of its own, for the page's ports. So the packages come beforehand; that time counts, too.
+begin=$SECONDS
+chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && cd /root && $(grep '^apt-get install' "$system/root/install.sh") -qq --download-only" >"$work/download.log" 2>&1
+same 0 $? "apt fetches the libraries and curl"
+fetched=$((SECONDS - begin))
+boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
+same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
+# disk SENTENCE: prints the files of the packages
+disk() {
+    echo "# on disk $1:"
+    (cd "$system" && find etc/coatcheck var/lib/coatcheck etc/systemd/system -name '*coatcheck*' -printf '#   %M %u:%g /%p\n' -o -path '*coatcheck/*' -printf '#   %M %u:%g /%p\n' 2>/dev/null
+    find usr lib/systemd \( -path '*coatcheck*' -o -path '*/doc/coatcheck*' \) -type f 2>/dev/null | sed -E 's|(/doc/[^/]+)/.*|\1/…|; s|^|#   /|' | sort -u) | sed "s/ [0-9]*:/ $(stat -c %u "$system/var/lib/coatcheck" 2>/dev/null):/;"
+}
+shown() { in_system systemctl show -P "$2" "coatcheck.$1"; }
+in_shell() { in_system bash -ec "cd /root; $1" >"$work/out" 2>&1 </dev/null; }
+good() { local status=$?; same 0 "$status" "$1"; [ "$status" -eq 0 ] || sed 's/^/#   /' "$work/out"; }
+# asked PATH [OPTIONS]: the status of a request of the signed-in user
+asked() { in_system curl -s -m 60 -o /dev/null -w '%{http_code}' -b /root/kept "http://127.0.0.1:8080$1"; }
+
+step "The commands of the page, up to the first sign-in"
+begin=$SECONDS
+in_shell '. ./install.sh'
+good "all of them work"
+cp "$work/out" "$work/installed"
+in_shell '. ./login.sh; cat jar >/root/after'
+good "and the lines of the first login"
+took=$((SECONDS - begin + fetched))
+echo "# $took s to the first sign-in and log-out, $fetched s of them apt's download"
+same 1 $((took < 120)) "under two minutes"
+matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "a user was signed in and out"
+matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "the installation printed the two next commands"
+same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "the broker runs because its operator enabled it"
+same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "the sandbox stays disabled"
+disk "after the installation and a sign-in"
+
+step "An upgrade under requests"
+in_shell "sed 's/^curl.*DELETE.*//; s/ jar/ kept/g' login.sh >signed-in.sh; . ./signed-in.sh"
+good "a user is signed in"
+same 200 "$(asked /v1/session)" "and has a session"
+socket=$(shown socket ActiveEnterTimestampMonotonic)
+starts() { in_system journalctl -u coatcheck.service -o cat | grep -c '^Started coatcheck.service'; }
+before=$(starts)
+: >"$work/codes"
+while [ ! -e "$work/enough" ]; do asked /v1/session >>"$work/codes"; echo >>"$work/codes"; done &
+asking=$!
+in_shell 'dpkg -i /higher/coatcheck_*.deb'
+good "dpkg installs the higher version"
+touch "$work/enough"
+wait "$asking"
+same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "each of $(wc -l <"$work/codes") requests meanwhile is answered"
+same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "the broker started once, and its socket stayed"
+same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "there is one backup"
+same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "for the broker alone"
+disk "after the upgrade"
+
+step "A stopped broker stays stopped"
+in_system systemctl stop coatcheck.socket coatcheck.service
+in_shell 'dpkg -i /higher/coatcheck_*.deb'
+good "dpkg installs a version"
+same "inactive inactive" "$(shown service ActiveState) $(shown socket ActiveState)" "and leaves the units stopped"
+
+step "A downgrade"
+database=$system/var/lib/coatcheck/data/coatcheck.db
+schema() { python3 -c 'import sqlite3, sys
+with sqlite3.connect(sys.argv[1]) as database: database.execute(sys.argv[2])' "$database" "$1"; chown --reference="$system/var/lib/coatcheck" "$database"*; }
+schema "INSERT INTO schema_version SELECT max(version) + 1, max(version) + 1 FROM schema_version"
+in_shell 'dpkg -i coatcheck_*.deb'
+same 1 $? "is refused after a later schema"
+same "$higher installed" "$(in_system dpkg-query -W -f '${Version} ${db:Status-Status}' coatcheck)" "the higher version stays"
+schema "DELETE FROM schema_version WHERE readable_from > 1"
+in_shell 'dpkg -i coatcheck_*.deb; systemctl start coatcheck.socket coatcheck.service'
+good "is done otherwise"
+same 200 "$(asked /v1/session)" "and the session lives"
+
+step "A faulty configuration"
+in_system cp -p /etc/coatcheck/coatcheck.yaml /root/good.yaml
+in_system sed -i 's/^management:/managment:/' /etc/coatcheck/coatcheck.yaml
+in_shell 'dpkg -i /higher/coatcheck_*.deb'
+same 1 $? "dpkg reports the failed start"
+matches 'journalctl -u coatcheck.service' "$(cat "$work/out")" "and where the reason is"
+in_system cp -p /root/good.yaml /etc/coatcheck/coatcheck.yaml
+in_system systemctl reset-failed coatcheck.service coatcheck.socket
+in_shell 'systemctl start coatcheck.socket coatcheck.service; dpkg --configure -a'
+good "with the fault mended, dpkg goes on"
+same 200 "$(asked /v1/session)" "and the session lives"
+
+step "Removed"
+in_shell 'dpkg -r coatcheck coatcheck-sandbox'
+good "dpkg removes both"
+same "000" "$(asked /v1/session)" "the port is closed"
+same "0" "$(in_system systemctl list-units --all 'coatcheck*' --no-legend | grep -vc 'not-found')" "the units are gone"
+disk "after the removal"
+
+step "Purged"
+in_shell 'dpkg -P coatcheck coatcheck-sandbox'
+good "dpkg purges both silently"
+matches 'Kept.*/var/lib/coatcheck.*Kept: /var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "and prints the kept paths"
+same "" "$(ls -d "$system"/etc/coatcheck "$system"/etc/systemd/system/*/coatcheck* 2>/dev/null)" "the configuration is gone, and the links"
+same "keys.json" "$(ls "$system/var/lib/coatcheck" | grep keys)" "the key ring is there"
+disk "after the purge"
+in_shell '. ./install.sh; . ./signed-in.sh'
+good "a later installation takes it up"
+finish

@@ -93,8 +93,8 @@ extension Presets {
                 claims: [("name", "/data/name"), ("email", "/data/email")])),
         secretInBody: true, scope: ["users:read"])
 
-    // Errors stand in a list, a dead refresh token, too; a refresh token works once
-    // (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages, /authorization/refresh-token).
+    // Errors stand in a list, a dead refresh token, too; a refresh token works once; a revoked token takes all of its user's
+    // along (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages, /authorization/revoke-token).
     static let fitbit = Preset(
         name: "fitbit", displayName: "Fitbit", service: .oauth2,
         endpoints: EndpointSettings(
@@ -105,15 +105,15 @@ extension Presets {
         wire: WireSettings(
             tokenResponse: TokenResponseSettings(
                 deadGrants: [DeadGrantPlace(pointer: "/errors/*/errorType", values: ["invalid_grant"])]),
-            refresh: .singleUse, revocation: RevocationSettings(hint: false, reaches: .token),
+            refresh: .singleUse, revocation: RevocationSettings(hint: false, reaches: .user),
             identity: IdentitySettings(
                 source: .api, url: EndpointURL("https://api.fitbit.com/1/user/-/profile.json"),
                 subject: "/user/encodedId", claims: [("name", "/user/displayName"), ("picture", "/user/avatar")])),
         scope: ["profile"])
 
     // A sign-in is an account's: the one identity call that takes the token in a header names the portal. A dead refresh token
-    // is a `status` that its documents do not list, so there is no line for it: the page has one to add
-    // (developers.hubspot.com/docs/api-reference/auth-oauth-v3/guide).
+    // is `error: invalid_grant` next to an older `status`, which support gives another meaning, too: the page has a line to add
+    // (developers.hubspot.com/changelog/new-oauth-v3-api-endpoints-and-standardized-error-responses).
     static let hubspot = Preset(
         name: "hubspot", displayName: "HubSpot", service: .oauth2,
         endpoints: EndpointSettings(

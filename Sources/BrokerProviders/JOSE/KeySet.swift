@@ -133,9 +133,11 @@ struct JSONWebKey: Sendable {
         }
     }
 
-    /// Returns a number of the key without the padding that some servers put behind it; a token's own parts are never padded.
+    /// Returns a number of the key in base64url without padding. Some servers write base64 or pad it; a token's own parts are
+    /// never mended.
     private static func number(_ value: JSONValue?) -> String? {
-        guard let text = value?.string else { return nil }
+        guard let written = value?.string else { return nil }
+        let text = written.replacing("+", with: "-").replacing("/", with: "_")
         if text.hasSuffix("==") { return String(text.dropLast(2)) }
         return text.hasSuffix("=") ? String(text.dropLast()) : text
     }

@@ -2,8 +2,8 @@
 enum Quirks {
     static let names: Set<String> = [
         "null-claims", "verified-text", "large-claims", "half-emoji", "duplicate-claim", "null-header", "x5c-header",
-        "alg-ed25519", "jwks-nulls", "jwks-padded", "jwks-twice", "jwks-strangers", "discovery-unusable",
-        "discovery-empty", "userinfo-not-yet", "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text",
+        "alg-ed25519", "jwks-nulls", "jwks-padded", "jwks-base64", "jwks-twice", "jwks-strangers",
+        "discovery-unusable", "discovery-empty", "userinfo-not-yet", "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text",
         "byte-order-mark", "x-gzip", "gzip-members", "raw-deflate", "empty-gzip", "dead-grant", "duplicate-scope",
     ]
 
@@ -59,6 +59,17 @@ enum Quirks {
                 for name in ["n", "x", "y"] {
                     guard let text = key[name]?.text, text.utf8.count % 4 > 0 else { continue }
                     key[name] = .string(text + String(repeating: "=", count: 4 - text.utf8.count % 4))
+                }
+                return key
+            }
+        }
+        if faults.has("jwks-base64") {
+            keys = keys.map { key in
+                var key = key
+                for name in ["n", "x", "y"] {
+                    guard let text = key[name]?.text else { continue }
+                    let plain = text.replacing("-", with: "+").replacing("_", with: "/")
+                    key[name] = .string(plain + String(repeating: "=", count: (4 - plain.utf8.count % 4) % 4))
                 }
                 return key
             }

@@ -127,6 +127,7 @@ struct VendorProvider: AuthorizationServer {
         person: { user in ["portalId": user.json["id"] ?? .int(1), "timeZone": "Europe/Berlin"] },
         failure: { failure in
             [
+                "error": .string(failure.error), "error_description": .string(failure.description),
                 "status": failure.error == "invalid_grant" ? "BAD_REFRESH_TOKEN" : "BAD_REQUEST",
                 "message": .string(failure.description), "correlationId": "00000000-0000-0000-0000-000000000000",
             ]

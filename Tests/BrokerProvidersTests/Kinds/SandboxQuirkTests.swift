@@ -44,8 +44,8 @@ struct SandboxQuirkTests {
         "Signed in all the same",
         arguments: [
             "null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519", "jwks-nulls",
-            "jwks-padded", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty", "byte-order-mark",
-            "x-gzip", "gzip-members", "raw-deflate",
+            "jwks-padded", "jwks-base64", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty",
+            "byte-order-mark", "x-gzip", "gzip-members", "raw-deflate",
         ])
     func accepted(_ name: String) async throws {
         #expect(try await signIn(Fault(provider: "oidc", name)).get().subject == "user-ana")

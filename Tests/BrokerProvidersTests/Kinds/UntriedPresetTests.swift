@@ -68,6 +68,11 @@ struct UntriedPresetTests {
         }
     }
 
+    @Test("Fitbit: a revoked token takes all tokens of its user along (decision 21)")
+    func fitbitRevocation() {
+        #expect(Presets.named("fitbit")?.wire.revocation.reaches == .user)
+    }
+
     @Test("Cognito: a text that says no → not verified (SEC-33)")
     func cognitoVerdict() async throws {
         try await withSandbox { sandbox in
@@ -117,8 +122,8 @@ struct UntriedPresetTests {
     }
 
     @Test(
-        "A dead refresh token: Fitbit's documents name it, HubSpot's do not (guarantee 2)",
-        arguments: [("fitbit", true), ("hubspot", false)])
+        "A dead refresh token as Fitbit's and HubSpot's documents have it (guarantee 2)",
+        arguments: [("fitbit", true), ("hubspot", true)])
     func deadGrants(_ name: String, _ isDead: Bool) async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings(name, sandbox.baseURL)) { client in

@@ -68,6 +68,28 @@ struct KeySetLeniencyTests {
         #expect(throws: ProviderFailure.self) { try CompactToken(text + "=", allowed: [.es256], types: ["jwt"]) }
     }
 
+    @Test("A key's numbers in base64 are read; a token's parts in base64 are refused")
+    func base64() async throws {
+        // A key whose numbers differ in the two alphabets.
+        let key = try #require(
+            (0..<200).lazy.map { _ in P256.Signing.PrivateKey() }.first { jwk($0).contains("_") })
+        let point = Array(key.publicKey.rawRepresentation)
+        let (x, y) = (Base64URL.encode(point[..<32]), Base64URL.encode(point[32...]))
+        func plain(_ text: String) -> String {
+            text.replacing("-", with: "+").replacing("_", with: "/") + "="
+        }
+        let written = jwk(key).replacing(x, with: plain(x)).replacing(y, with: plain(y))
+        let verified = await (try set(written)).verifies(try token(key))
+        #expect(verified)
+        #expect(try set(written.replacing("/", with: ",")).count == 0)
+        let text = try TestKeys.es256(Self.claims, header: #"{"alg":"ES256","kid":"k1"}"#)
+        for (sign, other) in [("-", "+"), ("_", "/")] where text.contains(sign) {
+            #expect(throws: ProviderFailure.self) {
+                try CompactToken(text.replacing(sign, with: other), allowed: [.es256], types: ["jwt"])
+            }
+        }
+    }
+
     @Test("Entries that are the same in all members are one key; another member makes another (SEC-26)")
     func identical() async throws {
         let bare = try token(header: #"{"alg":"ES256"}"#)

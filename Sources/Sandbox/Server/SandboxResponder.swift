@@ -60,6 +60,8 @@ struct SandboxResponder: HTTPResponder {
         }
         if let recorder { response = try await recorder.answer(response, to: call) }
         state.recordStatus(Int(response.status.code), of: ticket)
+        // The decoder reads nothing after a request that offers another protocol, as Java's client does with its first.
+        if request.headers[.upgrade] != nil { response.headers[.connection] = "close" }
         return request.method == .head ? response.createHeadResponse() : response
     }
 

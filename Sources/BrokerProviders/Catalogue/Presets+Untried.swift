@@ -93,8 +93,8 @@ extension Presets {
                 claims: [("name", "/data/name"), ("email", "/data/email")])),
         secretInBody: true, scope: ["users:read"])
 
-    // Errors stand in a list, a dead refresh token, too; a refresh token works once; a revoked token takes all of its user's
-    // along (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages, /authorization/revoke-token).
+    // Errors stand in a list, also for a dead refresh token. A refresh token works once. A revocation takes all tokens of the
+    // user (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages, /authorization/revoke-token).
     static let fitbit = Preset(
         name: "fitbit", displayName: "Fitbit", service: .oauth2,
         endpoints: EndpointSettings(
@@ -112,7 +112,7 @@ extension Presets {
         scope: ["profile"])
 
     // A sign-in is an account's: the one identity call that takes the token in a header names the portal. A dead refresh token
-    // is `error: invalid_grant` next to an older `status`, which support gives another meaning, too: the page has a line to add
+    // has `error: invalid_grant` and an older `status`. Support gives that `status` another meaning, too, so no line names it
     // (developers.hubspot.com/changelog/new-oauth-v3-api-endpoints-and-standardized-error-responses).
     static let hubspot = Preset(
         name: "hubspot", displayName: "HubSpot", service: .oauth2,

@@ -133,8 +133,9 @@ struct JSONWebKey: Sendable {
         }
     }
 
-    /// Returns a number of the key in base64url without padding. Some servers write base64 or pad it; a token's own parts are
-    /// never mended.
+    /// Returns a number of the key in base64url without padding.
+    ///
+    /// Some servers write base64, or add the padding. The parts of a token stay as they are.
     private static func number(_ value: JSONValue?) -> String? {
         guard let written = value?.string else { return nil }
         let text = written.replacing("+", with: "-").replacing("/", with: "_")

@@ -44,7 +44,9 @@ struct LogoutTokenRules: Sendable {
         guard let id = claims["jti"]?.string, (1...255).contains(id.utf8.count) else {
             throw .identityRejected(detail: "jti is missing")
         }
-        guard claims["events"]?.object?[Self.event]?.object != nil else {
+        // PHP writes an empty object as an empty list.
+        let event = claims["events"]?.object?[Self.event]
+        guard event?.object != nil || event?.array?.isEmpty == true else {
             throw .identityRejected(detail: "not a logout event")
         }
         let subject = try subject(claims["sub"])

@@ -3,7 +3,8 @@ enum Quirks {
     static let names: Set<String> = [
         "null-claims", "verified-text", "large-claims", "half-emoji", "duplicate-claim", "null-header", "x5c-header",
         "alg-ed25519", "jwks-nulls", "jwks-padded", "jwks-base64", "jwks-twice", "jwks-strangers",
-        "discovery-unusable", "discovery-empty", "userinfo-not-yet", "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text",
+        "discovery-unusable", "discovery-empty", "userinfo-not-yet", "userinfo-error-ok", "userinfo-half-emoji",
+        "userinfo-verified-text",
         "byte-order-mark", "x-gzip", "gzip-members", "raw-deflate", "empty-gzip", "dead-grant", "duplicate-scope",
     ]
 

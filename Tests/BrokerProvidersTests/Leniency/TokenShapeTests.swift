@@ -102,10 +102,12 @@ struct TokenShapeTests {
         let base = #""iss":"https://id.example","aud":"cid-1","iat":1800000000,"jti":"j1","sub":"u1""#
         for bad in [
             #","events":null"#, "," + event.replacing("{}", with: "null"), "," + event + #","nonce":"n""#,
-            "," + event + #","nonce":"""#,
+            "," + event + #","nonce":"""#, "," + event.replacing("{}", with: "[1]"),
+            "," + event.replacing("{}", with: "[{}]"), #","events":[]"#,
         ] { #expect(throws: ProviderFailure.self, "\(bad)") { try take(base + bad) } }
         #expect(throws: ProviderFailure.self) { try take(base.replacing("1800000000", with: "null") + "," + event) }
         #expect(throws: Never.self) { try take(base + "," + event + #","nonce":null,"exp":null,"sid":null"#) }
+        #expect(throws: Never.self) { try take(base + "," + event.replacing("{}", with: "[]")) }
     }
 
     @Test("Over the bounds of our own answers → refused, and the log names the bound")

@@ -52,10 +52,11 @@ enum ConfigurationFixture {
             case "apple-key.p8", "service-key.pem":
                 Array("-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n".utf8)
             case "service-cert.pem": Array("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".utf8)
-            case "fullchain.pem", "example-client.pem", "example-ca.pem": Array(certificate.utf8)
+            case "fullchain.pem", "example-client.pem", "example-ca.pem", "company-ca.pem":
+                Array(certificate.utf8)
             case "privkey.pem", "example-client.key", "open-client.key": Array(certificateKey.utf8)
             case "other-client.key": Array(otherKey.utf8)
-            case "company-ca.pem": Array("-----BEGIN CERTIFICATE-----\n".utf8)
+            case "broken-ca.pem": Array("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".utf8)
             case "not-a-key.pem", "not-a-certificate.pem": Array("hello\n".utf8)
             default: throw .missing
             }

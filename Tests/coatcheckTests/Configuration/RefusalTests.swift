@@ -152,6 +152,9 @@ struct RefusalTests {
             "a CA file without a certificate", providers, added("outbound: {ca_file: not-a-certificate.pem}"),
             at: "outbound.ca_file", says: "PEM certificate"),
         Refusal(
+            "a CA file with a broken certificate", providers, added("outbound: {ca_file: broken-ca.pem}"),
+            at: "outbound.ca_file", says: "PEM certificate"),
+        Refusal(
             "a proxy over https", providers, added("outbound: {proxy: \"https://p:1\"}"), at: "outbound.proxy",
             says: "http://host:port"),
         Refusal("a log level that is none", providers, added("log: {level: loud}"), at: "log.level", says: "`info`"),

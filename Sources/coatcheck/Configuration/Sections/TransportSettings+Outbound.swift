@@ -5,7 +5,8 @@ extension TransportSettings {
     /// Reads how the broker reaches providers and upstreams (`outbound`).
     init(_ section: ConfigSection) {
         let file = section.readableFile("ca_file")
-        if let file, !String(decoding: file.bytes, as: UTF8.self).contains("-----BEGIN CERTIFICATE-----") {
+        // A file that nothing can read makes every connection over TLS fail.
+        if let file, TrustRoots(pem: file.bytes) == nil {
             section.report("ca_file", "names a file without a PEM certificate")
         }
         self.init(caFile: file?.path)

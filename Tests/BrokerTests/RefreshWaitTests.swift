@@ -43,6 +43,34 @@ import Testing
         #expect(broker.provider.refreshes == 2)
     }
 
+    @Test(
+        "A token that expires while its refresh fails → callers who waited get a 503",
+        arguments: [nil, TokenTarget(audience: "a")])
+    func expiresMeanwhile(_ target: TokenTarget?) async throws {
+        let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
+        let broker = try TestBroker(script: .init(refresh: [away], targeted: [nil, away]))
+        let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
+        @Sendable func give() async throws -> AccessToken {
+            guard let target else { return try await broker.useCases.refreshTokens.accessToken(for: live) }
+            return try await broker.useCases.audienceTokens.accessToken(for: live, at: target)
+        }
+        let first = try await give()
+        let calls = broker.provider.refreshes
+        broker.clock.advance(.seconds(3590))
+        broker.provider.gate.close()
+        // The token has ten seconds left, so its refresh happens in the background.
+        #expect(try await give().token.reveal() == first.token.reveal())
+        try await eventually("the refresh is at the provider") { broker.provider.gate.waiting == 1 }
+        broker.clock.advance(.seconds(11))
+        async let late = problem { try await give() }
+        try await eventually("a caller waits") {
+            broker.events.all.contains { if case .refreshWaited = $0 { true } else { false } }
+        }
+        broker.provider.gate.open()
+        #expect(await late?.code == .providerUnavailable)
+        #expect(broker.provider.refreshes == calls + 1)
+    }
+
     @Test("A take-over's invalid_grant condemns after a minute, and not before (SEC-55)", .timeLimit(.minutes(1)))
     func takeOver() async throws {
         let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))

@@ -536,6 +536,7 @@ struct RefreshFlight: Sendable {
                 if work.hasWaited, work.grant == nil, let stored = work.stored {
                     context.events.emit(.refreshShared(provider: stored.provider, client: stored.client))
                 }
+                guard !hasRunOut(row, work) else { return try await finish(.unavailable, work) }
                 guard audience != nil else { return .success(SharedFlight.Flown(row: row)) }
                 // A step-up may have dropped it since.
                 guard let kept = work.kept else {
@@ -560,6 +561,15 @@ struct RefreshFlight: Sendable {
                     retryAfter: max(.seconds(1), work.heldBackFor ?? backOff(work))))
         case .storeUnavailable: return .failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
         }
+    }
+
+    /// Whether the access token that still lived when the flight read it has expired during the flight.
+    ///
+    /// A token that was stored meanwhile is used, however short its life.
+    private func hasRunOut(_ row: SessionRow, _ work: Work) -> Bool {
+        guard need == .expiring, !work.isWritten else { return false }
+        let access = audience == nil ? work.stored?.access(version: row.tokenVersion) : work.kept?.access
+        return access?.expiresAt.map { $0 <= context.clock.now() } ?? false
     }
 
     private func ended(_ work: Work) async throws(BrokerProblem) -> SharedFlight.Outcome {

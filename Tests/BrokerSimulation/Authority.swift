@@ -32,6 +32,8 @@ final class Authority: @unchecked Sendable {
         let (givesToken, repeatsToken): (Bool, Bool)
         /// Whether the answer repeats the newest refresh token of the provider, which the broker may still have to store.
         let repeatsNewest: Bool
+        /// Whether it is weaker than was asked, or another person's.
+        let (isWeak, isStrangers): (Bool, Bool)
     }
 
     /// The codes of step-ups.
@@ -39,11 +41,13 @@ final class Authority: @unchecked Sendable {
 
     /// Returns a fresh code of the user of a session, who signs in again for it.
     func stepUp(
-        _ person: Int, of session: Digest, givesToken: Bool, repeatsToken: Bool, repeatsNewest: Bool
+        _ person: Int, of session: Digest, givesToken: Bool, repeatsToken: Bool, repeatsNewest: Bool,
+        isWeak: Bool = false, isStrangers: Bool = false
     ) -> String {
-        let code = consent(person)
+        let code = consent(isStrangers ? nil : person)
         stepUps[code] = StepUp(
-            session: session, givesToken: givesToken, repeatsToken: repeatsToken, repeatsNewest: repeatsNewest)
+            session: session, givesToken: givesToken, repeatsToken: repeatsToken && !isStrangers,
+            repeatsNewest: repeatsNewest, isWeak: isWeak, isStrangers: isStrangers)
         return code
     }
 
@@ -132,6 +136,7 @@ final class Authority: @unchecked Sendable {
         let family = Family(number: families.count, code: code, person: people[code] ?? -1)
         if let stepUp = stepUps[code] {
             family.isStepUp = true
+            (family.isWeak, family.isStrangers) = (stepUp.isWeak, stepUp.isStrangers)
             family.hasNoRefreshToken = !stepUp.givesToken || stepUp.repeatsToken
             if stepUp.repeatsToken { family.repeated = repeated(stepUp, code) }
         }
@@ -185,6 +190,12 @@ final class Authority: @unchecked Sendable {
             return nil
         }
         return (families[family], token)
+    }
+
+    /// Returns the scope that came with an access token of a session's own, if the provider names scopes.
+    func scope(of accessToken: String) -> [String]? {
+        guard let (family, token) = named(accessToken), !family.hasNoRefreshToken else { return nil }
+        return family.scopes[token]
     }
 
     /// Ends a grant because the broker said so, and what this client's revocations take along.

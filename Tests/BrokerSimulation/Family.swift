@@ -40,6 +40,12 @@ final class Family {
     var isStepUp = false
     /// Whether its answer has no refresh token of its own.
     var hasNoRefreshToken = false
+    /// Whether its sign-in must be refused, because the sign-in is too weak or of another user.
+    var isWeak = false
+    var isStrangers = false
+    var isUnfit: Bool { isWeak || isStrangers }
+    /// The scope that came with each refresh token, if the provider names scopes.
+    var scopes: [Int: [String]] = [:]
     /// The refresh token of another grant that its answer repeats.
     var repeated: String?
     /// The time at which a step-up put another in its place.

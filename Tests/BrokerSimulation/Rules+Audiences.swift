@@ -5,6 +5,7 @@ extension Rules {
     /// Hears that a process is about to send a call of a session: a refresh token that it had an answer to is spent, and within
     /// a claim none goes out twice for the same but to confirm.
     func sends(_ call: TokenCall, of session: Digest, _ calls: [TokenCall]) {
+        if let target = call.target { checkIsAllowed(target, call, session) }
         guard !call.isExchange else { return }
         let others = calls.filter {
             $0 !== call && $0.process === call.process && $0.family === call.family && $0.code == nil && !$0.isExchange
@@ -23,6 +24,27 @@ extension Rules {
         if others.contains(where: { $0.sentAt >= claimed && $0.target == call.target && !$0.isChallenged }) {
             fault("token \(call.token) goes out twice under one claim")
         }
+    }
+
+    /// Reports a call for a target that the provider has just refused.
+    private func checkIsAllowed(_ target: TokenTarget, _ call: TokenCall, _ session: Digest) {
+        let (process, now) = (call.process, call.sentAt)
+        if refusedTargets.isTooSoon(target, of: session, by: process, at: now) {
+            fault("process \(process.number) repeats the refused target \(SimulatedTarget(target).name)")
+        }
+        guard world.troubledAt + 30_000 < now, !world.weather.clocksStep else { return }
+        if refusedTargets.isTooSoonForClient(target, of: session, by: process, at: now) {
+            fault("process \(process.number) asks for \(SimulatedTarget(target).name), which its client was refused")
+        }
+    }
+
+    /// Notes a refused target of the last call that a process made for a session.
+    func refusedTarget(of session: Digest?, by process: SimulatedProcess, _ calls: [TokenCall]) {
+        guard let session, let family = world.family(of: session),
+            let call = calls.last(where: { $0.process === process && $0.family === family && $0.target != nil }),
+            let target = call.target
+        else { return }
+        refusedTargets.refused(target, of: session, by: process, at: world.scheduler.now)
     }
 
     /// Hears that a call leaves: no other of its grant is under way.

@@ -28,6 +28,7 @@ final class Rules: @unchecked Sendable {
     }
 
     unowned let world: Simulation
+    let refusedTargets = RefusedTargets()
     private var scheduler: Scheduler { world.scheduler }
 
     private var claims: [ClaimID: Claim] = [:]

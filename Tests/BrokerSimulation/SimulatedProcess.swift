@@ -33,6 +33,8 @@ final class SimulatedProcess: @unchecked Sendable {
     private(set) var notices: SimulatedNotices?
     private var broken: [Int: () -> Void] = [:]
     private var nextPromise = 0
+    /// The keys that it has.
+    let ring = SimulatedVault.Ring()
     private(set) var useCases: BrokerUseCases?
     /// The notices that listeners hear of; nil once it is dead, as the use cases are.
     private(set) var sessionNotices: SessionNotices?
@@ -43,6 +45,8 @@ final class SimulatedProcess: @unchecked Sendable {
         self.number = number
         self.world = world
         lane = Lane(world.scheduler)
+        ring.newest = world.vault.ring.newest
+        let vault = SimulatedVault(scheduler: world.scheduler, ring: ring)
         let provider = SimulatedProvider(self, world)
         let store = SimulatedStore(self, world)
         var settings = BrokerSettings()
@@ -58,7 +62,7 @@ final class SimulatedProcess: @unchecked Sendable {
                 guard !self.isDead else { return }
                 self.lane.start { await Self.$work.withValue("\(name)") { await work() } }
             },
-            events: EventSink { event in world.note(event) }, vault: world.vault,
+            events: EventSink { event in world.note(event, by: self) }, vault: vault,
             store: store, providers: ProviderDirectory([provider]), cache: SessionCache(),
             notices: SessionNotices(), settings: settings, watch: watch)
         sessionNotices = context.notices
@@ -126,6 +130,7 @@ final class SimulatedProcess: @unchecked Sendable {
     /// Cuts it off from the store.
     func cutOff(for milliseconds: Int) {
         guard !isDead else { return }
+        world.noteTrouble()
         cutOffUntil = max(cutOffUntil, world.scheduler.now + milliseconds)
         world.authority.strike(self, .cutOff(milliseconds))
         disturbedAt = cutOffUntil
@@ -231,6 +236,7 @@ final class SimulatedProcess: @unchecked Sendable {
     func crash() {
         guard !isDead else { return }
         world.authority.strike(self, .crash)
+        world.noteTrouble()
         isDead = true
         lane.isPaused = false
         let all = broken.sorted { $0.key < $1.key }
@@ -246,6 +252,7 @@ final class SimulatedProcess: @unchecked Sendable {
         lane.isPaused = true
         disturbedAt = max(disturbedAt, world.scheduler.now + milliseconds)
         world.scheduler.after(milliseconds) {
+            self.world.noteTrouble()
             self.lane.isPaused = false
             self.wake()
         }

@@ -14,6 +14,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
     private var weather: Weather { world.weather }
     private var authority: Authority { world.authority }
 
+    /// The scope of a sign-in, if scopes are named.
+    private static let scope = ["openid", "email", "orders", "invoices", "stock"]
     /// Every call ends by then.
     private static let total = 15_000
 
@@ -25,7 +27,9 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             redirectURIs: [RedirectURI("com.example.app:/cb")].compactMap { $0 },
             lifetimes: world.weather.idleEnd.map { SessionLifetimes(idle: .milliseconds($0)) } ?? SessionLifetimes(),
             revocationReach: world.weather.reach)
-        client.children = [User.widget: ChildPolicy()]
+        var page = ChildPolicy(lifetimes: client.lifetimes)
+        page.origins = [User.origin]
+        client.children = [User.widget: ChildPolicy(lifetimes: client.lifetimes), .web: page]
         client.senderConstraint = world.weather.nonces == .unbound ? .off : .dpop
         profile = ProviderProfile(
             name: ProviderName(unchecked: "as"), kind: .oidc, displayName: "AS", issuer: "https://as.example",
@@ -46,6 +50,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let code = grant.code.reveal()
         let (authority, verifier, now) = (authority, grant.verifier, world.wallTime)
+        let scopes = weather.shrinks > 0
         let key = grant.proof?.thumbprint
         let (family, token) = try await proven(grant.proof, code: code) { (call) async throws(ProviderFailure) in
             call.verifier = verifier
@@ -55,6 +60,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 }
                 let family = try authority.redeem(code, verifier: verifier)
                 family.key = key
+                if scopes { family.scopes[0] = Self.scope }
                 family.signedInAt = now.milliseconds / 1000
                 call.family = family
                 return (family, 0)
@@ -106,7 +112,9 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                     refusal.isOfOldProof = exchange.isOutdated
                     throw .rejected(refusal)
                 case .sendAgain: continue
-                case .giveUp: throw .retryable(status: 400, retryAfter: .seconds(1), detail: "nonce")
+                case .giveUp:
+                    world.noteTrouble()
+                    throw .retryable(status: 400, retryAfter: .seconds(1), detail: "nonce")
                 }
             }
         }
@@ -181,7 +189,14 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             if fresh > before, family.strangerFrom == nil, scheduler.random.chance(stranger) {
                 family.strangerFrom = fresh
             }
-            if fresh > before, scheduler.random.chance(bearer), world.isFoul { family.unbound.insert(fresh) }
+            if fresh > before, scheduler.random.chance(bearer), world.isFoul {
+                family.unbound.insert(fresh)
+                world.noteTrouble()
+            }
+            if fresh > before, let scope = family.scopes[before] {
+                let shrinks = target == nil && scope.count > 1 && scheduler.random.chance(world.weather.shrinks)
+                family.scopes[fresh] = shrinks ? Array(scope.dropLast()) : scope
+            }
             return (family, fresh)
         }
     }
@@ -227,7 +242,8 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         _ = try await answer.wait().get()
         return ProviderIdentity(
             subject: "user-\(family?.person ?? -1)",
-            signIn: SignInFacts(contextClass: "mfa", authenticatedAt: family?.signedInAt))
+            signIn: SignInFacts(
+                contextClass: family?.isWeak == true ? "pwd" : "mfa", authenticatedAt: family?.signedInAt))
     }
 
     func subjectOfRefreshed(
@@ -237,6 +253,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             return .absent
         }
         if weather.slowKeys > 0 {
+            world.noteTrouble()
             let answer = process.promise(Result<Int, ProviderFailure>.failure(.lost(detail: "the process died")))
             scheduler.after(world.isFoul ? weather.slowKeys : 0) { answer.resolve(.success(0)) }
             _ = try await answer.wait().get()
@@ -279,6 +296,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             idToken: Secret("id-\(family.number)-\(token)"),
             expiresAt: process.wallTime.advanced(by: .seconds(weather.accessTokenLife)))
         tokens.key = proof.map { TokenKey(pair: $0.key, usesNonces: givesNonces) }
+        if target == nil { tokens.scope = family.scopes[token] }
         if family.hasNoRefreshToken { tokens.refreshToken = family.repeated.map { Secret($0) } }
         return tokens
     }
@@ -308,9 +326,11 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         func strikes(_ chance: Double) -> Bool { foul && scheduler.random.chance(chance) }
         if strikes(weather.notSent) {
             call.state = .failed
+            world.noteTrouble()
             throw .notSent(detail: "no connection")
         }
         world.rules.isAlone(call, self.authority.calls)
+        defer { if world.scheduler.now > call.sentAt + 1_000 { world.noteTrouble() } }
         self.authority.send(call)
         let answer = process.promise(Answer.failure(.lost(detail: "the process died")))
         let isLate = call.code == nil && strikes(weather.late)
@@ -323,7 +343,13 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             duration = self.duration()
             way = scheduler.random.number(0...duration)
         }
+        if duration > 1_000 { world.noteTrouble() }
         let (process, world, authority) = (process, world, authority)
+        /// Whether an answer refuses only the target.
+        func isOfTarget(_ said: Answer) -> Bool {
+            guard let target = call.target, case .failure(.rejected) = said else { return false }
+            return SimulatedTarget(target).isRefused && world.weather.refusedClient == 0
+        }
         /// Tells the process the answer, if it has not given up by then.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
@@ -331,6 +357,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 return
             }
             if let token { call.state = .delivered(token) } else { call.state = .failed }
+            if token == nil, !call.isChallenged, !isOfTarget(said) { world.noteTrouble() }
             answer.resolve(said)
         }
         if world.answersEmpty {

@@ -35,6 +35,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     ) async throws(StoreFailure) -> Value {
         do throws(StoreFailure) { return try await attempt(operation, work) } catch {
             process.storeFailedAt = scheduler.now
+            world.noteTrouble()
             throw error
         }
     }
@@ -58,6 +59,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
             let inDoubt = strikes(world.weather.storeInDoubt)
             let isDone = !inDoubt || scheduler.random.chance(0.5)
             let isLate = isSlow && strikes(world.weather.slowReads)
+            if isLate { world.noteTrouble() }
             let back = scheduler.random.number(isLate ? 50...1_500 : 0...10)
             // A store that is locked makes its callers wait for a while, one that is away refuses.
             let patience = scheduler.random.chance(0.5) ? 5_000 : 20
@@ -108,6 +110,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
             if let ended {
                 world.wrote(session.tokens, of: session.tokenDigest)
                 world.stored(session)
+                world.storedTokens(session.tokens, of: session.tokenDigest)
                 world.ended(ended.beyondLimit, .sessionLimit, by: process)
             }
             return ended
@@ -120,6 +123,25 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
             let result = try await store.completeStepUp(commit)
             if result == .committed { world.steppedUp(commit, by: process) }
             return result
+        }
+    }
+
+    func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion {
+        let (world, process) = (world, process)
+        return try await around(.insertChild) { store throws(StoreFailure) in
+            let inserted = try await store.insertChild(row, places: places)
+            if case .made(let replaced) = inserted { world.ended(replaced, .replaced, by: process) }
+            return inserted
+        }
+    }
+
+    func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure) {
+        let world = world
+        try await around(.markSubjectChecked) { store throws(StoreFailure) in
+            try await store.markSubjectChecked(tokenDigest: tokenDigest, tokenVersion: tokenVersion)
+            let row = try await store.session(tokenDigest: tokenDigest)
+            world.standing.marks(
+                tokenDigest, isUnchecked: row?.subjectUnchecked ?? false, at: world.scheduler.now)
         }
     }
 

@@ -8,8 +8,16 @@ struct SimulatedTarget {
 
     init(_ target: TokenTarget) { name = target.audience ?? "" }
 
-    /// Returns one that somebody asks for; most are given.
-    static func pick(_ random: inout SeededRandom) -> TokenTarget {
+    /// Whether the provider always refuses this target.
+    var isRefused: Bool { !["a", "b", "x"].contains(name) }
+    /// Whether its refusal is of the client, and so of all its sessions.
+    var isRefusedToClient: Bool { name == "unknown" }
+
+    /// Returns a target to request, with the given share of refused targets.
+    static func pick(_ random: inout SeededRandom, refused: Double) -> TokenTarget {
+        if random.chance(refused) {
+            return TokenTarget(audience: random.pick(["consent", "unknown", "silent"]))
+        }
         let name = random.chance(0.75) ? random.pick(["a", "b", "x"]) : random.pick(Self.names)
         return TokenTarget(grant: name == "x" ? .exchange : .refresh, audience: name)
     }

@@ -2,14 +2,26 @@ import Broker
 
 /// A vault whose randomness is the seed's and whose digests are quick; it seals in the clear, bound to row and kind.
 struct SimulatedVault: Vault {
+    /// The number of a process's newest key; the process also has all older keys.
+    final class Ring: @unchecked Sendable {
+        var newest = 1
+    }
+
     let scheduler: Scheduler
-    let currentKeyID = "k1"
+    let ring: Ring
+
+    var currentKeyID: String { "k\(ring.newest)" }
+
+    private func checkHas(_ keyID: String) throws(VaultFailure) {
+        guard let number = Int(keyID.dropFirst()), number <= ring.newest else { throw .unknownKey(keyID) }
+    }
 
     func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed {
         Sealed(keyID: currentKeyID, envelope: Self.binding(kind, row) + plaintext)
     }
 
     func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8] {
+        try checkHas(sealed.keyID)
         let binding = Self.binding(kind, row)
         guard sealed.envelope.starts(with: binding) else { throw .doesNotOpen }
         return Array(sealed.envelope.dropFirst(binding.count))
@@ -32,7 +44,8 @@ struct SimulatedVault: Vault {
     }
 
     func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret {
-        Secret(Base64URL.encode(digest(salt + Array(keyID.utf8) + proof.bytes()).bytes))
+        try checkHas(keyID)
+        return Secret(Base64URL.encode(digest(salt + Array(keyID.utf8) + proof.bytes()).bytes))
     }
 
     /// A signature is the key's and the message's digest, twice: whoever names the key can sign.

@@ -38,7 +38,11 @@ package final class Simulation: @unchecked Sendable {
     /// The users for whom the provider sent a logout token.
     private var noticed: Set<Int> = []
     /// Codes whose users were told that only a new login helps.
-    private var refusedCodes: Set<String> = []
+    private(set) var refusedCodes: Set<String> = []
+    let standing = Standing()
+    let stepUps = StepUps()
+    /// The time of the last trouble of any kind.
+    private(set) var troubledAt = -1_000_000
     private var listeners: [SessionListener] = []
     /// Prints what happens.
     private let trace: Bool
@@ -57,7 +61,7 @@ package final class Simulation: @unchecked Sendable {
         var weather = scenario?.weather(&scheduler.random) ?? Weather.mixed(&scheduler.random)
         if weather.emptyRefusals { weather.length = 700_000 }
         self.weather = weather
-        vault = SimulatedVault(scheduler: scheduler)
+        vault = SimulatedVault(scheduler: scheduler, ring: SimulatedVault.Ring())
         memory = InMemoryStore(monotonic: { .milliseconds(scheduler.now) })
         authority = Authority(rotation: weather.rotation)
         lane = Lane(scheduler)
@@ -148,6 +152,17 @@ package final class Simulation: @unchecked Sendable {
             say("process \(process.number) does not hear of others")
             process.notices?.breakOff(for: scheduler.random.number(weather.cutRange))
         }
+        moments(weather.rotations) { [self] in
+            vault.ring.newest += 1
+            say("the ring has key \(vault.ring.newest)")
+            noteTrouble()
+            for process in processes {
+                let newest = vault.ring.newest
+                scheduler.after(scheduler.random.number(weather.rotationRange)) {
+                    process.ring.newest = max(process.ring.newest, newest)
+                }
+            }
+        }
         moments(weather.wallJumps) { [self] in
             let process = scheduler.random.pick(processes)
             process.wallOffset += scheduler.random.number(weather.wallJumpRange)
@@ -198,7 +213,20 @@ package final class Simulation: @unchecked Sendable {
         if trace { print("\(scheduler.now) ms: \(text())") }
     }
 
-    func note(_ event: BrokerEvent) { say("\(event)") }
+    func note(_ event: BrokerEvent, by process: SimulatedProcess) {
+        say("\(event)")
+        guard case .targetRefused(_, _, let handle, _) = event else { return }
+        rules.refusedTarget(
+            of: made.last { $0.handle == handle }?.tokenDigest, by: process, authority.calls)
+    }
+
+    /// Notes trouble that may make sessions wait for a token.
+    func noteTrouble() { troubledAt = scheduler.now }
+
+    /// Notes the access token that a session is stored with.
+    func storedTokens(_ sealed: Sealed?, of row: Digest) {
+        if let text = accessToken(sealed, of: row) { standing.stores(text, of: row, at: scheduler.now) }
+    }
 
     /// Hears that tokens were written, `inVain` when only to be revoked.
     func wrote(_ sealed: Sealed?, of row: Digest, inVain: Bool = false) {
@@ -220,6 +248,8 @@ package final class Simulation: @unchecked Sendable {
             verdict.rulesBroken += 1
         }
         wrote(commit.tokens, of: commit.tokenDigest)
+        storedTokens(commit.tokens, of: commit.tokenDigest)
+        standing.marks(commit.tokenDigest, isUnchecked: commit.subjectUnchecked, at: scheduler.now)
         if let audience = commit.audience { stored(audience) }
     }
 
@@ -239,6 +269,7 @@ package final class Simulation: @unchecked Sendable {
             verdict.rulesBroken += 1
             return
         }
+        standing.keeps(kept.tokens.accessToken.reveal(), as: row.key, of: row.session, at: scheduler.now)
         let isOwn = families[row.session].map { $0 === family || isLent(family, to: $0) } ?? false
         if kept.tokens.refreshToken != nil || !isOwn {
             say("FAULT: \(kept.tokens.accessToken.reveal()) was stored, which is not of the session's grant")
@@ -253,6 +284,7 @@ package final class Simulation: @unchecked Sendable {
 
     /// Hears that a session ended, or stands on another grant: nothing of before is left for other APIs.
     private func checkHasNoAudiences(_ session: Digest) {
+        standing.drops(session, at: scheduler.now)
         guard memory.audienceRows.contains(where: { $0.session == session }) else { return }
         say("FAULT: a session's tokens for other APIs are left")
         verdict.rulesBroken += 1
@@ -273,6 +305,7 @@ package final class Simulation: @unchecked Sendable {
         }
         let isUnbound = weather.nonces != .unbound && token.key == nil
         let isStrangers = family.strangerFrom.map { number >= $0 } ?? false
+        rules.gave(kept: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         // A call that was under way.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         let own = families[ticket.holder.digest]
@@ -300,8 +333,12 @@ package final class Simulation: @unchecked Sendable {
         say("stepped up with \(token ?? "nothing")")
         // Where the refresh token stays, so does its version: a refresh that was about to claim it goes on.
         if !commit.isNewGrant { rules.wants(newerThan: commit.tokenVersion, of: commit.tokenDigest) }
+        check(commit)
+        checkHasNoAudiences(commit.tokenDigest)
+        storedTokens(commit.tokens, of: commit.tokenDigest)
+        if commit.isNewGrant { standing.marks(commit.tokenDigest, isUnchecked: false, at: scheduler.now) }
+        rules.refusedTargets.forget(commit.tokenDigest)
         // Where the refresh token stays, nothing that was lost before is overcome.
-        if commit.isNewGrant { checkHasNoAudiences(commit.tokenDigest) }
         guard commit.isNewGrant, let token, let family = authority.named(token)?.family else { return }
         if let old = families[commit.tokenDigest], old !== family {
             old.replacedAt = scheduler.now
@@ -372,12 +409,17 @@ package final class Simulation: @unchecked Sendable {
         givenUp.append((token, abs(process.wallOffset) > 60_000))
     }
 
-    private func refreshToken(_ sealed: Sealed?, of row: Digest) -> String? {
-        guard let sealed, let bytes = try? vault.open(sealed, as: .tokens, row: row),
-            let stored = try? StoredTokens(record: bytes)
-        else { return nil }
-        return stored.tokens.refreshToken?.reveal()
+    private func tokens(_ sealed: Sealed?, of row: Digest) -> TokenSet? {
+        guard let sealed, let bytes = try? vault.open(sealed, as: .tokens, row: row) else { return nil }
+        return (try? StoredTokens(record: bytes))?.tokens
     }
+
+    private func refreshToken(_ sealed: Sealed?, of row: Digest) -> String? {
+        tokens(sealed, of: row)?.refreshToken?.reveal()
+    }
+
+    /// Returns the access token of a sealed set.
+    func accessToken(_ sealed: Sealed?, of row: Digest) -> String? { tokens(sealed, of: row)?.accessToken.reveal() }
 
     /// Returns a new logout token for a session's user, or nil where nobody knows whose it is.
     func logoutToken(_ ticket: Ticket) -> Secret? {
@@ -413,11 +455,12 @@ package final class Simulation: @unchecked Sendable {
             verdict.endedSessionsAlive += 1
         }
         rules.handedOut(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
-        guard let end = ticket.holder.loggedOut else { return }
+        rules.gave(own: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
+        guard let end = ticket.holder.loggedOut ?? ticket.replaced else { return }
         // Others hear of it, or find out that they do not, within three seconds; nothing is cached for more than five.
         let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
         if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
-            say("FAULT: a session that was logged out at \(end.at) gave a token")
+            say("FAULT: a session that was logged out or replaced at \(end.at) gave a token")
             verdict.endedSessionsAlive += 1
         }
     }
@@ -430,7 +473,9 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a session was used \(askedAt - ticket.usedAt) ms after its last use")
             verdict.endedSessionsAlive += 1
         }
-        for used in [ticket, ticket.holder] { (used.usedAt, used.answeredAt) = (scheduler.now, scheduler.now) }
+        for used in ticket.isPage ? [ticket] : [ticket, ticket.holder] {
+            (used.usedAt, used.answeredAt) = (scheduler.now, scheduler.now)
+        }
     }
 
     /// Hears that somebody was told what came of a code which is another's.
@@ -444,13 +489,17 @@ package final class Simulation: @unchecked Sendable {
         guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
         if let idleEnd = weather.idleEnd {
             // By the world's own clock: uses move the idle time once in a hundredth of it, and at most once in a second.
-            if let used = ticket.answeredAt, case let unused = scheduler.now - used,
+            // A page ends with its parent, and its use leaves the parent's idle time as it is.
+            if let used = ticket.answeredAt, let holders = ticket.holder.answeredAt,
+                case let unused = scheduler.now - min(used, holders),
                 unused < idleEnd - max(1_500, idleEnd / 100 + 500)
             {
                 say("FAULT: a session was over \(unused) ms after its last use: \(row.handle)")
                 verdict.wrongfulLogOuts += 1
             }
-            if weather.clocksComeBack || SessionLimits.lapse(of: row, at: wallTime) != nil { return }
+            if weather.clocksComeBack { return }
+            if await hasEnded(ticket.digest) { return }
+            if await hasLapsed(ticket.holder.digest) { return }
         }
         if let parent = ticket.parent, let row = try? await memory.session(tokenDigest: parent.digest),
             row.endedAt != nil
@@ -486,13 +535,16 @@ package final class Simulation: @unchecked Sendable {
                 verdict.pairsThrownAway += 1
             }
         }
+        await judgeStepUps()
         for code in refusedCodes {
             guard let family = authority.family(of: code), sessions[family.number] != nil else { continue }
             say("FAULT: the session of \(code) was made, and its user was told that it is lost")
             verdict.answeredWritesLost += 1
         }
         for (token, byWrongClock) in givenUp {
-            guard let family = authority.named(token)?.family, !family.identityFailed, family.mishaps.isEmpty else {
+            guard let family = authority.named(token)?.family, !family.identityFailed, !family.isUnfit,
+                family.mishaps.isEmpty
+            else {
                 continue
             }
             if let session = authority.session(of: family.code) {
@@ -505,9 +557,14 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    private func hasEnded(_ session: Digest) async -> Bool {
+    func hasEnded(_ session: Digest) async -> Bool {
         guard let row = try? await memory.session(tokenDigest: session) else { return true }
         return row.endedAt != nil || SessionLimits.lapse(of: row, at: wallTime) != nil
+    }
+
+    private func hasLapsed(_ session: Digest) async -> Bool {
+        guard let row = try? await memory.session(tokenDigest: session) else { return false }
+        return SessionLimits.lapse(of: row, at: wallTime) != nil
     }
 
     /// A child stands and falls with its parent, and its answer was durable.
@@ -524,7 +581,7 @@ package final class Simulation: @unchecked Sendable {
             guard row.endedAt == nil || seen == .lives else { return }
             say("FAULT: a child outlives its parent: \(row.handle)")
             verdict.endedSessionsAlive += 1
-        } else if row.endedAt != nil, row.endReason != .replaced {
+        } else if row.endedAt != nil, row.endReason != .replaced, !(child.isPage && row.endReason == .sessionLimit) {
             // Replaced by itself: what its app asked for first came to the store last.
             say("FAULT: a child ended without its parent: \(row.endReason?.rawValue ?? "")")
             verdict.wrongfulLogOuts += 1
@@ -564,6 +621,7 @@ package final class Simulation: @unchecked Sendable {
                 verdict.answeredWritesLost += 1
             }
         }
+        if row.endReason == nil, weather.shrinks > 0, weather.stepUps == 0 { judgeScope(row) }
         for old in former[ticket.digest, default: []] where old.death == nil && weather.reach == .token {
             say("FAULT: grant \(old.number) lives at the provider, which a step-up replaced")
             verdict.endedSessionsAlive += 1
@@ -574,6 +632,15 @@ package final class Simulation: @unchecked Sendable {
             verdict.wrongfulLogOuts += 1
         }
         judge(row.endReason, ticket, family)
+    }
+
+    /// Judges that a session has lost each scope that the provider took away.
+    private func judgeScope(_ row: SessionRow) {
+        let granted = tokens(row.tokens, of: row.tokenDigest)?.scope ?? []
+        let told = (try? SessionFacts.open(row, vault))?.scope ?? []
+        guard granted != told else { return }
+        say("FAULT: a session has the scope \(told), and was granted \(granted)")
+        verdict.rulesBroken += 1
     }
 
     /// Whether a person had as many sessions that are newer than this one as it may have.

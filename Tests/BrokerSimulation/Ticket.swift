@@ -6,6 +6,8 @@ final class Ticket: @unchecked Sendable {
     let digest: Digest
     /// The time at which its log-out was answered, and by whom.
     var loggedOut: (at: Int, by: SimulatedProcess)?
+    /// The time and process of the child that took its place.
+    var replaced: (at: Int, by: SimulatedProcess)?
     /// Whether a log-out was asked for, answered or not.
     var logOutAsked = false
     /// The latest sign-in that an answer has told of, in seconds.
@@ -16,12 +18,15 @@ final class Ticket: @unchecked Sendable {
     var answeredAt: Int?
     /// The session that it is a child of.
     let parent: Ticket?
+    /// Whether it is a web page's session.
+    let isPage: Bool
 
     /// The session whose tokens it uses.
     var holder: Ticket { parent ?? self }
 
-    init(token: Secret, digest: Digest, at moment: Int, parent: Ticket? = nil) {
+    init(token: Secret, digest: Digest, at moment: Int, parent: Ticket? = nil, isPage: Bool = false) {
         self.token = token
+        self.isPage = isPage
         self.parent = parent
         self.digest = digest
         usedAt = moment

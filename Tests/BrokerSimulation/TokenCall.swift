@@ -58,6 +58,14 @@ final class TokenCall {
         if target != nil { family?.hasLostTarget = true }
     }
 
+    /// Whether its process has the answer.
+    var isDelivered: Bool {
+        switch state {
+        case .delivered, .written: true
+        case .sent, .failed: false
+        }
+    }
+
     /// Whether something of it is still to be written.
     var isOpen: Bool {
         switch state {

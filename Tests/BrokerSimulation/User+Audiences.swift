@@ -6,7 +6,8 @@ extension User {
     func askBeside(_ own: Ticket, _ widget: Ticket?) async -> Seen {
         await withTaskGroup(of: Seen.self) { group in
             for number in 0..<world.scheduler.random.number(1...3) {
-                let target = SimulatedTarget.pick(&world.scheduler.random)
+                let target = SimulatedTarget.pick(
+                    &world.scheduler.random, refused: world.weather.refusedTargets)
                 let forced = world.scheduler.random.chance(world.weather.forced)
                 let ticket = number == 1 ? widget ?? own : own
                 group.addTask { await self.audience(ticket, target, forced: forced) }
@@ -40,7 +41,10 @@ extension User {
         case .failure(let problem)? where problem.code == .sessionEnded || problem.code == .sessionRequired:
             await world.toldOfEnd(ticket)
             return .ended
-        default: return .unknown
+        case .failure(let problem)?:
+            if !SimulatedTarget(target).isRefused { world.rules.withheld(problem, of: ticket, askedAt: began) }
+            return .unknown
+        case nil: return .unknown
         }
     }
 }

@@ -15,10 +15,14 @@ extension User {
     private func stepUp(_ ticket: Ticket) async -> Seen {
         guard let person = world.person(of: ticket) else { return .unknown }
         let weather = world.weather
+        let isWeak = world.scheduler.random.chance(weather.weakSignIns)
+        let isStrangers = !isWeak && world.scheduler.random.chance(weather.strangersSignIn)
         let code = world.authority.stepUp(
             person, of: ticket.digest, givesToken: !world.scheduler.random.chance(weather.keepsGrant),
             repeatsToken: world.scheduler.random.chance(weather.repeatsToken),
-            repeatsNewest: weather.repeatsNewest > 0 && world.scheduler.random.chance(weather.repeatsNewest))
+            repeatsNewest: weather.repeatsNewest > 0 && world.scheduler.random.chance(weather.repeatsNewest),
+            isWeak: isWeak, isStrangers: isStrangers)
+        world.begins(stepUp: code, of: ticket.digest)
         let (process, asked, world) = (world.process(), world.scheduler.now, world)
         let started = await process.serve(hangUpAfter: Self.patience) { useCases in
             let live = try await useCases.resumeSession.resume(ticket.token)
@@ -35,12 +39,30 @@ extension User {
             input.loginToken = login.loginToken
             input.presentedSession = ticket.token
             world.authority.bind(code, toLoginOf: login.state)
+            if let other = otherSession(than: ticket) {
+                input.presentedSession = other.token
+                await finishAsAnother(input)
+                return .unknown
+            }
             return await forwardStepUp(input, code, ticket)
         case .failure(let problem)? where problem.code == .sessionEnded || problem.code == .sessionRequired:
             await world.toldOfEnd(ticket)
             return .ended
         default: return .unknown
         }
+    }
+
+    /// Returns another session to finish the step-up with, in a share of the cases.
+    private func otherSession(than ticket: Ticket) -> Ticket? {
+        guard world.scheduler.random.chance(world.weather.othersFinish) else { return nil }
+        let others = world.tickets.filter { $0.digest != ticket.digest }
+        return others.isEmpty ? nil : world.scheduler.random.pick(others)
+    }
+
+    /// Forwards a step-up with another session's token, which must be refused.
+    private func finishAsAnother(_ input: ForwardCodeInput) async {
+        let answer = await world.process().serve(hangUpAfter: Self.patience) { try await $0.forwardCode.forward(input) }
+        if case .success? = answer { world.toldStranger("another session's step-up") }
     }
 
     /// Forwards what came back, again where the app was told so or hung up; some repeat what has succeeded.

@@ -142,7 +142,7 @@ struct User: Sendable {
 
     private func use(_ own: Ticket) async {
         let listener = listen(own)
-        let widget = chance(weather.children) ? await makeChild(own) : nil
+        var widget = chance(weather.children) ? await makeChild(own) : nil
         let listening = widget.flatMap { listen($0) }
         defer {
             listener?.leave()
@@ -155,6 +155,11 @@ struct User: Sendable {
             if world.scheduler.random.chance(world.weather.logOutsThere) { return await logOutThere(own) }
             if world.scheduler.random.chance(world.weather.revokedThere) { world.revoke(own) }
             if weather.stepUps > 0, chance(weather.stepUps), await stepUpBeside(own, widget) == .ended { return }
+            if chance(weather.replacements), let old = widget {
+                widget = await makeChild(own, inPlaceOf: old) ?? old
+                if chance(0.5), await token(old) == .ended, widget === old { widget = nil }
+            }
+            if chance(weather.pages) { await handOver(own) }
             if weather.targets > 0, chance(weather.targets), await askBeside(own, widget) == .ended { return }
             let callers = world.scheduler.random.chance(0.2) ? between(2...4) : 1
             let forced = chance(weather.forced)
@@ -208,7 +213,10 @@ struct User: Sendable {
         case .failure(let problem)? where problem.code == .sessionEnded || problem.code == .sessionRequired:
             await world.toldOfEnd(ticket)
             return .ended
-        default: return .unknown
+        case .failure(let problem)?:
+            world.rules.withheld(problem, of: ticket, askedAt: began)
+            return .unknown
+        case nil: return .unknown
         }
     }
 
@@ -223,9 +231,12 @@ struct User: Sendable {
     static let widget = ChildKind(unchecked: "widget")
 
     /// Makes a child of a session, again where the answer did not come; nil where there is none to be had.
-    private func makeChild(_ parent: Ticket) async -> Ticket? {
+    ///
+    /// One with a predecessor takes its place.
+    private func makeChild(_ parent: Ticket, inPlaceOf old: Ticket? = nil) async -> Ticket? {
         for _ in 0..<6 {
-            let answer = await world.process().serve(hangUpAfter: patience()) { useCases in
+            let process = world.process()
+            let answer = await process.serve(hangUpAfter: patience()) { useCases in
                 let live = try await useCases.resumeSession.resume(parent.token)
                 return try await useCases.makeChild.make(ChildOrder(kind: Self.widget, name: "home"), of: live)
             }
@@ -234,6 +245,7 @@ struct User: Sendable {
                 let ticket = Ticket(
                     token: made.token, digest: world.vault.digest(made.token), at: world.scheduler.now, parent: parent)
                 world.children.append(ticket)
+                old?.replaced = (world.scheduler.now, process)
                 return ticket
             case .failure(let problem)? where problem.code == .sessionEnded || problem.code == .sessionRequired:
                 await world.toldOfEnd(parent)

@@ -118,6 +118,23 @@ struct Weather {
     var repeatsNewest = 0.0
     /// The time for which a token that was forced is not forced again, in seconds: shorter than in earnest, for more refreshes.
     var forcedPause = 0
+    /// A step-up's sign-in is weaker than was asked.
+    var weakSignIns = 0.0
+    /// Another user signs in for a step-up.
+    var strangersSignIn = 0.0
+    /// A step-up is finished with another session's token.
+    var othersFinish = 0.0
+    /// A refresh is answered with less scope than before.
+    var shrinks = 0.0
+    /// The number of times that the ring gets a newer key, which processes have one after the other.
+    var rotations = 0
+    var rotationRange = 0...10_000
+    /// Makes another widget in the place of the former widget.
+    var replacements = 0.0
+    /// Hands the session over to a web page.
+    var pages = 0.0
+    /// Requests a target that the provider refuses.
+    var refusedTargets = 0.0
     // What is configured.
     /// All users are one person with several sessions.
     var isOnePerson = false
@@ -125,6 +142,8 @@ struct Weather {
     var reach = RevocationReach.token
     /// The time without use after which a session ends; nil for longer than a run.
     var idleEnd: Int?
+    /// Whether times of processes or of the store are wrong now and then.
+    var clocksStep: Bool { wallJumps + wallLeaps + storeJumps > 0 }
     /// The most that a session may live beyond its idle time.
     var lateEnd: Int { clocksComeBack ? 180_000 : 1_000 }
 
@@ -179,6 +198,16 @@ struct Weather {
         }
         weather.forcedPause = random.pick([0, 0, 10, 60])
         if random.chance(0.35) { weather.targets = random.pick([0.2, 0.6]) }
+        if weather.stepUps > 0 {
+            weather.weakSignIns = random.pick([0, 0.2])
+            weather.strangersSignIn = random.pick([0, 0.1])
+            weather.othersFinish = random.pick([0, 0, 0.1])
+        }
+        if random.chance(0.15) { weather.shrinks = 0.3 }
+        if random.chance(0.1) { weather.rotations = random.number(1...3) }
+        if weather.children > 0 { weather.replacements = random.pick([0, 0.15]) }
+        if random.chance(0.1) { weather.pages = 0.15 }
+        if weather.targets > 0 { weather.refusedTargets = random.pick([0, 0.4]) }
         return weather
     }
 }

@@ -1,0 +1,119 @@
+import Broker
+
+/// The promises about the access tokens that apps are given, and about the delay until they get one.
+extension Rules {
+    /// The time that a flight may take from its last look at the store until its callers are answered.
+    private static let flightPatience = 20_000
+    /// The longest wait for a token after any trouble, because claims lapse and refusals have their pauses.
+    private static let aftermath = 120_000
+    /// The largest difference between the corrected clocks of processes.
+    private static let tolerance = 2_000
+
+    /// Judges an access token that an app was given for its session.
+    func gave(own token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
+        let text = token.token.reveal()
+        if text.contains("@") { fault("\(text), which is for another API, was handed out as a session's own") }
+        checkTime(token, askedAt)
+        guard isSteady(process, askedAt) else { return }
+        if let since = world.standing.uncheckedSince(session), since + Standing.cacheAge + Self.tolerance < askedAt {
+            fault("\(text) was handed out, whose subject is unchecked since \(since)")
+        }
+        if !world.standing.hadOwn(text, of: session, since: askedAt - Standing.cacheAge) {
+            fault("\(text) was handed out, which is of another session or time")
+        }
+        if let scope = world.authority.scope(of: text), token.scope != scope {
+            fault("\(text) was handed out with the scope \(token.scope), and has \(scope)")
+        }
+    }
+
+    /// Judges an access token that an app was given for another API.
+    func gave(kept token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
+        let text = token.token.reveal()
+        checkTime(token, askedAt)
+        if let since = world.standing.uncheckedSince(session), since + Self.tolerance < askedAt {
+            fault("\(text) was handed out, whose subject is unchecked since \(since)")
+        }
+        guard isSteady(process, askedAt) else { return }
+        if !world.standing.hadKept(text, of: session, since: askedAt - Standing.cacheAge) {
+            fault("\(text) was handed out, which is of another API or time")
+        }
+    }
+
+    /// Whether a process has run, and had the store, for long enough to answer with stored tokens.
+    private func isSteady(_ process: SimulatedProcess, _ askedAt: Int) -> Bool {
+        process.isUndisturbed(since: askedAt - Standing.cacheAge)
+            && process.storeFailedAt < askedAt - Self.flightPatience
+    }
+
+    private func checkTime(_ token: AccessToken, _ askedAt: Int) {
+        guard !world.weather.clocksStep, let end = token.expiresAt else { return }
+        let asked = WallTime(milliseconds: SimulatedProcess.begin + Int64(askedAt - Self.tolerance))
+        if end < asked {
+            fault(
+                "\(token.token.reveal()) was handed out, which had expired \(asked.since(end).wholeMilliseconds) ms before"
+            )
+        }
+    }
+
+    // MARK: Delays
+
+    /// Judges a passing refusal that an app got instead of an access token.
+    func withheld(_ problem: BrokerProblem, of ticket: Ticket, askedAt: Int) {
+        guard problem.code == .providerUnavailable || problem.code == .storeUnavailable,
+            !world.weather.clocksStep, !world.weather.emptyRefusals,
+            world.troubledAt + Self.aftermath < askedAt
+        else { return }
+        // A step-up ends the refreshes of the former grant.
+        if let steppedUp = world.steppedUpAt(ticket.holder.digest), steppedUp >= askedAt - Standing.cacheAge { return }
+        fault(
+            "a session waited for its token in fine weather: \(problem.code.rawValue), \(problem.privateDetail ?? "")")
+    }
+}
+
+/// The targets that the provider has refused to a process.
+///
+/// The process leaves such a target alone for a minute, and the client's other sessions for five seconds.
+final class RefusedTargets {
+    private struct Place: Hashable {
+        let process: ObjectIdentifier
+        let session: Digest
+        let target: TokenTarget
+    }
+
+    private struct Shared: Hashable {
+        let process: ObjectIdentifier
+        let target: TokenTarget
+    }
+
+    private static let pause = 59_000
+    private static let sharedPause = 1_500...4_500
+
+    private var refused: [Place: Int] = [:]
+    private var shared: [Shared: (at: Int, session: Digest)] = [:]
+
+    /// Notes a refusal that a process has received.
+    func refused(_ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int) {
+        refused[Place(process: ObjectIdentifier(process), session: session, target: target)] = moment
+        guard SimulatedTarget(target).isRefusedToClient else { return }
+        shared[Shared(process: ObjectIdentifier(process), target: target)] = (moment, session)
+    }
+
+    /// Notes that a session's user has signed in again, and may have agreed.
+    func forget(_ session: Digest) { refused = refused.filter { $0.key.session != session } }
+
+    /// Returns whether a call is one too many.
+    func isTooSoon(_ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int) -> Bool {
+        refused[Place(process: ObjectIdentifier(process), session: session, target: target)].map {
+            moment - $0 < Self.pause
+        } ?? false
+    }
+
+    /// Returns whether a call is one too many after another session's refusal.
+    func isTooSoonForClient(
+        _ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int
+    ) -> Bool {
+        guard let last = shared[Shared(process: ObjectIdentifier(process), target: target)], last.session != session
+        else { return false }
+        return Self.sharedPause.contains(moment - last.at)
+    }
+}

@@ -1,0 +1,82 @@
+import Broker
+
+/// The access tokens that sessions have in the store, and the former ones.
+///
+/// An app gets a token that was stored at the moment of its call, or that a cache may still hold.
+final class Standing {
+    /// The age that a cached session may have.
+    static let cacheAge = 5_000
+
+    /// An access token, and the time until which it was stored; nil while it is.
+    private struct Stored {
+        let text: String
+        var until: Int?
+
+        func stood(since moment: Int) -> Bool { until.map { $0 >= moment } ?? true }
+    }
+
+    /// The tokens for one API that a session has had.
+    private struct Kept {
+        let session: Digest
+        var tokens: [Stored] = []
+    }
+
+    private var own: [Digest: [Stored]] = [:]
+    /// By the keys of their rows.
+    private var kept: [Digest: Kept] = [:]
+    /// The sessions whose tokens' subject is unchecked, and the time since then.
+    private var unchecked: [Digest: Int] = [:]
+
+    private static func add(_ text: String, to tokens: inout [Stored], at moment: Int) {
+        if let last = tokens.last, last.until == nil, last.text == text { return }
+        end(&tokens, at: moment)
+        tokens.append(Stored(text: text))
+    }
+
+    private static func end(_ tokens: inout [Stored], at moment: Int) {
+        guard let last = tokens.indices.last, tokens[last].until == nil else { return }
+        tokens[last].until = moment
+    }
+
+    /// Notes that a session has another access token of its own.
+    func stores(_ text: String, of session: Digest, at moment: Int) {
+        Self.add(text, to: &own[session, default: []], at: moment)
+    }
+
+    /// Notes that a session has another access token for an API.
+    func keeps(_ text: String, as key: Digest, of session: Digest, at moment: Int) {
+        Self.add(text, to: &kept[key, default: Kept(session: session)].tokens, at: moment)
+    }
+
+    /// Notes that the tokens of a session for other APIs are gone.
+    func drops(_ session: Digest, at moment: Int) {
+        for key in kept.keys where kept[key]?.session == session {
+            if var tokens = kept[key]?.tokens {
+                Self.end(&tokens, at: moment)
+                kept[key]?.tokens = tokens
+            }
+        }
+    }
+
+    /// Returns whether a session had an access token of its own, then or since.
+    func hadOwn(_ text: String, of session: Digest, since moment: Int) -> Bool {
+        own[session, default: []].contains { $0.text == text && $0.stood(since: moment) }
+    }
+
+    /// Returns whether a session had an access token for another API, then or since.
+    func hadKept(_ text: String, of session: Digest, since moment: Int) -> Bool {
+        kept.values.contains { kept in
+            kept.session == session && kept.tokens.contains { $0.text == text && $0.stood(since: moment) }
+        }
+    }
+
+    // MARK: Subjects
+
+    /// Notes whether the subject of a session's tokens is still to be looked at.
+    func marks(_ session: Digest, isUnchecked: Bool, at moment: Int) {
+        unchecked[session] = isUnchecked ? unchecked[session] ?? moment : nil
+    }
+
+    /// Returns the time since which the subject of a session's tokens is unchecked.
+    func uncheckedSince(_ session: Digest) -> Int? { unchecked[session] }
+}

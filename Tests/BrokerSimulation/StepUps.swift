@@ -1,0 +1,79 @@
+import Broker
+
+/// The step-ups of a run and their results, by exchange.
+final class StepUps {
+    /// A user's sign-in for a session.
+    struct SignIn {
+        let code: String
+        let session: Digest
+    }
+
+    private var begun: [Digest: SignIn] = [:]
+    /// The codes whose step-ups were stored.
+    private(set) var stored: Set<String> = []
+    /// The time of each session's last one.
+    private(set) var lastOf: [Digest: Int] = [:]
+
+    /// Notes a sign-in by the key of its exchange.
+    func begins(_ signIn: SignIn, as exchange: Digest) { begun[exchange] = signIn }
+
+    /// Notes that a step-up was stored, and returns the sign-in that it is of.
+    func stores(_ commit: StepUpCommit, at moment: Int) -> SignIn? {
+        lastOf[commit.tokenDigest] = moment
+        guard let signIn = begun[commit.exchange] else { return nil }
+        stored.insert(signIn.code)
+        return signIn
+    }
+}
+
+/// The judgement of step-ups.
+extension Simulation {
+    /// Notes a sign-in that steps a session up.
+    func begins(stepUp code: String, of session: Digest) {
+        stepUps.begins(
+            StepUps.SignIn(code: code, session: session), as: vault.index(.code, ["as", code]))
+    }
+
+    func steppedUpAt(_ session: Digest) -> Int? { stepUps.lastOf[session] }
+
+    /// Checks the user, the session, the sign-in and the access token of a stored step-up.
+    func check(_ commit: StepUpCommit) {
+        guard let signIn = stepUps.stores(commit, at: scheduler.now),
+            let family = authority.family(of: signIn.code)
+        else { return rules.fault("an unknown step-up was stored") }
+        if signIn.session != commit.tokenDigest { rules.fault("another session was stepped up by \(signIn.code)") }
+        if family.isUnfit {
+            say("FAULT: \(signIn.code) stepped a session up, which is too weak or of another user")
+            verdict.endedSessionsAlive += 1
+        }
+        if weather.nonces == .unbound, accessToken(commit.tokens, of: commit.tokenDigest) != "at-\(family.number)-0" {
+            rules.fault("the step-up of \(signIn.code) was stored with a wrong access token")
+        }
+    }
+
+    /// Judges that the session has each sign-in that a process had in hand, and that the grants of refused sign-ins ended.
+    func judgeStepUps() async {
+        for code in refusedCodes.sorted() where stepUps.stored.contains(code) {
+            say("FAULT: the step-up of \(code) was stored, and its user heard of a loss")
+            verdict.answeredWritesLost += 1
+        }
+        for call in authority.calls where !call.process.isDead {
+            guard let family = call.family, let code = call.code, let session = authority.session(of: code),
+                call.isDelivered, family.mishaps.isEmpty, !family.identityFailed
+            else { continue }
+            if family.isUnfit {
+                if family.death == nil, !family.hasNoRefreshToken, weather.reach == .token {
+                    say("FAULT: the grant of \(code) lives at the provider, although the step-up was refused")
+                    verdict.endedSessionsAlive += 1
+                }
+                continue
+            }
+            guard family.hasNoRefreshToken, !stepUps.stored.contains(code),
+                !weather.clocksStep
+            else { continue }
+            if await hasEnded(session) { continue }
+            say("FAULT: the step-up of \(code) is lost, whose answer was in hand")
+            verdict.signInsLost += 1
+        }
+    }
+}

@@ -1,0 +1,23 @@
+import BrokerTestSupport
+import Synchronization
+import Testing
+
+@testable import Broker
+
+/// An upstream's own challenge, against the sign-in that the session has.
+@Suite(.timeLimit(.minutes(1))) struct SignInCheckTests {
+    @Test("A challenge for a stronger sign-in → step_up_required, at the first token and at the last one")
+    func unmet() async throws {
+        let broker = try TestBroker()
+        broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }
+        let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
+        let challenge = StepUpDemand(contextClasses: ["mfa"])
+        for isLast in [false, true] {
+            let refusal = await problem {
+                try await broker.useCases.signInCheck.answer(
+                    challenge: challenge, of: live, target: nil, isLast: isLast)
+            }
+            #expect(refusal?.code == .stepUpRequired && refusal?.wanted?.demand == challenge)
+        }
+    }
+}

@@ -21,6 +21,11 @@ simulate: ## Simulate the broker over SEEDS=1000, or replay SEED=n and print wha
 	@scripts/setup build
 	@scripts/simulate $(if $(SEED),seed $(SEED),$(or $(SEEDS),1000))
 
+.PHONY: mutants
+mutants: ## Plant the faults of Tests/mutants/list.toml (ONLY=name), and print which tests see each
+	@scripts/setup build
+	@python3 Tests/mutants/run.py $(if $(ONLY),--only '$(ONLY)')
+
 .PHONY: build
 build: ## Build everything (debug), tests included, with the import check
 	@scripts/setup build

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Plants the faults of a list, one build for all, and prints which tests see each (`make mutants`).
+
+Every fault is a piece of text in a file and its replacement. `MUTANT` in it is true while the fault is planted. The runner
+plants all of them in a scratch clone, builds once, and runs the suites of each fault with that fault alone.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+FLAGS = ["--explicit-target-dependency-import-check", "error"]
+SWITCH = "COATCHECK_MUTANT"
+# A test that hangs has seen the fault.
+PATIENCE = 300
+
+SOURCE = """\
+import Glibc
+
+/// The fault that is planted in this run, by the environment; none otherwise.
+package enum Mutant {
+    private static let planted = getenv("%s").map { String(cString: $0) }
+
+    package static func isOn(_ name: String) -> Bool { planted == name }
+}
+""" % SWITCH
+
+
+def read(path):
+    """Returns the faults of a list; exits with the first that is not whole."""
+    mutants = tomllib.loads(path.read_text())["mutant"]
+    names = set()
+    for mutant in mutants:
+        if mutant["name"] in names:
+            sys.exit(f"{path.name}: {mutant['name']} is listed twice")
+        names.add(mutant["name"])
+        if "change" not in mutant:
+            mutant["change"] = [{key: mutant[key] for key in ("file", "find", "replace")}]
+        if not ("suites" in mutant or "scenario" in mutant):
+            sys.exit(f"{path.name}: {mutant['name']} names neither suites nor a scenario")
+    return mutants
+
+
+def plant(tree, mutants):
+    """Writes all faults into a clone, each behind the switch."""
+    texts = {}
+    wrong = []
+    for mutant in mutants:
+        for change in mutant["change"]:
+            path = tree / change["file"]
+            text = texts.get(path) or path.read_text()
+            count = text.count(change["find"])
+            if count != 1:
+                wrong.append(f"{mutant['name']}: its text is in {change['file']} {count} times")
+                continue
+            replacement = change["replace"].replace("MUTANT", f'Mutant.isOn("{mutant["name"]}")')
+            texts[path] = text.replace(change["find"], replacement)
+    if wrong:
+        sys.exit("\n".join(wrong))
+    texts[tree / "Sources/Broker/Mutant.swift"] = SOURCE
+    for path, text in texts.items():
+        # Unchanged files keep their time, so that the build skips them.
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+
+
+def scratch(tree):
+    """Brings a clone to this repository's last commit."""
+    if not (tree / ".git").exists():
+        subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, tree], check=True)
+    commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    subprocess.run(["git", "-C", tree, "fetch", "--quiet", ROOT, "HEAD"], check=True)
+    subprocess.run(["git", "-C", tree, "checkout", "--quiet", "--force", "--detach", commit.stdout.strip()], check=True)
+    resolved = ROOT / "Package.resolved"
+    if resolved.exists():
+        (tree / "Package.resolved").write_bytes(resolved.read_bytes())
+
+
+def run(command, tree, name=None):
+    """Runs a command with at most one fault; returns its code and its output."""
+    environment = dict(os.environ)
+    environment.pop(SWITCH, None)
+    if name:
+        environment[SWITCH] = name
+    try:
+        done = subprocess.run(
+            command, cwd=tree, env=environment, timeout=PATIENCE, encoding="utf-8", errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except subprocess.TimeoutExpired:
+        return None, ""
+    # The colours go.
+    return done.returncode, re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
+
+
+def tests(tree, suites, name=None):
+    """Runs suites; returns the names of the failed tests."""
+    # Directly: `swift test` plans the whole package before each run.
+    program = next(iter(sorted((tree / ".build/debug").glob("*PackageTests.xctest"))))
+    code, text = run([program, "--filter", suites, "--testing-library", "swift-testing"], tree, name)
+    if code is None:
+        return ["(hangs)"]
+    if re.search(r"Test run with 0 tests", text):
+        sys.exit(f"no test has the name {suites}")
+    failed = re.findall(r'✘ Test "?(.+?)"? (?:with \d+ test cases? )?failed after', text)
+    failed += re.findall(r'✘ Test "?(.+?)"? recorded an issue', text)
+    failed = [re.sub(r" with \d+ argument.*", "", each) for each in failed if not each.startswith("run with ")]
+    failed = list(dict.fromkeys(failed))
+    return failed or ([] if code == 0 else ["(crashes)"])
+
+
+def simulation(tree, scenario, seeds, name=None):
+    """Simulates a scenario; returns the first fault that the judge found."""
+    program = ".build/debug/simulate"
+    code, text = run([program, "scenario", scenario, str(seeds)], tree, name)
+    if code == 0:
+        return []
+    found = re.search(r"^seed (\d+):", text, re.M)
+    if code is None or not found:
+        return ["(hangs)" if code is None else "(crashes)"]
+    seed = found.group(1)
+    _, story = run([program, "seed", seed, scenario], tree, name)
+    fault = re.search(r"FAULT: (.*)", story)
+    return [f"seed {seed}: {fault.group(1) if fault else 'its verdict'}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--list", type=pathlib.Path, default=HERE / "list.toml", help="the list of faults")
+    parser.add_argument("--only", metavar="WORD", help="the faults whose names match this expression")
+    parser.add_argument("--seeds", type=int, default=60, help="the seeds of each fault's scenario")
+    parser.add_argument("--scratch", type=pathlib.Path, help="the clone to plant in; it is kept for the next run")
+    parser.add_argument("--tests-only", action="store_true", help="simulate nothing")
+    parser.add_argument("--planted", type=pathlib.Path, help="a tree that is planted and built already")
+    parser.add_argument("--plant", type=pathlib.Path, help="plant in this tree and stop")
+    given = parser.parse_args()
+
+    mutants = read(given.list)
+    if given.plant:
+        return plant(given.plant, mutants)
+    tree = given.planted
+    if not tree:
+        tree = given.scratch or pathlib.Path(tempfile.gettempdir()) / "coatcheck-mutants"
+        scratch(tree)
+        plant(tree, mutants)
+        subprocess.run(["swift", "build", "--build-tests", *FLAGS], cwd=tree, check=True)
+    if given.tests_only:
+        for mutant in mutants:
+            mutant.pop("scenario", None)
+    chosen = [each for each in mutants if not given.only or re.search(given.only, each["name"])]
+
+    for suites in sorted({each["suites"] for each in chosen if "suites" in each}):
+        if failed := tests(tree, suites):
+            sys.exit(f"without a fault: {'; '.join(failed)}")
+    for scenario in sorted({each["scenario"] for each in chosen if "scenario" in each}):
+        if failed := simulation(tree, scenario, given.seeds):
+            sys.exit(f"without a fault: {scenario}: {failed[0]}")
+
+    unseen = 0
+    print("| fault | tests | simulation |\n| --- | --- | --- |")
+    for mutant in chosen:
+        name = mutant["name"]
+        failed = tests(tree, mutant["suites"], name) if "suites" in mutant else []
+        found = simulation(tree, mutant["scenario"], given.seeds, name) if "scenario" in mutant else []
+        seen = "; ".join(failed[:2]) + (f" and {len(failed) - 2} more" if len(failed) > 2 else "")
+        if not failed and not found:
+            seen = f"**equivalent**: {mutant['equivalent']}" if "equivalent" in mutant else "**nothing**"
+            unseen += "equivalent" not in mutant
+        print(f"| {name}: {mutant['says']} | {seen} | {'; '.join(found)} |", flush=True)
+    print(f"{len(chosen)} faults, {unseen} seen by nothing")
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -60,7 +60,7 @@ extension Rules {
     /// Judges a passing refusal that an app got instead of an access token.
     func withheld(_ problem: BrokerProblem, of ticket: Ticket, askedAt: Int) {
         guard problem.code == .providerUnavailable || problem.code == .storeUnavailable,
-            !world.weather.clocksStep, !world.weather.emptyRefusals,
+            world.weather.isFine,
             world.troubledAt + Self.aftermath < askedAt
         else { return }
         // A step-up ends the refreshes of the former grant.

@@ -372,6 +372,7 @@ extension Scenario {
             weather.rotation = random.pick(Weather.Rotation.allCases)
             weather.accessTokenLife = random.pick([15, 40])
             weather.targets = random.pick([0, 0.5])
+            weather.isFine = true
             weather.refusedTargets = 0.5
             weather.forced = 0.3
             weather.stepUps = random.pick([0, 0.3])

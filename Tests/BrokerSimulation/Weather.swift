@@ -135,6 +135,8 @@ struct Weather {
     var pages = 0.0
     /// Requests a target that the provider refuses.
     var refusedTargets = 0.0
+    /// Whether every session has its token at once.
+    var isFine = false
     // What is configured.
     /// All users are one person with several sessions.
     var isOnePerson = false
@@ -204,9 +206,7 @@ struct Weather {
             weather.othersFinish = random.pick([0, 0, 0.1])
         }
         if random.chance(0.15) { weather.shrinks = 0.3 }
-        if random.chance(0.1) { weather.rotations = random.number(1...3) }
         if weather.children > 0 { weather.replacements = random.pick([0, 0.15]) }
-        if random.chance(0.1) { weather.pages = 0.15 }
         if weather.targets > 0 { weather.refusedTargets = random.pick([0, 0.4]) }
         return weather
     }

@@ -89,6 +89,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         return try await around(.settleExchange) { store throws(StoreFailure) in
             let settled = try await store.settleExchange(
                 key, fence: fence, outcome: outcome, outbox: outbox, registration: registration)
+            if settled, case .session = outcome { world.stepUps.settles(key) }
             for row in outbox {
                 if case .session(let session) = outcome {
                     if settled { world.overtaken(row, of: session) }

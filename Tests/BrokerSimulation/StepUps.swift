@@ -17,6 +17,11 @@ final class StepUps {
     /// Notes a sign-in by the key of its exchange.
     func begins(_ signIn: SignIn, as exchange: Digest) { begun[exchange] = signIn }
 
+    /// Notes that an exchange was settled with the session as a later step-up had left it.
+    func settles(_ exchange: Digest) {
+        if let signIn = begun[exchange] { stored.insert(signIn.code) }
+    }
+
     /// Notes that a step-up was stored, and returns the sign-in that it is of.
     func stores(_ commit: StepUpCommit, at moment: Int) -> SignIn? {
         lastOf[commit.tokenDigest] = moment

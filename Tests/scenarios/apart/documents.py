@@ -139,6 +139,8 @@ for page in pages:
                 say(True, f"{where}: is YAML")
             except yaml.YAMLError as error:
                 say(False, f"{where}: is YAML", str(error))
+        elif language == "toml":
+            say(block in (root / "Tests/mutants/list.toml").read_text(), f"{where}: stands in the list of planted faults")
         elif str(name) in first and "A first sign-in" in text[: match.start()] and not uncompiled:
             test = (root / "Tests/scenarios" / first[str(name)]).read_text()
             say(f" {language} " in test and str(name) in test, f"{where}: is run by {first[str(name)]}")

@@ -40,10 +40,13 @@ extension Rules {
 
     /// Notes a refused target of the last call that a process made for a session.
     func refusedTarget(of session: Digest?, by process: SimulatedProcess, _ calls: [TokenCall]) {
-        guard let session, let family = world.family(of: session),
-            let call = calls.last(where: { $0.process === process && $0.family === family && $0.target != nil }),
-            let target = call.target
-        else { return }
+        guard let session, let own = world.family(of: session) else { return }
+        // The access token that is exchanged may be lent by a step-up, and so of another family.
+        let last = calls.last { call in
+            guard call.process === process, call.target != nil, let family = call.family else { return false }
+            return family === own || (family.hasNoRefreshToken && family.person == own.person)
+        }
+        guard let target = last?.target else { return }
         refusedTargets.refused(target, of: session, by: process, at: world.scheduler.now)
     }
 

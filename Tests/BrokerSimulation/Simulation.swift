@@ -524,6 +524,10 @@ package final class Simulation: @unchecked Sendable {
         if !authority.codesCalledTwice.isEmpty { say("FAULT: called twice: \(authority.codesCalledTwice.sorted())") }
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
+        // A caller with a token that still lives does not wait for the refresh, and the refresh is still to be written.
+        let settled = Promise<Bool>()
+        scheduler.after(30_000) { settled.resolve(true) }
+        _ = await settled.wait()
         for call in authority.calls where !call.process.isDead {
             guard case .delivered(let token) = call.state, !call.isExchange, let family = call.family,
                 !family.hasNoRefreshToken

@@ -93,12 +93,45 @@ import Testing
             await cluster.first.settled()
         }
         cluster.database.jump(.seconds(100))
+        #expect(await use(try await next(cluster, clock: cluster.database.now), session.token) == nil)
+    }
+
+    /// Returns a process that begins now, and has compared its clock once.
+    private func next(_ cluster: Cluster, clock: WallTime) async throws -> TestBroker {
         let next = try TestBroker(
-            store: cluster.first.store, vault: cluster.first.vault,
-            clock: TestClock(cluster.database.now), sharing: TestSharedStore(clock: cluster.database))
+            store: cluster.first.store, vault: cluster.first.vault, clock: TestClock(clock),
+            sharing: TestSharedStore(clock: cluster.database))
         try await ClockComparison(next.context, #require(next.context.shared)).look()
         _ = try await Sweeper.checkClock(next.context)
-        #expect(await use(next, session.token) == nil)
+        return next
+    }
+
+    @Test("A process begins between a step of the database's clock and the note of it → no session in use is refused")
+    func beginsBeforeTheNote() async throws {
+        let cluster = try Cluster(idle: 30)
+        try await cluster.compare()
+        let session = try await cluster.first.signIn()
+        let machine = cluster.database.now
+        cluster.database.jump(.seconds(50))
+        // Its machine's clock tells it of the step.
+        #expect(await use(try await next(cluster, clock: machine), session.token) == nil)
+        // Here it is the database's, so this process hears of the step from another one.
+        let alike = try await next(cluster, clock: cluster.database.now)
+        try await cluster.compare()
+        try await ClockComparison(alike.context, #require(alike.context.shared)).look()
+        #expect(await use(alike, session.token) == nil)
+    }
+
+    @Test("A process whose machine is seconds off, without a step → after ten seconds it judges lapses exactly")
+    func seconds() async throws {
+        let cluster = try Cluster(idle: 30)
+        try await cluster.compare()
+        let session = try await cluster.first.signIn()
+        let next = try await next(cluster, clock: cluster.database.now.advanced(by: .seconds(-5)))
+        for broker in [next] + cluster.replicas { broker.clock.advance(.seconds(31)) }
+        cluster.database.advance(.seconds(31))
+        try await ClockComparison(next.context, #require(next.context.shared)).look()
+        #expect(await use(next, session.token)?.reason == .idleExpired)
     }
 
     @Test("A replica whose clock is minutes off → children, tickets and ages are served, as sign-ins are")

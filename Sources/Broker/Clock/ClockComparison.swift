@@ -29,8 +29,12 @@ package struct ClockComparison: Sendable {
         let took = clock.monotonic() - began
         guard took <= Self.patience else { return }
         watch.compared(time, at: began + took / 2, within: max(took / 2, Self.leastError), clock)
-        guard watch.hasUnnotedStep else { return }
-        try await ClockMarks.noteStep(at: time, in: context.store)
-        watch.stepIsNoted()
+        if watch.hasUnnotedStep {
+            try await ClockMarks.noteStep(at: time, in: context.store)
+            watch.stepIsNoted()
+        } else if let stepped = try await ClockMarks.step(in: context.store) {
+            // A process that began after the step cannot see it, and may have begun before another one noted it.
+            watch.hear(steppedAt: stepped, clock)
+        }
     }
 }

@@ -37,7 +37,7 @@ extension ClockMarks {
     /// Reads what a store remembers.
     init(_ store: any BrokerStore) async throws(StoreFailure) {
         lastSeen = try await store.lease(Self.clock)
-        storeStepped = try await store.lease(Self.stepped)
+        storeStepped = try await Self.step(in: store)
         if let until = try await store.lease(Self.agreed), let lasted = try await store.lease(Self.agreedFor) {
             agreement = ClockAgreement(until: until, lasted: .milliseconds(max(lasted.milliseconds, 0)))
         }
@@ -52,6 +52,11 @@ extension ClockMarks {
     static func note(_ agreement: ClockAgreement, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(agreedFor, to: WallTime(milliseconds: agreement.lasted.wholeMilliseconds), in: store)
         try await set(agreed, to: agreement.until, in: store)
+    }
+
+    /// Returns the store's time when its clock was last stepped.
+    static func step(in store: any BrokerStore) async throws(StoreFailure) -> WallTime? {
+        try await store.lease(stepped)
     }
 
     /// Notes that the store's clock was stepped.

@@ -53,6 +53,9 @@ struct ClockState: Sendable {
     static let slack = Duration.seconds(120)
     /// The time for which such rows count.
     static let slackLasts = Duration.seconds(86_400)
+    /// The time after the first comparison in which other processes note a step that came before it: they compare every two
+    /// seconds.
+    private static let stepIsNotedWithin = Duration.seconds(10)
 
     let hasStoreClock: Bool
     /// The wall clock at the last look.
@@ -235,6 +238,9 @@ struct ClockState: Sendable {
                 slackUntil = moment + Self.slackLasts
                 hasUnnotedStep = true
             }
+        } else if let ahead = seen?.time(at: moment).since(time), ahead > Self.step || ahead < .zero - Self.step {
+            // Perhaps the database's clock was stepped a moment ago.
+            slackUntil = moment + Self.stepIsNotedWithin
         }
         store = ClockReading(time, moment)
         let wasBehind = isBehind
@@ -246,10 +252,10 @@ struct ClockState: Sendable {
     /// Notes that a step of the database's clock is in the store, for processes that begin later.
     mutating func stepIsNoted() { hasUnnotedStep = false }
 
-    /// Judges lapses with the slack of a step that another process has seen.
-    mutating func begin(steppedAt time: WallTime, at moment: Duration) {
+    /// Judges lapses with the slack of a step that another process has noted.
+    mutating func hear(steppedAt time: WallTime, at moment: Duration) {
         let rest = Self.slackLasts - self.time(at: moment).since(time)
-        if rest > .zero { slackUntil = moment + min(rest, Self.slackLasts) }
+        if rest > .zero { slackUntil = max(slackUntil ?? moment, moment + min(rest, Self.slackLasts)) }
     }
 
     // MARK: The mark

@@ -100,6 +100,11 @@ package final class ClockWatch: Sendable {
     var hasUnnotedStep: Bool { state.withLock { $0.hasUnnotedStep } }
     func stepIsNoted() { state.withLock { $0.stepIsNoted() } }
 
+    /// Notes a step of the store's clock that another process has noted in the store.
+    func hear(steppedAt time: WallTime, _ clock: BrokerClock) {
+        look(clock) { state, moment in state.hear(steppedAt: time, at: moment) }
+    }
+
     /// Returns whether evidence about the clock could change anything.
     package func wantsEvidence(_ clock: BrokerClock) -> Bool { look(clock) { state, moment in state.isOpen(moment) } }
 
@@ -124,7 +129,7 @@ package final class ClockWatch: Sendable {
     package func begin(_ clock: BrokerClock, _ remembered: ClockMarks) -> ClockStart {
         look(clock) { state, moment in
             state.begin(lastSeen: remembered.lastSeen, agreement: remembered.agreement, at: moment)
-            if let stepped = remembered.storeStepped { state.begin(steppedAt: stepped, at: moment) }
+            if let stepped = remembered.storeStepped { state.hear(steppedAt: stepped, at: moment) }
             switch state.doubt(moment) {
             case .behind: return .behind
             case .absent, .jumped, .storeJumped: return .doubted

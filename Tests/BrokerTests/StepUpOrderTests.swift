@@ -7,42 +7,12 @@ import Testing
 
 @Suite("Two step-ups in order, and refresh tokens before they are stored", .timeLimit(.minutes(1)))
 struct StepUpOrderTests {
-    private static let mfa = StepUpDemand(contextClasses: ["mfa"])
-
-    private func stepUp(
-        _ broker: TestBroker, _ session: SignedIn, _ demand: StepUpDemand = Self.mfa, code: String = "code-2"
-    ) async throws -> SteppedUp {
-        var start = StartLoginInput(provider: nil)
-        start.demand = demand
-        start.steppingUp = try await broker.useCases.resumeSession.resume(session.token)
-        let login = try await broker.useCases.startLogin.start(start)
-        var input = ForwardCodeInput()
-        input.callbackURL = broker.callback(login, code: code)
-        input.loginToken = login.loginToken
-        input.presentedSession = session.token
-        guard case .steppedUp(let stepped) = try await broker.useCases.forwardCode.forward(input) else {
-            throw BrokerProblem(.internalError)
-        }
-        return stepped
-    }
-
-    private func signsIn(_ broker: TestBroker, _ contextClass: String, secondsAgo: Int64 = 0) {
-        let at = broker.clock.now.since(WallTime(seconds: 0)).wholeSeconds - secondsAgo
-        broker.provider.script.withLock {
-            $0.signIn = SignInFacts(contextClass: contextClass, authenticatedAt: at)
-        }
-    }
-
-    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
-        try #require(try await broker.store.session(tokenDigest: broker.vault.digest(session.token)))
-    }
-
     private func signIn(_ broker: TestBroker, _ session: SignedIn) async throws -> SignInFacts {
-        try SessionFacts.open(try await row(broker, session), broker.vault).signIn
+        try SessionFacts.open(try await broker.row(of: session), broker.vault).signIn
     }
 
     private func refreshToken(_ broker: TestBroker, _ session: SignedIn) async throws -> String? {
-        try StoredTokens.open(try await row(broker, session), broker.context).tokens.refreshToken?.reveal()
+        try StoredTokens.open(try await broker.row(of: session), broker.context).tokens.refreshToken?.reveal()
     }
 
     private func revoked(_ broker: TestBroker) -> Int { broker.provider.script.withLock { $0.revoked } }
@@ -51,7 +21,7 @@ struct StepUpOrderTests {
 
     /// Two replicas; the first has a step-up's answer in hand, and its store is away.
     private func kept(
-        _ contextClass: String, _ demand: StepUpDemand = Self.mfa
+        _ contextClass: String, _ demand: StepUpDemand = .mfa
     ) async throws -> (
         one: TestBroker, two: TestBroker, away: AwayForStepUps, session: SignedIn,
         first: Task<Result<SteppedUp, any Error>, Never>
@@ -62,10 +32,10 @@ struct StepUpOrderTests {
         let one = try TestBroker(store: away, clock: clock)
         let two = try TestBroker(store: base, vault: one.vault, provider: one.provider, clock: clock)
         let session = try await one.signIn()
-        signsIn(one, contextClass)
+        one.signsIn(contextClass)
         away.isAway.withLock { $0 = true }
         let first = Task { () async -> Result<SteppedUp, any Error> in
-            do { return .success(try await stepUp(one, session, demand)) } catch { return .failure(error) }
+            do { return .success(try await one.stepUp(session, demand)) } catch { return .failure(error) }
         }
         try await eventually("the first answer waits for its store") { away.tries.withLock { $0 } > 0 }
         clock.advance(.milliseconds(100))
@@ -77,8 +47,8 @@ struct StepUpOrderTests {
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
         // The later answer may be of an older sign-in, because the user had shown the second factor before.
-        signsIn(two, "mfa", secondsAgo: 60)
-        let second = try await stepUp(two, session, code: "code-3").session.signIn
+        two.signsIn("mfa", secondsAgo: 60)
+        let second = try await two.stepUp(session, code: "code-3").session.signIn
         away.isAway.withLock { $0 = false }
         #expect(try await first.value.get().session.signIn == second)
         #expect(try await signIn(two, session) == second)
@@ -88,7 +58,7 @@ struct StepUpOrderTests {
         one.clock.advance(.seconds(1))
         #expect(try await Revocations(two.context).work() == 2)
         #expect(revoked(one) == 2)
-        #expect(try await row(two, session).endedAt == nil)
+        #expect(try await two.row(of: session).endedAt == nil)
         let live = try await one.useCases.resumeSession.resume(session.token)
         _ = try await one.useCases.refreshTokens.refreshNow(live)
         #expect(one.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-3")
@@ -97,8 +67,8 @@ struct StepUpOrderTests {
     @Test("The later answer lacks the class that the earlier step-up asked for → the earlier one is `step_up_failed`")
     func laterIsWeaker() async throws {
         let (_, two, away, session, first) = try await kept("phr", StepUpDemand(contextClasses: ["phr"]))
-        signsIn(two, "mfa")
-        _ = try await stepUp(two, session, code: "code-3")
+        two.signsIn("mfa")
+        _ = try await two.stepUp(session, code: "code-3")
         away.isAway.withLock { $0 = false }
         let result = await first.value
         let refusal = await problem { try result.get() }
@@ -116,10 +86,10 @@ struct StepUpOrderTests {
         let behind = TestClock(TestClock.start, ahead: .seconds(-120))
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: behind)
         let session = try await one.signIn()
-        signsIn(one, "phr")
-        _ = try await stepUp(one, session, StepUpDemand(contextClasses: ["phr"]))
-        signsIn(one, "mfa", secondsAgo: 60)
-        _ = try await stepUp(two, session, code: "code-3")
+        one.signsIn("phr")
+        _ = try await one.stepUp(session, StepUpDemand(contextClasses: ["phr"]))
+        one.signsIn("mfa", secondsAgo: 60)
+        _ = try await two.stepUp(session, code: "code-3")
         #expect(try await signIn(two, session).contextClass == "mfa")
         #expect(try await refreshToken(two, session) == "rt-3")
     }
@@ -128,14 +98,14 @@ struct StepUpOrderTests {
     func answeredLast() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
-        signsIn(broker, "mfa")
+        broker.signsIn("mfa")
         broker.provider.redeeming.close()
-        let first = Task { try await stepUp(broker, session, StepUpDemand(contextClasses: ["phr"])) }
+        let first = Task { try await broker.stepUp(session, StepUpDemand(contextClasses: ["phr"])) }
         try await eventually("the code is at the provider") { broker.provider.redeeming.waiting == 1 }
         broker.provider.redeeming.passNewcomers()
-        _ = try await stepUp(broker, session, code: "code-3")
+        _ = try await broker.stepUp(session, code: "code-3")
         broker.clock.advance(.milliseconds(100))
-        signsIn(broker, "phr", secondsAgo: 60)
+        broker.signsIn("phr", secondsAgo: 60)
         broker.provider.script.withLock { $0.onlyRefreshToken = "rt-last" }
         broker.provider.redeeming.open()
         #expect(try await first.value.session.signIn.contextClass == "phr")
@@ -155,7 +125,7 @@ struct StepUpOrderTests {
     @Test("A session's facts with a last step-up → the same facts are read", arguments: [nil, 7])
     func record(lentVersion: Int64?) async throws {
         let broker = try TestBroker()
-        var facts = try SessionFacts.open(try await row(broker, broker.signIn()), broker.vault)
+        var facts = try SessionFacts.open(try await broker.row(of: broker.signIn()), broker.vault)
         #expect(try SessionFacts(record: facts.record).lastStepUp == nil)
         facts.lentVersion = lentVersion
         let digest = broker.vault.digest(Secret("rt"))
@@ -174,7 +144,7 @@ struct StepUpOrderTests {
     ) async throws -> (broker: TestBroker, session: SignedIn, refreshed: Task<BrokerProblem?, Never>) {
         let broker = try TestBroker()
         let session = try await broker.signIn()
-        signsIn(broker, "mfa")
+        broker.signsIn("mfa")
         broker.provider.gate.close()
         let live = try await broker.useCases.resumeSession.resume(session.token)
         let refreshed = Task { await problem { try await broker.useCases.refreshTokens.refreshNow(live) } }
@@ -190,11 +160,11 @@ struct StepUpOrderTests {
     func unstored(isRefreshedBefore: Bool) async throws {
         let (broker, session, refreshed) = try await refreshing("rt-r1")
         let begun = broker.clock.monotonic
-        _ = try await stepUp(broker, session)
+        _ = try await broker.stepUp(session)
         #expect(broker.clock.monotonic == begun)
         #expect(try await refreshToken(broker, session) == "rt-r1")
         // The refresh token may be of an earlier sign-in, and the access token is of this one.
-        #expect(try SessionFacts.open(try await row(broker, session), broker.vault).lentVersion == 2)
+        #expect(try SessionFacts.open(try await broker.row(of: session), broker.vault).lentVersion == 2)
         // The former pair waits while the refresh may show that its grant is the same.
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 0)
@@ -219,7 +189,7 @@ struct StepUpOrderTests {
     )
     func anotherGrant() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)
-        _ = try await stepUp(broker, session)
+        _ = try await broker.stepUp(session)
         #expect(try await refreshToken(broker, session) == "rt-2")
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 0)
@@ -235,7 +205,7 @@ struct StepUpOrderTests {
     func deadOwner() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
-        signsIn(broker, "mfa")
+        broker.signsIn("mfa")
         let result = try await broker.store.claimRefresh(
             RefreshClaim(
                 tokenDigest: broker.vault.digest(session.token), tokenVersion: 1,
@@ -245,7 +215,7 @@ struct StepUpOrderTests {
             Issue.record("\(result)")
             return
         }
-        _ = try await stepUp(broker, session)
+        _ = try await broker.stepUp(session)
         broker.clock.advance(.seconds(25))
         #expect(try await Revocations(broker.context).work() == 0)
         broker.clock.advance(.seconds(6))
@@ -265,7 +235,7 @@ struct StepUpOrderTests {
             default: script.signIn = SignInFacts(contextClass: "pwd")
             }
         }
-        #expect(await problem { try await stepUp(broker, session) } != nil)
+        #expect(await problem { try await broker.stepUp(session) } != nil)
         #expect(try await broker.store.outboxCount() == 1)
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 0)
@@ -281,14 +251,14 @@ struct StepUpOrderTests {
     func anotherGrantInVain() async throws {
         let (broker, session, refreshed) = try await refreshing(nil)
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "pwd") }
-        #expect(await problem { try await stepUp(broker, session) }?.code == .stepUpFailed)
+        #expect(await problem { try await broker.stepUp(session) }?.code == .stepUpFailed)
         broker.provider.gate.open()
         #expect(await refreshed.value == nil)
         broker.clock.advance(.seconds(31))
         await broker.settled()
         #expect(try await Revocations(broker.context).work() == 1)
         #expect(revoked(broker) == 1)
-        #expect(try await row(broker, session).endedAt == nil)
+        #expect(try await broker.row(of: session).endedAt == nil)
         #expect(try await refreshToken(broker, session) == "rt-r1")
     }
 
@@ -296,7 +266,7 @@ struct StepUpOrderTests {
     func held() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
-        let row = try await row(broker, session)
+        let row = try await broker.row(of: session)
         let work = OutboxRow(
             id: broker.vault.digest(Secret("work")), boundTo: row.tokenDigest, tokens: try #require(row.tokens),
             createdAt: broker.clock.now, nextAttemptAt: broker.clock.now)

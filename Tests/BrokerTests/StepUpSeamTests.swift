@@ -7,36 +7,16 @@ import Testing
 
 /// Step-ups between their steps: refreshes, endings and other sessions that come between.
 @Suite(.timeLimit(.minutes(1))) struct StepUpSeamTests {
-    private static let mfa = StepUpDemand(contextClasses: ["mfa"])
-
-    private func start(_ broker: TestBroker, _ session: SignedIn) async throws -> StartedLogin {
-        var input = StartLoginInput(provider: nil)
-        input.demand = Self.mfa
-        input.steppingUp = try await broker.useCases.resumeSession.resume(session.token)
-        return try await broker.useCases.startLogin.start(input)
-    }
-
-    /// Finishes a login that steps a session up, and presents a session's token with it.
+    /// Finishes a login whose user has used a second factor.
     private func finish(
-        _ broker: TestBroker, _ login: StartedLogin, presenting token: Secret?, code: String = "code-2"
+        _ broker: TestBroker, _ login: StartedLogin, presenting token: Secret?
     ) async throws -> SteppedUp {
-        broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "mfa") }
-        var input = ForwardCodeInput()
-        input.callbackURL = broker.callback(login, code: code)
-        input.loginToken = login.loginToken
-        input.presentedSession = token
-        guard case .steppedUp(let stepped) = try await broker.useCases.forwardCode.forward(input) else {
-            throw BrokerProblem(.internalError)
-        }
-        return stepped
-    }
-
-    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
-        try #require(try await broker.store.session(handle: session.session.handle))
+        broker.signsIn("mfa")
+        return try await broker.finishStepUp(login, presenting: token)
     }
 
     private func contextClass(_ broker: TestBroker, _ session: SignedIn) async throws -> String? {
-        try SessionFacts.open(try await row(broker, session), broker.vault).signIn.contextClass
+        try SessionFacts.open(try await broker.row(of: session), broker.vault).signIn.contextClass
     }
 
     // MARK: Another session
@@ -50,13 +30,13 @@ import Testing
         broker.provider.script.withLock { $0.subject = subject }
         let other = try await broker.signIn(code: "code-other")
         broker.provider.script.withLock { $0.subject = "user-1" }
-        let login = try await start(broker, session)
-        let (before, grants) = (try await row(broker, session), broker.provider.grants)
+        let login = try await broker.startStepUp(session)
+        let (before, grants) = (try await broker.row(of: session), broker.provider.grants)
         let refusal = await problem { try await finish(broker, login, presenting: other.token) }
         #expect(refusal?.code == .loginNotYours && broker.burned == 1)
         #expect(await problem { try await finish(broker, login, presenting: session.token) } != nil)
         #expect(broker.provider.grants == grants)
-        #expect(try await row(broker, session) == before)
+        #expect(try await broker.row(of: session) == before)
         #expect(try await contextClass(broker, other) == nil)
     }
 
@@ -64,7 +44,7 @@ import Testing
     func noSession() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
-        let login = try await start(broker, session)
+        let login = try await broker.startStepUp(session)
         let refusal = await problem { try await finish(broker, login, presenting: nil) }
         #expect(refusal?.code == .sessionRequired && broker.provider.grants == 1)
         _ = try await finish(broker, login, presenting: session.token)
@@ -82,7 +62,7 @@ import Testing
         let store = EndsBeforeCommit(memory, clock, isOn: ending == .beforeTheCommit)
         let broker = try TestBroker(store: store, clock: clock)
         let session = try await broker.signIn()
-        let login = try await start(broker, session)
+        let login = try await broker.startStepUp(session)
         if ending == .atTheProvider { broker.provider.redeeming.close() }
         async let answer = problem { try await finish(broker, login, presenting: session.token) }
         if ending == .atTheProvider {
@@ -117,13 +97,13 @@ import Testing
         async let refreshed = broker.useCases.refreshTokens.refreshNow(live)
         try await eventually("the refresh is at the provider") { broker.provider.gate.waiting == 1 }
         broker.provider.gate.passNewcomers()
-        _ = try await finish(broker, start(broker, session), presenting: session.token)
+        _ = try await finish(broker, broker.startStepUp(session), presenting: session.token)
         if sealing == .newKey {
             try broker.vault.replace(ring: ring.rotated(now: TestClock.start, random: SystemRandom.bytes))
         }
         broker.provider.gate.open()
         _ = try await refreshed
-        let after = try await row(broker, session)
+        let after = try await broker.row(of: session)
         #expect(after.tokenVersion == 2 && after.version == 2)
         #expect(try await contextClass(broker, session) == "mfa")
     }
@@ -138,10 +118,10 @@ import Testing
         async let refreshed = problem { try await broker.useCases.refreshTokens.refreshNow(live) }
         try await eventually("the subject is looked at") { broker.provider.looking.waiting == 1 }
         broker.provider.script.withLock { $0.refreshedSubject = .absent }
-        _ = try await finish(broker, start(broker, session), presenting: session.token)
+        _ = try await finish(broker, broker.startStepUp(session), presenting: session.token)
         broker.provider.looking.open()
         #expect(await refreshed?.code == .providerUnavailable)
-        let after = try await row(broker, session)
+        let after = try await broker.row(of: session)
         #expect(after.endedAt == nil && after.tokenVersion == 3 && !after.subjectUnchecked)
         let stepped = try await broker.useCases.resumeSession.resume(session.token)
         #expect(stepped.facts.signIn.contextClass == "mfa")

@@ -7,64 +7,27 @@ import Testing
 
 @Suite("Step-up: the sign-in in its session, and the grant beside it", .timeLimit(.minutes(1)))
 struct StepUpSettlementTests {
-    private static let mfa = StepUpDemand(contextClasses: ["mfa"])
-
-    /// Starts a step-up of a session.
-    private func start(
-        _ broker: TestBroker, _ session: SignedIn, _ demand: StepUpDemand = Self.mfa
-    ) async throws -> StartedLogin {
-        var input = StartLoginInput(provider: nil)
-        input.demand = demand
-        input.steppingUp = try await broker.useCases.resumeSession.resume(session.token)
-        return try await broker.useCases.startLogin.start(input)
-    }
-
-    private func stepUp(
-        _ broker: TestBroker, _ session: SignedIn, _ demand: StepUpDemand = Self.mfa, code: String = "code-2"
-    ) async throws -> SteppedUp {
-        let login = try await start(broker, session, demand)
-        var input = ForwardCodeInput()
-        input.callbackURL = broker.callback(login, code: code)
-        input.loginToken = login.loginToken
-        input.presentedSession = session.token
-        guard case .steppedUp(let stepped) = try await broker.useCases.forwardCode.forward(input) else {
-            throw BrokerProblem(.internalError)
-        }
-        return stepped
-    }
-
-    private func signsIn(_ broker: TestBroker, _ contextClass: String, secondsAgo: Int64 = 0) {
-        let at = broker.clock.now.since(WallTime(seconds: 0)).wholeSeconds - secondsAgo
-        broker.provider.script.withLock {
-            $0.signIn = SignInFacts(contextClass: contextClass, authenticatedAt: at)
-        }
-    }
-
-    private func row(_ broker: TestBroker, _ session: SignedIn) async throws -> SessionRow {
-        try #require(try await broker.store.session(tokenDigest: broker.vault.digest(session.token)))
-    }
-
     @Test("Where the provider gives the refresh token that the session has, nothing is revoked and the grant goes on")
     func sameRefreshToken() async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
-        let before = try await row(broker, session)
+        let before = try await broker.row(of: session)
         // Too weak: what the session lives by is not thrown away with the rest.
-        signsIn(broker, "pwd")
-        let refusal = await problem { try await stepUp(broker, session) }
+        broker.signsIn("pwd")
+        let refusal = await problem { try await broker.stepUp(session) }
         #expect(refusal?.code == .stepUpFailed)
         #expect(try await broker.store.outboxCount() == 0)
-        signsIn(broker, "mfa")
+        broker.signsIn("mfa")
         let heard = Mutex<[SessionNotice]>([])
         let listening = broker.context.notices.subscribe(
             before.tokenDigest, of: before.subjectAndClient, limit: 1, version: before.tokenVersion
         ) { notice in heard.withLock { $0.append(notice) } }
         defer { withExtendedLifetime(listening) {} }
-        let stepped = try await stepUp(broker, session, code: "code-3")
+        let stepped = try await broker.stepUp(session, code: "code-3")
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
         #expect(stepped.session.signIn.contextClass == "mfa")
         #expect(try await broker.store.outboxCount() == 0)
-        let after = try await row(broker, session)
+        let after = try await broker.row(of: session)
         #expect(after.tokenVersion == before.tokenVersion && after.tokens != before.tokens)
         let live = try await broker.useCases.resumeSession.resume(session.token)
         #expect(try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() == "at-3")
@@ -78,9 +41,9 @@ struct StepUpSettlementTests {
     ) {
         let broker = try TestBroker(script: script)
         let session = try await broker.signIn()
-        signsIn(broker, "mfa")
+        broker.signsIn("mfa")
         broker.provider.redeeming.close()
-        async let answer = problem { try await stepUp(broker, session) }
+        async let answer = problem { try await broker.stepUp(session) }
         try await eventually("the step-up's code is at the provider") { broker.provider.redeeming.waiting == 1 }
         let live = try await broker.useCases.resumeSession.resume(session.token)
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
@@ -96,7 +59,7 @@ struct StepUpSettlementTests {
         let (broker, session, refusal) = try await overtaken()
         #expect(refusal == nil)
         #expect(try await broker.store.outboxCount() == 0)
-        let after = try await row(broker, session)
+        let after = try await broker.row(of: session)
         let stored = try StoredTokens.open(after, broker.context)
         #expect(stored.tokens.refreshToken?.reveal() == "rt-r1" && stored.tokens.accessToken.reveal() == "at-2")
         let live = try await broker.useCases.resumeSession.resume(session.token)
@@ -113,7 +76,7 @@ struct StepUpSettlementTests {
     func repeatedInVain(_ fault: String) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
-        signsIn(broker, fault == "weak" ? "pwd" : "mfa")
+        broker.signsIn(fault == "weak" ? "pwd" : "mfa")
         broker.provider.script.withLock { script in
             switch fault {
             case "refused": script.refusal = "of no use"
@@ -122,9 +85,9 @@ struct StepUpSettlementTests {
             default: break
             }
         }
-        #expect(await problem { try await stepUp(broker, session) } != nil)
+        #expect(await problem { try await broker.stepUp(session) } != nil)
         #expect(try await broker.store.outboxCount() == 0)
-        #expect(try await row(broker, session).endedAt == nil)
+        #expect(try await broker.row(of: session).endedAt == nil)
     }
 
     // MARK: A sign-in that lends its access token
@@ -133,15 +96,15 @@ struct StepUpSettlementTests {
     func lent() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
-        signsIn(broker, "mfa")
+        broker.signsIn("mfa")
         broker.provider.script.withLock { $0.refreshToken = false }
-        _ = try await stepUp(broker, session)
+        _ = try await broker.stepUp(session)
         broker.provider.script.withLock { $0.refreshToken = true }
         let (check, tokens) = (broker.useCases.signInCheck, broker.useCases.refreshTokens)
         func challenged(_ target: TokenTarget? = nil) async throws -> BrokerProblem? {
             let live = try await broker.useCases.resumeSession.resume(session.token)
             return await problem {
-                try await check.answer(challenge: Self.mfa, of: live, target: target, isLast: true)
+                try await check.answer(challenge: .mfa, of: live, target: target, isLast: true)
             }
         }
         // The token of the sign-in itself was refused: another sign-in changes nothing.
@@ -149,16 +112,16 @@ struct StepUpSettlementTests {
         #expect(own?.code == .stepUpFailed && own?.shortfall?.isUpstreams == true)
         _ = try await tokens.refreshNow(try await broker.useCases.resumeSession.resume(session.token))
         let refreshed = try await challenged()
-        #expect(refreshed?.code == .stepUpRequired && refreshed?.wanted?.demand == Self.mfa)
+        #expect(refreshed?.code == .stepUpRequired && refreshed?.wanted?.demand == .mfa)
         #expect(try await challenged(TokenTarget(grant: .exchange, audience: "x"))?.code == .stepUpRequired)
         // No sign-in lends a token that the refresh token brings.
         #expect(try await challenged(TokenTarget(audience: "a"))?.code == .stepUpFailed)
         // Another sign-in lends another; one with a grant of its own ends it.
         broker.provider.script.withLock { $0.refreshToken = false }
-        _ = try await stepUp(broker, session, code: "code-3")
+        _ = try await broker.stepUp(session, code: "code-3")
         #expect(try await challenged()?.code == .stepUpFailed)
         broker.provider.script.withLock { $0.refreshToken = true }
-        _ = try await stepUp(broker, session, code: "code-4")
+        _ = try await broker.stepUp(session, code: "code-4")
         broker.clock.advance(.seconds(60))
         _ = try await tokens.refreshNow(try await broker.useCases.resumeSession.resume(session.token))
         #expect(try await challenged()?.code == .stepUpFailed)
@@ -167,7 +130,7 @@ struct StepUpSettlementTests {
     @Test("The release before reads facts that say which access token was lent (SEC-130)")
     func releaseBefore() async throws {
         let broker = try TestBroker()
-        var facts = try SessionFacts.open(try await row(broker, try await broker.signIn()), broker.vault)
+        var facts = try SessionFacts.open(try await broker.row(of: try await broker.signIn()), broker.vault)
         #expect(try SessionFacts(record: facts.record).lentVersion == nil)
         facts.lentVersion = 7
         let read = try SessionFacts(record: facts.record)
@@ -192,8 +155,8 @@ struct StepUpSettlementTests {
     func sealedBefore() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
-        signsIn(older, "mfa")
-        let login = try await start(older, session)
+        older.signsIn("mfa")
+        let login = try await older.startStepUp(session)
         _ = try await newer.useCases.refreshTokens.refreshNow(
             try await newer.useCases.resumeSession.resume(session.token))
         var input = ForwardCodeInput()
@@ -215,9 +178,9 @@ struct StepUpSettlementTests {
     func sealedMeanwhile() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
-        signsIn(older, "mfa")
+        older.signsIn("mfa")
         older.provider.redeeming.close()
-        async let answer = problem { try await stepUp(older, session) }
+        async let answer = problem { try await older.stepUp(session) }
         try await eventually("the step-up's code is at the provider") { older.provider.redeeming.waiting == 1 }
         _ = try await newer.useCases.refreshTokens.refreshNow(
             try await newer.useCases.resumeSession.resume(session.token))
@@ -243,7 +206,7 @@ struct StepUpSettlementTests {
         let session = try await older.signIn()
         if hasIDToken { older.provider.script.withLock { $0.refreshedSubject = .subject("user-1") } }
         let live = try await older.useCases.resumeSession.resume(session.token)
-        let before = try await row(older, session)
+        let before = try await older.row(of: session)
         let facts = try SessionFacts.open(before, newer.vault)
         let sealed = try newer.vault.seal(facts.record, as: .session, row: before.tokenDigest)
         #expect(sealed.keyID != older.vault.currentKeyID)
@@ -253,7 +216,7 @@ struct StepUpSettlementTests {
                 formerFacts: before.facts, tokenExpiresAt: before.tokenExpiresAt, refreshable: true, expiresAt: nil))
         older.clock.advance(.seconds(3601))
         let refusal = await problem { try await older.useCases.refreshTokens.accessToken(for: live) }
-        let after = try await row(older, session)
+        let after = try await older.row(of: session)
         #expect(after.tokenVersion == 3 && after.facts == sealed)
         // Nobody gets tokens whose subject cannot be compared.
         #expect(refusal?.code == (hasIDToken ? .providerUnavailable : nil))
@@ -268,10 +231,10 @@ struct StepUpSettlementTests {
     func otherRefreshToken() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
-        signsIn(broker, "mfa")
-        _ = try await stepUp(broker, session)
+        broker.signsIn("mfa")
+        _ = try await broker.stepUp(session)
         #expect(try await broker.store.outboxCount() == 1)
-        #expect(try await row(broker, session).tokenVersion == 2)
+        #expect(try await broker.row(of: session).tokenVersion == 2)
     }
 
     @Test("A sign-in is as old as it was when the answer came, however long the store takes")
@@ -280,8 +243,8 @@ struct StepUpSettlementTests {
         let store = SlowStepUps(InMemoryStore(monotonic: clock.clock.monotonic), clock)
         let broker = try TestBroker(store: store, clock: clock)
         let session = try await broker.signIn()
-        signsIn(broker, "mfa", secondsAgo: 10)
-        let stepped = try await stepUp(broker, session, StepUpDemand(maximumAge: 300))
+        broker.signsIn("mfa", secondsAgo: 10)
+        let stepped = try await broker.stepUp(session, StepUpDemand(maximumAge: 300))
         #expect(stepped.session.signIn.contextClass == "mfa")
         #expect(store.asked == 2)
     }
@@ -297,7 +260,7 @@ struct StepUpSettlementTests {
             client: client, call: .idToken(identity), device: nil, presentedSession: nil, loginToken: nil,
             charge: .nobody, binding: .none)
         plan.stepUp = LoginStepUp(
-            demand: Self.mfa, session: hasSession ? broker.vault.digest(session.token) : nil)
+            demand: .mfa, session: hasSession ? broker.vault.digest(session.token) : nil)
         plan.stepUpToken = session.token
         let refusal = await problem { [plan] in try await ExchangeRunner(context: broker.context).run(plan) }
         #expect(refusal?.code == .providerError)
@@ -315,7 +278,7 @@ struct StepUpSettlementTests {
     func scope(granted: [String], asked: [String]) async throws {
         let broker = try TestBroker(script: .init(scope: granted))
         let session = try await broker.signIn()
-        _ = try await start(broker, session)
+        _ = try await broker.startStepUp(session)
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 
@@ -323,14 +286,14 @@ struct StepUpSettlementTests {
     func demandedAnew() async throws {
         let broker = try TestBroker()
         var input = StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"))
-        input.demand = Self.mfa
+        input.demand = .mfa
         let login = try await broker.useCases.startLogin.start(input)
         broker.provider.script.withLock { $0.redeem = [.lost(detail: "")] }
         _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
         let again = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
         #expect(again?.code == .loginRequired)
         let last = try #require(broker.provider.script.withLock { $0.requests.last })
-        #expect(last.demanded.map(\.name) == Self.mfa.parameters.map(\.name))
+        #expect(last.demanded.map(\.name) == StepUpDemand.mfa.parameters.map(\.name))
         // And it is judged again: nobody signed in so.
         let next = try #require(again?.login)
         let refusal = await problem {
@@ -359,7 +322,7 @@ struct StepUpSettlementTests {
         let tighter = StepUpDemand(contextClasses: ["phr", "mfa"], maximumAge: 60)
         #expect(try await asked(tighter) == ["max_age=60", "acr_values=mfa"])
         #expect(try await asked(StepUpDemand(maximumAge: 7200)) == ["max_age=3600", "acr_values=pwd mfa"])
-        #expect(try await asked(Self.mfa) == ["max_age=3600", "acr_values=mfa"])
+        #expect(try await asked(.mfa) == ["max_age=3600", "acr_values=mfa"])
     }
 
     // MARK: What a call needs
@@ -367,14 +330,14 @@ struct StepUpSettlementTests {
     @Test("No age is judged by a clock that nobody believes", arguments: [3600, -3600])
     func doubted(seconds: Int) async throws {
         let broker = try TestBroker()
-        signsIn(broker, "mfa", secondsAgo: seconds < 0 ? 3600 : 0)
+        broker.signsIn("mfa", secondsAgo: seconds < 0 ? 3600 : 0)
         let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
         let check = broker.useCases.signInCheck
         broker.clock.jump(.seconds(seconds))
         let refusal = await problem { try await check.require(StepUpDemand(maximumAge: 300), of: live) }
         #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil)
         // A class is the same at every time.
-        #expect(await problem { try await check.require(Self.mfa, of: live) } == nil)
+        #expect(await problem { try await check.require(.mfa, of: live) } == nil)
     }
 
     @Test("A step-up at another replica is found before a call is refused, and the call goes on with it")
@@ -383,19 +346,19 @@ struct StepUpSettlementTests {
         let store = InMemoryStore(monotonic: clock.clock.monotonic)
         let broker = try TestBroker(store: store, script: .init(onlyRefreshToken: "rt-only"), clock: clock)
         let other = try TestBroker(store: store, vault: broker.vault, provider: broker.provider, clock: clock)
-        signsIn(broker, "pwd")
+        broker.signsIn("pwd")
         let session = try await broker.signIn()
         let stale = try await broker.useCases.resumeSession.resume(session.token)
         let (check, tokens) = (broker.useCases.signInCheck, broker.useCases.refreshTokens)
         #expect(try await tokens.accessToken(for: stale).token.reveal() == "at-1")
-        signsIn(broker, "mfa")
-        _ = try await stepUp(other, session)
-        let judged = try await check.require(Self.mfa, of: stale)
+        broker.signsIn("mfa")
+        _ = try await other.stepUp(session)
+        let judged = try await check.require(.mfa, of: stale)
         #expect(judged.facts.signIn.contextClass == "mfa")
         #expect(try await tokens.accessToken(for: judged).token.reveal() == "at-2")
-        let challenged = try await check.answer(challenge: Self.mfa, of: stale, target: nil, isLast: false)
+        let challenged = try await check.answer(challenge: .mfa, of: stale, target: nil, isLast: false)
         #expect(try await tokens.accessToken(for: challenged).token.reveal() == "at-2")
-        let last = await problem { try await check.answer(challenge: Self.mfa, of: stale, target: nil, isLast: true) }
+        let last = await problem { try await check.answer(challenge: .mfa, of: stale, target: nil, isLast: true) }
         #expect(last?.code == .stepUpFailed && last?.shortfall?.isUpstreams == true)
         #expect(broker.provider.refreshes == 0)
     }
@@ -403,13 +366,13 @@ struct StepUpSettlementTests {
     @Test("Calls that are refused leave the cache as it is, where the store has nothing newer")
     func cached() async throws {
         let broker = try TestBroker()
-        signsIn(broker, "pwd")
+        broker.signsIn("pwd")
         let live = try await broker.useCases.resumeSession.resume(broker.signIn().token)
         let (cache, moment) = (broker.context.cache, broker.clock.monotonic)
         let before = cache.lookUp(live.tokenDigest, at: moment)
         #expect(before.session === live)
         for _ in 0..<3 {
-            let refusal = await problem { try await broker.useCases.signInCheck.require(Self.mfa, of: live) }
+            let refusal = await problem { try await broker.useCases.signInCheck.require(.mfa, of: live) }
             #expect(refusal?.code == .stepUpRequired)
         }
         let after = cache.lookUp(live.tokenDigest, at: moment)

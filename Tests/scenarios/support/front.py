@@ -1,13 +1,11 @@
 """A reverse proxy in front of a sandbox of its own, which edits the provider's answers."""
 
-import contextlib
 import http.client
 import http.server
 import json
 import threading
 
-from .harness import SANDBOX, GaveUp, Sandbox, call, wait_for
-from .wire import free_port
+from .harness import QuietHandler, Sandbox
 
 
 class Front:
@@ -16,18 +14,8 @@ class Front:
     def __init__(self, case):
         front = self
         self.edits = {}
-        self.behind = free_port()
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def handle_one_request(self):
-                with contextlib.suppress(OSError):
-                    super().handle_one_request()
-
+        class Handler(QuietHandler):
             def do_POST(self):
                 front.forward(self)
 
@@ -35,17 +23,12 @@ class Front:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        case.start([SANDBOX, "--listen", f"127.0.0.1:{self.behind}", "--base-url", url], "sandbox.log")
-        if not wait_for(60, lambda: call(f"http://127.0.0.1:{self.behind}/_sandbox/health", seconds=5).status == 200):
-            raise GaveUp("the sandbox did not start")
-        self.sandbox = Sandbox.__new__(Sandbox)
-        self.sandbox.url = url
+        self.sandbox = Sandbox(case, base_url=f"http://127.0.0.1:{self.server.server_port}")
 
     def forward(self, handler):
         request = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
-        connection = http.client.HTTPConnection("127.0.0.1", self.behind, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.sandbox.port, timeout=30)
         fields = {name: value for name, value in handler.headers.items() if name.lower() not in ("content-length", "connection")}
         connection.request(handler.command, handler.path, request, fields)
         answer = connection.getresponse()

@@ -134,11 +134,14 @@ def quantile(values, share):
 class Sandbox:
     """A provider emulator."""
 
-    def __init__(self, case, record=True):
-        self.url = f"http://127.0.0.1:{free_port()}"
-        command = [SANDBOX, "--listen", self.url.removeprefix("http://")]
-        case.start(command if record else [*command, "--no-record"], "sandbox.log")
-        if not wait_for(60, lambda: call(self.url + "/_sandbox/health", seconds=5).status == 200):
+    def __init__(self, case, record=True, base_url=None):
+        """`base_url` is the address of a proxy before the sandbox."""
+        self.port = free_port()
+        own = f"http://127.0.0.1:{self.port}"
+        self.url = base_url or own
+        command = [SANDBOX, "--listen", f"127.0.0.1:{self.port}", *([] if record else ["--no-record"])]
+        case.start([*command, "--base-url", base_url] if base_url else command, "sandbox.log")
+        if not wait_for(60, lambda: call(own + "/_sandbox/health", seconds=5).status == 200):
             raise GaveUp("the sandbox did not start")
 
     def control(self, method, path, body=None):
@@ -172,6 +175,19 @@ class GatedCall:
         return self.form.get("refresh_token")
 
 
+class QuietHandler(http.server.BaseHTTPRequestHandler):
+    """A handler that keeps its connections, logs nothing, and takes a client that goes for the end of a connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def handle_one_request(self):
+        with contextlib.suppress(OSError):
+            super().handle_one_request()
+
+
 class Gate:
     """Stands before a provider: passes calls on, and does with the next ones what it was told to.
 
@@ -187,16 +203,7 @@ class Gate:
         self.always = Gate.pass_on
         self.lock = threading.Lock()
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def handle_one_request(self):
-                with contextlib.suppress(OSError):
-                    super().handle_one_request()
-
+        class Handler(QuietHandler):
             def do_POST(self):
                 gate.take(self)
 

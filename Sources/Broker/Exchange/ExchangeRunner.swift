@@ -56,7 +56,8 @@ struct ExchangeRunner: Sendable {
 
     /// Notes the refresh token of the session that a step-up is for, immediately before its code may be sent.
     ///
-    /// Returns the session's version. Throws while the row is sealed under a key that this process does not have yet: the code is not spent on it.
+    /// Returns the session's version. Throws while the row is sealed under a key that this process does not have yet, because
+    /// the code would be spent in vain.
     private func note(_ plan: ExchangePlan, in seen: SeenRefreshTokens) async throws(BrokerProblem) -> Int64? {
         guard let session = plan.stepUp?.session else { return nil }
         let row: SessionRow?

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Debian packages on a bare Debian that systemd-nspawn boots (`make prove-deb`): lintian, the commands of
-# docs/start/without-a-compiler.md up to a sign-in, timed, an upgrade under requests, a refused downgrade, removal and purge. It
+# The Debian packages on a bare Debian that systemd-nspawn boots (`make prove-deb`). It runs lintian and times the commands of
+# docs/start/without-a-compiler.md up to a sign-in. Then it upgrades under requests, tries a downgrade, removes and purges. It
 # prints the files on disk after each step. Needs root, debootstrap, systemd-container and lintian.
 #   debian-package.sh [FOLDER WITH THE BINARIES]
 source "$(dirname "$0")/../support/lib.bash"

@@ -1,7 +1,7 @@
-/// The reason for which a session ended: the complete list (openapi.yaml).
+/// The reason of a session's end (the complete list, as in openapi.yaml).
 package enum EndReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
-    /// Logged out by an app that takes the user's browser to the provider's log-out page itself; shown as `logged_out`.
+    /// Logged out by an app that takes the user's browser to the provider's log-out page itself. It is shown as `logged_out`.
     case loggedOutInBrowser = "logged_out_in_browser"
     case loggedOutElsewhere = "logged_out_elsewhere"
     case replaced
@@ -12,12 +12,12 @@ package enum EndReason: String, Sendable, CaseIterable {
     case refreshLost = "refresh_lost"
     case subjectChanged = "subject_changed"
     case providerLogout = "provider_logout"
-    /// The session that it was a child of ended.
+    /// The parent of this child session ended.
     case parentEnded = "parent_ended"
     case admin
     case sessionLimit = "session_limit"
     case integrity
 
-    /// The reason as everybody outside is told it.
+    /// The reason as the broker shows it to apps, backends and operators.
     package var shown: EndReason { self == .loggedOutInBrowser ? .loggedOut : self }
 }

@@ -1,14 +1,15 @@
-/// Ends sessions: first here, unconditionally; what the provider has to be told goes to the outbox in the same write
-/// (SEC-62).
+/// Ends sessions in the broker at once and unconditionally.
+///
+/// The calls that the provider still needs go to the outbox in the same write (SEC-62).
 package struct EndSession: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Logs out the session of a token; nothing happens when there is none.
+    /// Logs out the session of a token, if there is one.
     package func logOut(_ token: Secret) async throws(BrokerProblem) {
         guard Base64URL.isToken(token.reveal(), length: 43...43) else { return }
-        // A token that nobody was given costs a read, not a write; while nobody can know, it is ended all the same.
+        // A token that the broker never issued costs only a read. If the read fails, the session is ended anyway.
         let digest = context.vault.digest(token)
         let row: SessionRow??
         do throws(StoreFailure) { row = .some(try await context.store.session(tokenDigest: digest)) } catch {
@@ -20,14 +21,15 @@ package struct EndSession: Sendable {
         try await end(.token(digest), reason: .loggedOut, handle: handle)
     }
 
-    /// The time for which a log-out waits for the address of the provider's page.
+    /// The longest wait for the address of the provider's page.
     private static let pagePatience = Duration.seconds(2)
 
-    /// Logs out the session of a token and returns the provider's log-out page for the user's browser: only for the live
-    /// session that this very call ended, and nil where the provider has none.
+    /// Logs out the session of a token and returns the provider's log-out page for the user's browser.
     ///
-    /// With a page the provider's session is the browser's to end: the background call for it is not made (decision 13).
-    /// The page may name the user, so for a session that belongs to a key there is none without evidence.
+    /// The page is returned only if the provider has one and this very call ended a live session. The browser then ends the
+    /// provider's session, so the background call to the provider is omitted (decision 13).
+    ///
+    /// The page may name the user. So the page of a session that belongs to a key is returned only with evidence.
     package func logOutInBrowser(
         _ token: Secret, _ evidence: PresentedEvidence.Reading = { .none }
     ) async throws(BrokerProblem) -> Secret? {
@@ -46,7 +48,7 @@ package struct EndSession: Sendable {
             let stored = try? StoredTokens(record: bytes), let state = try? context.vault.randomToken()
         else { return nil }
         let clock = context.clock
-        // Metadata that has to be fetched from a provider that hangs must not hold up the log-out.
+        // A provider that hangs while its metadata is fetched would otherwise hold up the log-out.
         let found: Secret?? = await Detached.run("log-out page", on: context.spawner) {
             (answer: @escaping @Sendable (Secret?) -> Void) async -> Secret? in
             await withTaskGroup(of: Void.self) { group in
@@ -62,7 +64,7 @@ package struct EndSession: Sendable {
         return found ?? nil
     }
 
-    /// Ends one of the owner's own sessions by its handle; another's is `not_found`.
+    /// Ends one of the owner's own sessions by its handle; throws `not_found` for another owner's session.
     package func end(handle: SessionHandle, ownedBy owner: LiveSession) async throws(BrokerProblem) {
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(handle: handle) } catch {
@@ -76,19 +78,21 @@ package struct EndSession: Sendable {
         try await end(.token(row.tokenDigest), reason: reason, handle: handle)
     }
 
-    /// Ends all of the owner's sessions but this one and its children.
+    /// Ends all of the owner's sessions except this session and its children.
     package func endOthers(of owner: LiveSession) async throws(BrokerProblem) {
         if owner.ownsItselfAlone(context) { return }
         try await end(.subjectExcept(owner.row.subject, current: owner.tokenDigest), reason: .loggedOutElsewhere)
     }
 
-    /// The number of sessions that one step ends; the next goes on, so that ending all does not hold up the others.
+    /// The number of sessions that one step ends.
+    ///
+    /// Ending many sessions takes several steps, so that other callers of the store get their turn.
     static let batch = 200
 
-    /// Ends what a selector names, forgets it in the cache and tells the listeners; returns how many ended.
+    /// Ends the sessions of a selector, removes them from the cache and notifies the listeners; returns the number that ended.
     ///
-    /// It returns when all of it is on disk. Otherwise it throws `store_unavailable`, and where the store can, the
-    /// sessions are refused from now on all the same. A caller who hangs up does not break it off.
+    /// The call returns when every ending is on disk. Otherwise it throws `store_unavailable`, although the store, if it can,
+    /// refuses the sessions from now on. The work continues if the caller hangs up.
     @discardableResult
     func end(
         _ selector: SessionSelector, reason: EndReason, handle: SessionHandle? = nil
@@ -110,9 +114,9 @@ package struct EndSession: Sendable {
         }
     }
 
-    /// Repeats a step of ending until there is no more, and makes known what each one ended.
+    /// Repeats a step of ending until all sessions have ended, and announces the sessions that each step ended.
     ///
-    /// A step whose answer was lost is asked again, once.
+    /// A step with a lost response is repeated once.
     func steps(
         _ reason: EndReason, handle: SessionHandle? = nil, _ step: (WallTime) async throws(StoreFailure) -> EndedBatch
     ) async -> Result<Int, BrokerProblem> {
@@ -130,8 +134,8 @@ package struct EndSession: Sendable {
                 result = .failure(error)
             }
             if isInDoubt {
-                // The second answer does not name the sessions that the first time ended: nothing that is cached may
-                // answer for them.
+                // The repeated step does not name the sessions that the first attempt ended. They may still be cached, so clear
+                // the cache.
                 context.cache.clear()
                 context.notices.doubtAll()
                 isInDoubt = false
@@ -143,7 +147,8 @@ package struct EndSession: Sendable {
             if !batch.isWritten, isWritten {
                 context.events.emit(.storeFailed(operation: "endSessions", detail: "not written yet"))
             }
-            // The others end all the same, and nobody is told that all is done.
+            // Go on with the remaining sessions. The caller gets an error at the end, because this ending is still to be
+            // written.
             isWritten = isWritten && batch.isWritten
             guard !batch.more else { continue }
             guard isWritten else {
@@ -155,16 +160,16 @@ package struct EndSession: Sendable {
         }
     }
 
-    /// Makes endings of several reasons known.
+    /// Announces endings with several reasons.
     func announce(_ ended: [EndedSession]) {
         for (reason, sessions) in Dictionary(grouping: ended, by: \.reason) {
             announce(sessions.map(\.tokenDigest), reason)
         }
     }
 
-    /// Makes an ending that is already written known in this process.
+    /// Announces endings that are already written to the listeners in this process.
     ///
-    /// The handle is that of the only one, where it is known.
+    /// `handle` is the handle of the session if there is only one and its handle is known.
     func announce(_ ended: [Digest], _ reason: EndReason, _ handle: SessionHandle? = nil) {
         guard !ended.isEmpty else { return }
         context.cache.remove(ended)

@@ -1,22 +1,26 @@
-/// Finds the end of sessions that somebody here listens to or follows, where nobody tells it: of those that lapse, and of those
-/// whose notice was lost (guarantee 6).
+/// Finds ended sessions with listeners or followers in this process, even if the notice of the end is missing.
+///
+/// Such sessions have lapsed, or their notice was lost (guarantee 6).
 package struct EndWatch: Sendable {
-    /// The pause between two looks; with the look itself less than a second.
+    /// The pause between two passes.
+    ///
+    /// Pause and pass together take less than a second.
     package static let pause = Duration.milliseconds(500)
-    /// The time for which a session is left alone that cannot be looked up now.
+    /// The pause after a look-up that failed.
     private static let patience = Duration.seconds(2)
 
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Looks up each session in the store that has lapsed by what is known of it here, and tells of those that are over.
+    /// Looks up each session in the store that has lapsed according to this process, and announces the sessions that are over.
     ///
-    /// Another replica may have seen a later use. One that cannot be looked up lives (guarantee 3).
+    /// Another replica may have seen a later use. After a failed look-up, the session counts as living (guarantee 3).
     package func look() async {
         let notices = context.notices
         for session in notices.due(at: context.lapseTime) {
-            // A use that is kept while the time is doubted is in no row.
+            // Uses are kept in memory while the clock is in doubt. So the row of a living session may contain a time that has
+            // passed.
             let patience = context.lapseTime.advanced(by: Self.patience)
             do throws(BrokerProblem) {
                 let lapse = try await ResumeSession(context).storedLapse(of: session)

@@ -1,7 +1,6 @@
-/// Gives an app the provider's access token, where its client opted in: an SDK on the device needs it (the pattern of a
-/// token-mediating backend).
+/// Gives an app the provider's access token if its client opted in (the pattern of a token-mediating backend).
 ///
-/// The refresh token never leaves.
+/// An SDK on the device may need this token. The refresh token never leaves the broker.
 package struct HandOutToken: Sendable {
     private let context: BrokerContext
     private let refreshTokens: RefreshTokens
@@ -11,9 +10,10 @@ package struct HandOutToken: Sendable {
         self.refreshTokens = refreshTokens
     }
 
-    /// Returns the access token of a session, refreshed if needed; it counts as use.
+    /// Returns the access token of a session, refreshed if needed; this counts as use.
     ///
-    /// Throws `client_not_allowed` for a client that did not opt in, and for a session that has no access token (Zephr, an id_token).
+    /// Throws `client_not_allowed` unless the client opted in and the session has an access token. Zephr sessions, and sessions
+    /// from an id_token, have none.
     package func handOut(from session: LiveSession) async throws(BrokerProblem) -> AccessToken {
         let profile = context.providers[session.view.provider]?.profile
         guard let client = profile?.client(session.view.client), client.handsOutAccessToken, profile?.kind != .zephr

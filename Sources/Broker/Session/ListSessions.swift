@@ -4,7 +4,7 @@ package struct ListSessions: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns a page of the owner's live sessions, newest first; `invalid_request` for a cursor that is none.
+    /// Returns a page of the owner's live sessions, newest first; throws `invalid_request` for a malformed cursor.
     package func list(
         for owner: LiveSession, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
@@ -13,10 +13,12 @@ package struct ListSessions: Sendable {
         return try await page(own, .live, current: owner.tokenDigest, cursor: cursor, limit: limit)
     }
 
-    /// Returns a page of what a selector names, each live session with its children behind it; of those that belong to no key, where `isUnbound`: it may have fewer items, or
-    /// none, and a cursor.
+    /// Returns a page of a selector's sessions; each live session is followed by its children.
     ///
-    /// `withTokens` opens what each has from its provider as well, and says how that is bound.
+    /// With `isUnbound`, the page contains only unbound sessions. The page may then be short, or empty, and still have a
+    /// cursor.
+    ///
+    /// `withTokens` also opens the tokens of each session, to report how they are bound.
     func page(
         _ selector: SessionSelector, _ state: SessionState, isUnbound: Bool = false, withTokens: Bool = false,
         current: Digest?, cursor: String?, limit: Int
@@ -49,9 +51,9 @@ package struct ListSessions: Sendable {
             items: items, nextCursor: last.map { SessionCursor(after: $0).text })
     }
 
-    /// Returns the item of a row, or nil for one that is not to be shown.
+    /// Returns the item of a row, or nil for a hidden row.
     private func item(_ row: SessionRow, _ current: Digest?, isUnbound: Bool) -> SessionPage.Item? {
-        // A row that this process cannot open is left out, not ended: listing judges nobody.
+        // A row that this process fails to open is only left out of the list. Listing never ends a session.
         guard let facts = try? SessionFacts.open(row, context.vault), !isUnbound || facts.thumbprint == nil
         else { return nil }
         var view = SessionView(row: row, facts: facts, binding: context.providers.binding(of: facts))
@@ -66,13 +68,13 @@ package struct ListSessions: Sendable {
             current: row.tokenDigest == current, endedAt: row.endedAt, reason: row.endReason?.shown)
     }
 
-    /// Returns the means by which a session's tokens are bound; nil where they are not, or where this process cannot tell.
+    /// Returns the constraint that binds a session's tokens; nil if they are unbound, or if this process lacks their key.
     private func constraint(of row: SessionRow) -> SenderConstraint? {
         guard let sealed = row.tokens,
             let record = try? context.vault.open(sealed, as: .tokens, row: row.tokenDigest),
             let stored = try? StoredTokens(record: record)
         else { return nil }
-        // The setting's word and the credential's are one.
+        // The setting and the credential use the same word.
         return SenderConstraint(rawValue: stored.tokens.credential.rawValue)
     }
 
@@ -90,11 +92,11 @@ package struct ListSessions: Sendable {
 package struct SessionPage: Sendable {
     package struct Item: Sendable {
         package internal(set) var session: SessionView
-        /// Whether it is the session that asked.
+        /// Whether this is the session of the request.
         package let current: Bool
         package let endedAt: WallTime?
         package let reason: EndReason?
-        /// The means by which its tokens are bound (RFC 9449); nil where they are not, and in lists that do not tell.
+        /// The constraint that binds the session's tokens (RFC 9449); nil if they are unbound, and in lists that omit it.
         package internal(set) var senderConstraint: SenderConstraint?
     }
 
@@ -105,7 +107,7 @@ package struct SessionPage: Sendable {
 extension SessionCursor {
     /// The cursor as an opaque text.
     ///
-    /// It holds a time and a handle, so there is nothing in it to protect.
+    /// A time and a handle need no protection.
     package var text: String { Base64URL.encode(Array("\(moment.milliseconds).\(handle.text)".utf8)) }
 
     /// Parses the cursor of a request, or throws `invalid_request`.
@@ -127,22 +129,26 @@ extension SessionCursor {
     }
 }
 
-/// Names sessions to list or end.
+/// A selection of sessions to list or to end.
 package enum SessionSelector: Sendable, Equatable {
     case token(Digest)
     case handle(SessionHandle)
     case subject(Digest)
-    /// All of a subject's but the one of this token digest and its children.
+    /// All sessions of a subject except the session of this token digest and its children.
     case subjectExcept(Digest, current: Digest)
     case sid(Digest)
-    /// The sessions that a logout token names, among these clients': with a `sid` those that have it, and those of the
-    /// subject whose own id_token had none; without a `sid` all of the subject's.
+    /// The sessions of these clients that a logout token names.
+    ///
+    /// If the token has a `sid`, it names the sessions with that `sid`, and the subject's sessions whose own id_token had no
+    /// `sid`. A token without a `sid` names all sessions of the subject.
     case logout(sid: Digest?, subject: Digest?, clients: [Digest])
     case provider(Digest)
     case client(Digest)
     case all
 
-    /// Whether it names one session by what is its alone: a child, too, where listings show children behind their parents.
+    /// Whether the selector names exactly one session.
+    ///
+    /// The named session may be a child. All other selectors list children only behind their parents.
     package var namesOne: Bool {
         switch self {
         case .token, .handle: true
@@ -151,9 +157,9 @@ package enum SessionSelector: Sendable, Equatable {
     }
 }
 
-/// The place where a listing goes on: after this time and handle.
+/// The place in a listing behind this time and handle.
 ///
-/// Live sessions are listed by their creation, ended ones by their end.
+/// Live sessions are listed by their creation, ended sessions by their end.
 package struct SessionCursor: Sendable, Equatable {
     package let moment: WallTime
     package let handle: SessionHandle
@@ -163,13 +169,13 @@ package struct SessionCursor: Sendable, Equatable {
         self.handle = handle
     }
 
-    /// Creates the cursor that goes on after this row.
+    /// Creates the cursor that continues after this row.
     package init(after row: SessionRow) { self.init(moment: row.endedAt ?? row.createdAt, handle: row.handle) }
 }
 
-/// The sessions that a listing shows.
+/// The state of the sessions that a listing shows.
 package enum SessionState: String, Sendable, CaseIterable {
     case live
-    /// Tombstones. A session that is past its times becomes one within half a minute, when it is swept.
+    /// Tombstones. A session that is past its times becomes a tombstone a day later, when it is swept.
     case ended
 }

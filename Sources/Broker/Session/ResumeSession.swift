@@ -1,23 +1,27 @@
-/// Finds the session that a token opens: the hot path.
+/// Finds the session that a token opens.
+///
+/// This is the hot path.
 package struct ResumeSession: Sendable {
     let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns the live session of a token without sliding its idle time; throws `session_required` for a token that the
-    /// broker never issued, `session_ended` with its reason, `store_unavailable` when nobody can know, and for a session that
-    /// belongs to a key what is wrong with the evidence.
+    /// Returns the live session of a token; its idle time stays unchanged.
     ///
-    /// The session is looked up first: a stranger cannot buy a signature check.
+    /// Throws `session_required` for an unknown token, `session_ended` with its reason, and `store_unavailable` if the store
+    /// fails. For a session that belongs to a key, the faults of the evidence are thrown too.
+    ///
+    /// The session is looked up before the evidence is checked, so a caller without a session token cannot cause a signature
+    /// check.
     package func resume(
         _ token: Secret, _ evidence: PresentedEvidence.Reading = { .none }, _ demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> LiveSession {
         try await present(token, evidence, demand).session
     }
 
-    /// The same with the end of the pass that opened it.
+    /// Returns the live session as `resume` does, with the end of the pass that the request showed.
     ///
-    /// `admits` says who may ask about the session at all, which comes first.
+    /// `admits` runs before the evidence is checked. It throws if the caller has no right to ask about the session.
     package func present(
         _ token: Secret, _ evidence: PresentedEvidence.Reading, _ demand: EvidenceDemand = .any,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
@@ -30,10 +34,12 @@ package struct ResumeSession: Sendable {
         return PresentedSession(session: session, passEndsAt: passEndsAt)
     }
 
-    /// Throws as `resume` does, but for a proof's signature, and takes no proof: for who wants to know whether the rest of a
-    /// request is worth reading, and whose it is.
+    /// Checks a request as `present` does, but leaves a proof's signature unchecked and the proof unused.
     ///
-    /// - Returns: the session's row, and whether the request has shown that it may use the session: a proof has not yet.
+    /// Callers use this to decide whether to read the rest of a request, and to know its session.
+    ///
+    /// - Returns: the session's row, and whether the request has already shown that it may use the session. A proof has not,
+    ///   because its signature is still unchecked.
     package func look(
         _ token: Secret, _ evidence: PresentedEvidence.Reading,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
@@ -58,9 +64,10 @@ package struct ResumeSession: Sendable {
         return keep(try await behindParent(found.session, child), found)
     }
 
-    /// Reads the row of a session that was found, and returns the session as it stands in the store; a child's parent is not read.
+    /// Reads the row of a session that was found before, and returns the session as it is in the store.
     ///
-    /// The cache forgets it only where it has changed: forgetting one makes all loads under way come to nothing.
+    /// A child's parent stays unread. The session is removed from the cache only if it has changed, because a removal keeps all
+    /// loads in progress out of the cache.
     func reread(_ known: LiveSession) async throws(BrokerProblem) -> LiveSession {
         do throws(BrokerProblem) {
             let row = try await stored(known.tokenDigest)
@@ -81,10 +88,12 @@ package struct ResumeSession: Sendable {
         }
     }
 
-    /// A session as it was found by itself: without its parent, where it is a child.
+    /// A session that was read alone.
+    ///
+    /// If it is a child, its parent is still missing.
     private struct Found {
         let session: LiveSession
-        /// The moment and the cache's state before it was read; nil for one that was cached.
+        /// The moment and the cache's generation before the row was read; nil for a cached session.
         let read: (moment: Duration, generation: UInt64)?
     }
 
@@ -102,7 +111,7 @@ package struct ResumeSession: Sendable {
         return Found(session: try live(row), read: (moment, cached.generation))
     }
 
-    /// Returns a session that was cached, with the binding that its client's settings give it now: a reload holds at once.
+    /// Returns a cached session with the binding that its client's present settings give it, so that a reload applies at once.
     private func underPresentSettings(_ session: LiveSession) -> LiveSession {
         guard session.facts.thumbprint != nil else { return session }
         let binding = context.providers.binding(of: session.facts)
@@ -118,7 +127,7 @@ package struct ResumeSession: Sendable {
         return row
     }
 
-    /// Caches a session that was read, and returns it.
+    /// Caches a session if it was read from the store, and returns it.
     private func keep(_ session: LiveSession, _ found: Found) -> LiveSession {
         if let read = found.read {
             context.cache.insert(session, loadedAt: read.moment, generation: read.generation)
@@ -126,10 +135,10 @@ package struct ResumeSession: Sendable {
         return session
     }
 
-    /// Returns a child with its parent: it is good only while its parent's row is, whatever its own says.
+    /// Returns a child with its parent, because a child is good only while its parent's row is.
     ///
-    /// The parent is read as ever, from the cache or the store: what ends it ends the child at the same moment on every
-    /// replica. It is asked once: a row that says to be a child's child, or its own, has no parent.
+    /// The parent is read from the cache or the store like any session. So its end ends the child at the same moment on every
+    /// replica. Only one level is read, so a parent that is itself a child is rejected.
     private func behindParent(_ session: LiveSession, _ child: ChildFacts) async throws(BrokerProblem) -> LiveSession {
         let parent: LiveSession
         do throws(BrokerProblem) {
@@ -142,24 +151,28 @@ package struct ResumeSession: Sendable {
         }
         RequestScope.concerns(session.row.handle)
         guard let policy = context.providers.policy(of: child, session.facts) else {
-            // It may come back with the next reload, and so the child stays.
+            // The kind may return with the next reload, so the child stays.
             throw BrokerProblem(.clientNotAllowed, privateDetail: "children of this kind are not configured")
         }
         if let family = session.family, family.parent === parent, family.policy == policy { return session }
         return session.with(Family(parent: parent, policy: policy))
     }
 
-    /// The same without providers: for who waits for days, and must not keep a configuration in memory that is gone.
+    /// A copy for waits of days.
+    ///
+    /// It has no providers, because such a wait would keep a replaced configuration in memory.
     package var waiting: ResumeSession { ResumeSession(context.with(ProviderDirectory([]), context.settings)) }
 
-    /// Throws as `resume` does when the session of a token digest is over or cannot be looked up; opens nothing and keeps
-    /// nothing, for who waits for the end of many sessions.
+    /// Throws as `resume` does if the session of a token digest is over or the look-up fails.
+    ///
+    /// The row stays sealed and out of the cache, because the callers wait for the end of many sessions.
     package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
         _ = try await lapse(of: tokenDigest) { tokenDigest throws(BrokerProblem) in try await row(of: tokenDigest) }
     }
 
-    /// Returns the time at which a session lapses if nobody uses it again, as the store has it and not the cache; throws as
-    /// `checkLives`.
+    /// Returns the time when a session lapses if it is not used again.
+    ///
+    /// The cache is bypassed. Throws as `checkLives` does.
     func storedLapse(of tokenDigest: Digest) async throws(BrokerProblem) -> WallTime {
         try await lapse(of: tokenDigest) { tokenDigest throws(BrokerProblem) in try await stored(tokenDigest) }
     }
@@ -183,7 +196,7 @@ package struct ResumeSession: Sendable {
         return try await stored(tokenDigest)
     }
 
-    /// Returns the live session and slides its idle time: for what counts as use (relay, forward-auth, token exchange).
+    /// Returns the live session and slides its idle time, for requests that count as use (relay, forward-auth, token exchange).
     package func use(
         _ token: Secret, _ evidence: PresentedEvidence.Reading = { .none }, _ demand: EvidenceDemand = .any,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
@@ -193,16 +206,16 @@ package struct ResumeSession: Sendable {
         return session
     }
 
-    /// Slides the idle time of a live session, where enough of it has passed.
+    /// Slides the idle time of a live session, if enough of it has passed.
     ///
-    /// A child's use is its parent's: whoever looks at a widget every day is not logged out for want of opening the app. A
-    /// web page's is not, for its cookie is easier to steal.
+    /// A child's use also counts for its parent. So a user who opens a widget every day stays signed in, even if the app itself
+    /// stays closed. A web page's use is excluded, because a page's cookie is easier to steal.
     package func slide(_ session: LiveSession) {
         if let family = session.family, session.facts.child?.kind != .web { slide(family.parent) }
         let now = context.clock.now()
         let isDue = now >= session.slidesAt
         guard isDue || context.watch.wasDoubted else { return }
-        // The request may have found it long ago: a session that has lapsed since then stays as it is.
+        // The request may have found the session long ago. A session that has lapsed since then stays lapsed.
         guard session.row.endedAt == nil, SessionStanding(session.row, context) == .lives else { return }
         if !context.may(.concludeLapse) { context.keepUse(of: session) }
         guard isDue, context.may(.writeUse) else { return }
@@ -219,7 +232,7 @@ package struct ResumeSession: Sendable {
                 try await context.store.slideSession(
                     tokenDigest: session.tokenDigest, lastUsedAt: now, idleExpiresAt: idleEnd, aliveAt: aliveAt)
             } catch {
-                // The next use tries again; a slide that is missed once shortens nothing by more than 1 %.
+                // The next use tries again. A missed slide shortens a session by at most 1 % of its idle time.
                 context.events.emit(.storeFailed(operation: "slide", detail: "\(error)"))
             }
         }
@@ -231,7 +244,7 @@ package struct ResumeSession: Sendable {
         case .lives: break
         case .doubted: throw .clockDoubted
         case .lapsed(let reason):
-            // Nothing is written: the sweeper buries it a day later, so that a clock that was wrong can be set right.
+            // The row stays as it is. The sweeper buries the session a day later, so that a wrong clock can be corrected first.
             context.cache.remove([row.tokenDigest])
             context.notices.post(.ended(reason), to: row.tokenDigest)
             throw BrokerProblem(.sessionEnded, reason: reason)
@@ -248,13 +261,17 @@ package struct ResumeSession: Sendable {
         return LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
     }
 
-    /// Nobody is logged out by a line that left the configuration.
+    /// Throws if the session's provider or client has left the configuration.
+    ///
+    /// The session stays (guarantee 3).
     private func checkIsConfigured(_ facts: SessionFacts) throws(BrokerProblem) {
         guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
     }
 
-    /// Returns the problem of a sealed value of a row that does not open; one that somebody changed, or moved a ciphertext into
-    /// (SEC-48), ends here.
+    /// Returns the problem of a sealed value that failed to open.
+    ///
+    /// Unless the failure is passing (for example, a key that the ring lacks), the row was changed or got another row's
+    /// ciphertext (SEC-48). The session then ends.
     func wasChanged(_ row: SessionRow, _ kind: SealedKind, _ error: any Error) -> BrokerProblem {
         if let passing = BrokerProblem(opening: error) {
             context.events.emit(.rowDidNotOpen(kind: kind, unknownKey: true))
@@ -269,14 +286,14 @@ package struct ResumeSession: Sendable {
         let context = context
         context.cache.remove([row.tokenDigest])
         context.spawner.spawn("integrity") {
-            // One that could not be written is found again at the next use.
+            // If this write fails, the next use of the session finds the fault again.
             _ = try? await EndSession(context).end(.token(row.tokenDigest), reason: reason, handle: row.handle)
         }
     }
 }
 
 extension BrokerProblem {
-    /// The same as a child's problem: what became of the parent is told of the child.
+    /// The problem of a child whose parent has this problem.
     var ofParent: BrokerProblem {
         switch code {
         case .sessionEnded, .sessionRequired: BrokerProblem(.sessionEnded, reason: .parentEnded)
@@ -285,9 +302,9 @@ extension BrokerProblem {
     }
 }
 
-/// A live session whose request showed what it needs.
+/// A live session whose request showed the required evidence.
 package struct PresentedSession: Sendable {
     package let session: LiveSession
-    /// The end of the pass that the request showed; nil where it showed a proof, or needed nothing.
+    /// The end of the pass that the request showed; nil if it showed a proof, or if the session is unbound.
     package let passEndsAt: WallTime?
 }

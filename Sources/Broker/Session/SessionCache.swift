@@ -1,10 +1,11 @@
 import Synchronization
 
-/// The hot path's bounded cache of sessions, each with what of it was opened (decision 39).
+/// The bounded cache of sessions on the hot path, each with its opened facts (decision 39).
 ///
-/// An entry lives 5 s at most; an ending removes it at once, and a load that began before an ending does not insert
-/// (SEC-129). Entries lie in two generations that change places once in a lifetime: what nobody asks for again goes
-/// whole with the older one.
+/// An entry lives at most 5 s. An ending removes it at once and keeps out every load that began before (SEC-129).
+///
+/// Entries are kept in two generations that change places once in a lifetime. An expired entry that is not loaded again is
+/// dropped together with the older generation.
 package final class SessionCache: Sendable {
     private struct Entry {
         let session: LiveSession
@@ -16,18 +17,20 @@ package final class SessionCache: Sendable {
     private struct State {
         var young: Entries = [:]
         var old: Entries = [:]
-        /// The time at which the generations changed places.
+        /// The time of the last change of generations.
         var turnedAt: Duration = .zero
         var generation: UInt64 = 0
         var open: Bool
-        /// The number of rows that went with their generation.
+        /// The number of entries that were dropped with their generation.
         var released = 0
 
-        /// Changes the generations when it is time, and returns what went, for its memory to be freed outside the lock.
+        /// Changes the generations when it is time, and returns the dropped entries.
+        ///
+        /// The caller frees their memory outside the lock.
         mutating func turn(at moment: Duration, every lifetime: Duration) -> Entries {
             guard moment - turnedAt >= lifetime else { return [:] }
             let dead = old
-            // After two lifetimes the young ones are dead as well.
+            // After two lifetimes the young entries have expired as well.
             let isOver = moment - turnedAt >= lifetime * 2
             released += dead.count + (isOver ? young.count : 0)
             old = isOver ? [:] : young
@@ -36,7 +39,7 @@ package final class SessionCache: Sendable {
             return dead
         }
 
-        /// Lets go of everything, loads under way included, and returns what went.
+        /// Drops all entries, invalidates loads in progress, and returns the dropped entries.
         mutating func empty() -> [Entries] {
             defer { (young, old) = ([:], [:]) }
             generation &+= 1
@@ -54,14 +57,14 @@ package final class SessionCache: Sendable {
     /// Guards the entries, the count of endings, and whether anything may be cached.
     private let state: Mutex<State>
 
-    /// Creates a cache; a lifetime of zero caches nothing.
+    /// Creates a cache; a lifetime of zero turns caching off.
     package init(lifetime: Duration = .seconds(5), capacity: Int = 100_000) {
         self.lifetime = min(lifetime, .seconds(5))
         self.capacity = capacity
         state = Mutex(State(open: lifetime > .zero))
     }
 
-    /// Returns a fresh session, or the generation to load under.
+    /// Returns a fresh session, or the generation for `insert`.
     func lookUp(_ tokenDigest: Digest, at moment: Duration) -> (session: LiveSession?, generation: UInt64) {
         let (session, generation, dead) = state.withLock { state -> (LiveSession?, UInt64, Entries) in
             let dead = state.turn(at: moment, every: lifetime)
@@ -74,18 +77,18 @@ package final class SessionCache: Sendable {
         return (session, generation)
     }
 
-    /// Keeps a loaded session, unless something ended since the load began.
+    /// Keeps a loaded session, unless some session ended since the load began.
     func insert(_ session: LiveSession, loadedAt moment: Duration, generation: UInt64) {
         state.withLock { state in
             guard state.open, state.generation == generation, capacity > 0 else { return }
-            // All of them may be fresh: start over rather than search; they come back within one read each.
+            // All entries may be fresh, so start over instead of searching for an old one. Each session returns with one read.
             if state.young.count + state.old.count >= capacity { state.old = [:] }
             if state.young.count >= capacity { state.young = [:] }
             state.young[session.tokenDigest] = Entry(session: session, until: moment + lifetime)
         }
     }
 
-    /// Changes a row that this process has changed in the store, if it is cached; its facts stay as they are.
+    /// Changes the row of a cached session after this process changed it in the store; the facts stay unchanged.
     func update(_ tokenDigest: Digest, _ change: (inout SessionRow) -> Void) {
         state.withLock { state in
             guard let entry = state.young[tokenDigest] ?? state.old[tokenDigest] else { return }
@@ -95,7 +98,7 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Forgets rows, for an ending, a refresh, a change of their facts or a notice of one.
+    /// Forgets sessions after an ending, a refresh, a change of their facts, or a notice of such a change.
     package func remove(_ tokenDigests: [Digest]) {
         state.withLock { state in
             state.generation &+= 1
@@ -103,7 +106,7 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Forgets a session that is cached with other tokens than a row that has been read since.
+    /// Forgets a session if it is cached with other tokens than a row that was read later.
     func remove(olderThan row: SessionRow) {
         let known = state.withLock { state in
             (state.young[row.tokenDigest] ?? state.old[row.tokenDigest])?.session.row
@@ -112,19 +115,19 @@ package final class SessionCache: Sendable {
         remove([row.tokenDigest])
     }
 
-    /// Forgets all rows: sessions ended, and nobody knows which.
+    /// Forgets all sessions, because an unknown part of them has ended.
     func clear() {
         let dead = state.withLock { $0.empty() }
         _ = consume dead
     }
 
-    /// Lets go of what has died, also when nobody asks for anything.
+    /// Drops expired entries, even while the cache is idle.
     package func trim(at moment: Duration) {
         let dead = state.withLock { $0.turn(at: moment, every: lifetime) }
         _ = consume dead
     }
 
-    /// Empties the cache and says whether it may be filled: false while notices cannot be heard.
+    /// Empties the cache and sets whether it may be filled: false while this replica is cut off from notices.
     package func reset(open: Bool) {
         let dead = state.withLock { state in
             state.open = open && lifetime > .zero
@@ -133,26 +136,29 @@ package final class SessionCache: Sendable {
         _ = consume dead
     }
 
-    /// The number of rows that have died of age since the process began.
+    /// The number of entries that were dropped because of their age since the process began.
     package var released: Int { state.withLock { $0.released } }
 
-    /// The number of rows held.
+    /// The number of sessions in the cache.
     package var count: Int { state.withLock { Set($0.young.keys).union($0.old.keys).count } }
 }
 
 /// A session that has just been found alive.
 ///
-/// A class, because the cache hands the same one to call after call: its facts and its access token are opened once. What
-/// refreshes it stays sealed.
+/// The cache returns the same object to one call after another, so this is a class. Its facts and its access token are opened
+/// once, and its refresh token stays sealed.
 package final class LiveSession: Sendable {
-    /// The row it was read from, at most 5 s old; one that came from the store is without its sealed facts.
+    /// The row that the session was read from, at most 5 s old.
+    ///
+    /// If it came from the store, it lacks its sealed facts.
     package let row: SessionRow
     package let facts: SessionFacts
-    /// The key that it belongs to, by its client's settings as the call found them; nil for one that is not bound.
+    /// The key that the session belongs to, according to its client's settings at the time of the call; nil for an unbound
+    /// session.
     package let binding: SessionBinding?
-    /// The support of a child; nil for a session that is nobody's child.
+    /// The parent and the policy of a child; nil for a top-level session.
     package let family: Family?
-    /// The time at which the idle time is to be written next.
+    /// The earliest time of the next write of the idle time.
     let slidesAt: WallTime
 
     package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?, family: Family? = nil) {
@@ -163,45 +169,51 @@ package final class LiveSession: Sendable {
         slidesAt = row.lastUsedAt.advanced(by: SessionLimits.slideInterval(idle: facts.lifetimes.idle))
     }
 
-    /// Returns the session with a row that has changed; its facts stay as they are.
+    /// Returns the session with a changed row and the same facts.
     func with(_ row: SessionRow) -> LiveSession {
         LiveSession(row: row, facts: facts, binding: binding, family: family)
     }
 
-    /// Returns the session under other settings of its client's.
+    /// Returns the session under changed settings of its client.
     func with(_ binding: SessionBinding?) -> LiveSession {
         LiveSession(row: row, facts: facts, binding: binding, family: family)
     }
 
-    /// Returns a child with its support.
+    /// Returns a child with its parent and policy.
     func with(_ family: Family) -> LiveSession {
         LiveSession(row: row, facts: facts.inheriting(family.parent.facts), binding: binding, family: family)
     }
 
-    /// The owner's view of it; made when it is asked for, because a hundred thousand may be cached.
+    /// The owner's view of the session.
+    ///
+    /// It is made on demand, because a hundred thousand sessions may be cached.
     package var view: SessionView {
         let view = SessionView(row: row, facts: facts, binding: binding)
         return family.map { view.within($0.parent.row) } ?? view
     }
 
-    /// The time at which it lapses if nobody uses it again, alone or with its parent.
+    /// The time when the session lapses, alone or with its parent, if it is not used again.
     var lapsesAt: WallTime { family.map { min(row.lapsesAt, $0.parent.row.lapsesAt) } ?? row.lapsesAt }
 
-    /// Returns a problem of the session whose tokens it uses as its own: a child hears that its parent is over.
+    /// Converts a problem of the token holder into a problem of this session: for a child, the parent's end becomes
+    /// `parent_ended`.
     func hears(_ problem: BrokerProblem) -> BrokerProblem { family == nil ? problem : problem.ofParent }
 
-    /// The session whose tokens it uses: itself, or its parent.
+    /// The session whose tokens this session uses: itself, or its parent.
     package var tokenHolder: LiveSession { family?.parent ?? self }
 
-    /// The access token, once somebody has asked for it.
+    /// The access token, once a caller has asked for it.
     private let opened = Mutex<AccessToken?>(nil)
 
-    /// The last pass that was found good for it: a phone shows the same one for some minutes.
+    /// The last good pass of this session.
+    ///
+    /// A phone shows the same pass for some minutes.
     private let lastPass = Mutex<(text: Secret, pass: SessionPass)?>(nil)
 
-    /// Judges a pass of this session: throws `pass` for one that is another's or not ours, and `required` for one that has ended.
+    /// Judges a pass of this session.
     ///
-    /// The one that was good before needs no HMAC again.
+    /// Throws `pass` for another session's pass or a forged text, and `required` for an ended pass. The last good pass is
+    /// recognised without a second HMAC.
     func pass(_ text: Secret, at now: WallTime, by vault: some Vault) throws(ProofRefusal) -> SessionPass {
         if let last = lastPass.withLock({ $0 }), last.text.isEqual(to: text) {
             try last.pass.check(at: now)
@@ -212,10 +224,10 @@ package final class LiveSession: Sendable {
         return pass
     }
 
-    /// Whether it has tokens of the provider's: one of an id_token has none.
+    /// Whether the session has tokens of the provider; a session from an id_token has none.
     package var hasTokens: Bool { tokenHolder.row.tokens != nil }
 
-    /// Returns the access token, which `open` opens for who asks first.
+    /// Returns the access token; on the first call, `open` opens it.
     func accessToken(
         _ open: (SessionRow) throws(BrokerProblem) -> StoredTokens
     ) throws(BrokerProblem) -> AccessToken {
@@ -225,10 +237,10 @@ package final class LiveSession: Sendable {
         return access
     }
 
-    /// SHA-256 of its token.
+    /// The SHA-256 of the session token.
     package var tokenDigest: Digest { row.tokenDigest }
 
-    /// Whether the other sessions of its subject are other people's (`session: {own: device}`).
+    /// Whether the other sessions of its subject belong to other people (`session: {own: device}`).
     func ownsItselfAlone(_ context: BrokerContext) -> Bool {
         context.providers[facts.provider]?.profile.own == .device
     }
@@ -245,7 +257,7 @@ extension SessionView {
             binding: binding, child: facts.child, signIn: facts.signIn, version: row.version)
     }
 
-    /// Returns a child's view within its parent's limits, with how its parent's tokens stand.
+    /// Returns a child's view within its parent's limits, with the state of its parent's tokens.
     func within(_ parent: SessionRow) -> SessionView {
         var view = self
         view.expiresAt = min(expiresAt, parent.expiresAt)

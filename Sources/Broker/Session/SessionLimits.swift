@@ -1,9 +1,9 @@
 /// Computes a session's times (SEC-40).
 package enum SessionLimits {
-    /// Returns when a session ends at the latest.
+    /// Returns the latest end of a session.
     ///
-    /// It is its absolute lifetime, capped by the refresh token's known life, or by the access token's where nothing can
-    /// refresh it; without tokens it is the absolute lifetime alone.
+    /// The absolute lifetime is capped by the known life of the refresh token, or by the access token's if a refresh is
+    /// impossible. Without tokens, the absolute lifetime is the only limit.
     package static func end(
         created: WallTime, _ lifetimes: SessionLifetimes, tokens: TokenSet?, refreshable: Bool
     ) -> WallTime {
@@ -16,26 +16,28 @@ package enum SessionLimits {
         return end
     }
 
-    /// Returns when a session that was used at a time ends if nobody uses it again.
+    /// Returns the idle end of a session that was used at `now`.
     ///
-    /// The tokens' ends are not in it: a refresh moves them, and not this one, which is written rarely.
+    /// The ends of the tokens are left out, because a refresh moves those, while the idle end is rarely written.
     static func idleEnd(usedAt now: WallTime, created: WallTime, _ lifetimes: SessionLifetimes) -> WallTime {
         min(now.advanced(by: lifetimes.idle), created.advanced(by: lifetimes.absolute))
     }
 
-    /// Returns how long after the last write of the idle time the next is due: 1 % of it, at least a second.
+    /// Returns the time between two writes of the idle end: 1 % of the idle time, at least a second.
     package static func slideInterval(idle: Duration) -> Duration { max(.seconds(1), idle / 100) }
 
-    /// The time for which a session that has lapsed stays whole before its tombstone: a clock that was wrong can be set right.
+    /// The time between a session's lapse and its tombstone.
+    ///
+    /// Meanwhile a wrong clock can be corrected.
     package static let lapseGrace = Duration.seconds(86_400)
 
-    /// Returns why a session that is past its times has ended, or nil while it lives.
+    /// Returns the reason of a lapsed session's end, or nil while the session lives.
     package static func lapse(of row: SessionRow, at now: WallTime) -> EndReason? {
         SessionEnds(row).lapse(at: now)
     }
 }
 
-/// The times by which a session ends that nobody ends, and the one rule of why it did.
+/// The times when a session ends on its own, and the one rule for the reason.
 package struct SessionEnds: Sendable, Equatable {
     package let idleExpiresAt: WallTime
     package let expiresAt: WallTime
@@ -55,25 +57,27 @@ package struct SessionEnds: Sendable, Equatable {
             refreshable: row.refreshable)
     }
 
-    /// The reason of its end: whichever end comes first, and of two at once not the idle time.
+    /// The reason of the earliest end.
+    ///
+    /// Another end at the same time takes precedence over the idle end.
     package var reason: EndReason {
         if idleExpiresAt < expiresAt { return .idleExpired }
         if !refreshable, let tokenExpiresAt, tokenExpiresAt <= expiresAt { return .tokenExpired }
         return .expired
     }
 
-    /// Returns why it has ended, or nil while it lives.
+    /// Returns the reason of the end, or nil while the session lives.
     package func lapse(at now: WallTime) -> EndReason? { now >= min(idleExpiresAt, expiresAt) ? reason : nil }
 }
 
-/// The standing, by its times, of a session that nobody has ended.
+/// The standing of a session according to its times, before an end is stored.
 enum SessionStanding: Sendable, Equatable {
     case lives
     case lapsed(EndReason)
-    /// It has lapsed by a clock that is doubted: nobody can know, and nothing is concluded from it.
+    /// The session has lapsed according to a clock in doubt, so the broker draws no conclusion.
     case doubted
 
-    /// Judges a row by the time, and by the uses that are kept while the time is doubted.
+    /// Judges a row by the time, and by the uses that are kept in memory while the clock is in doubt.
     init(_ row: SessionRow, _ context: BrokerContext) {
         guard let reason = SessionLimits.lapse(of: row, at: context.lapseTime), !context.isKeptAlive(row) else {
             self = .lives

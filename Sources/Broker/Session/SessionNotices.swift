@@ -1,28 +1,29 @@
 import Synchronization
 
-/// Something that a listener of `GET /v1/session/events` hears.
+/// A notice for the listeners of `GET /v1/session/events`.
 package enum SessionNotice: Sendable, Equatable {
     case tokensRefreshed
-    /// The session has a presence key now.
+    /// The session now has a presence key.
     case presenceKeyChanged
     case ended(EndReason)
-    /// Newer listeners have taken its place: nothing more comes.
+    /// Newer listeners have replaced this listener. This is its last notice.
     case superseded
 }
 
-/// Something that lasts as long as its session at most: a relayed answer that is written piece by piece.
+/// An activity that must end with its session, for example a relayed answer that is written piece by piece.
 package protocol SessionFollower: AnyObject, Sendable {
-    /// The session has ended, or is not known any more; called from any thread, and perhaps more than once.
+    /// Called when the session has ended or is unknown by now; from any thread, and perhaps more than once.
     func sessionEnded(_ reason: EndReason?)
 }
 
-/// The register of what lasts as long as a session in this process: event streams, which hear what happens to it, and
-/// followers, which hear of its end.
+/// The register of activities in this process that end with a session.
 ///
-/// A session has so many event streams, and a subject and client a few times as many; the oldest ends for a new one. What a
-/// follower costs is bounded where it begins.
+/// Event streams (listeners) receive each notice of a session. Followers receive its end.
+///
+/// A session has at most `maximumPerSession` event streams, and a subject and client a few times as many. The oldest ends when
+/// a new one needs its place. The code that starts a follower bounds its cost.
 package final class SessionNotices: Sendable {
-    /// The most listeners of a session.
+    /// The maximum number of listeners of a session.
     package static let maximumPerSession = 8
 
     /// The place of a follower in the register.
@@ -34,23 +35,25 @@ package final class SessionNotices: Sendable {
     fileprivate struct State {
         var next: UInt64 = 0
         var sessions: [Digest: Listened] = [:]
-        /// The listeners of a subject and client, and the session that each listens to.
+        /// The listeners of each subject and client, with the session that each one listens to.
         var owners: [Digest: [UInt64: Digest]] = [:]
-        /// The children that somebody listens to, by their parents.
+        /// The children with listeners or followers, by their parents.
         var families: [Digest: Set<Digest>] = [:]
     }
 
-    /// A session that somebody listens to, or follows.
+    /// A session with listeners or followers.
     fileprivate struct Listened {
-        /// The newest version of its tokens that its listeners know of; of a child's, its parent's.
+        /// The newest token version that its listeners know of; for a child, the version of its parent's tokens.
         var version: Int64
         /// Whether its listeners know that it has a presence key.
         var hasPresence: Bool
         var listeners: [UInt64: @Sendable (SessionNotice) -> Void] = [:]
         var followers: [UInt64: any SessionFollower] = [:]
-        /// The session that it is a child of.
+        /// The session's parent, if the session is a child.
         var parent: Digest?
-        /// The time at which it is to be looked up: it lapses then by what is known of it.
+        /// The time of the next look-up.
+        ///
+        /// According to this process, the session lapses then.
         var due: WallTime
     }
 
@@ -59,11 +62,13 @@ package final class SessionNotices: Sendable {
 
     package init() {}
 
-    /// Calls `listener` for each notice of a session from now on, as long as the returned subscription is held and no newer
-    /// ones have superseded it; `version` is that of the tokens that it knows of, a child's listener its parent's.
+    /// Calls `listener` for each notice of a session from now on.
     ///
-    /// `owner` may have `limit` listeners; a child hears of its parent's end as of its own. The session lapses at `lapsesAt`
-    /// by what is known of it.
+    /// The calls stop when the returned subscription is released, or when newer listeners supersede this one. `owner` may have
+    /// `limit` listeners. A child's listener receives its parent's end as the child's own.
+    ///
+    /// `version` is the version of the tokens that the listener knows of; for a child, of its parent's tokens. `lapsesAt` is
+    /// the time of the session's lapse according to the caller.
     package func subscribe(
         _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64, hasPresence: Bool = false,
         parent: Digest? = nil, lapsesAt: WallTime = WallTime(milliseconds: .max),
@@ -88,7 +93,9 @@ package final class SessionNotices: Sendable {
         state.withLock { state in _ = state.remove(id, tokenDigest, of: owner) }
     }
 
-    /// Enters a follower of a session, until it is forgotten: it is told of the session's end, a child's of its parent's, too.
+    /// Enters a follower of a session until it is forgotten.
+    ///
+    /// The follower is called at the end of the session and, for a child, at the end of its parent.
     package func follow(_ session: LiveSession, _ follower: any SessionFollower) -> Place {
         let tokenDigest = session.tokenDigest
         return state.withLock { state in
@@ -109,11 +116,13 @@ package final class SessionNotices: Sendable {
             state.leaveIfEmpty(place.session)
             return follower
         }
-        // Its own end may come with it, outside the lock.
+        // The last reference to the follower must be released outside the lock.
         withExtendedLifetime(follower) {}
     }
 
-    /// Tells a session's listeners; of an end its followers, too, and of an end or a refresh its children's.
+    /// Sends a notice to a session's listeners.
+    ///
+    /// An end also goes to its followers. An end or a refresh also goes to its children.
     package func post(_ notice: SessionNotice, to tokenDigest: Digest) {
         let (listeners, children) = state.withLock { state in
             (state.sessions[tokenDigest].map { Array($0.listeners.values) } ?? [], state.families[tokenDigest] ?? [])
@@ -130,7 +139,9 @@ package final class SessionNotices: Sendable {
         }
     }
 
-    /// Tells a session's followers that it is over; of one that is not even known any more, without a reason.
+    /// Notifies a session's followers that it is over.
+    ///
+    /// The reason is nil if the session is unknown by now.
     func end(_ tokenDigest: Digest, _ reason: EndReason?) {
         let followers = state.withLock { state in
             state.sessions[tokenDigest].map { Array($0.followers.values) } ?? []
@@ -138,19 +149,20 @@ package final class SessionNotices: Sendable {
         for follower in followers { follower.sessionEnded(reason) }
     }
 
-    /// Tells the listeners of a session, and of its children, that its tokens are of this version now, unless they know.
+    /// Notifies the listeners of a session and of its children that its tokens now have this version, unless they know it.
     ///
-    /// With `isOwn` false they are another API's, and nobody is told: only the version is known, where the one before is. Where it
-    /// is not, a refresh of the session's own that another replica made is still to be told.
+    /// With `isOwn` false, the tokens are for another API, and only the version is noted, without a notice. The version is
+    /// noted only if the version before it is known here. Otherwise another replica has refreshed the session's own tokens, and
+    /// that notice is still due.
     package func refreshed(_ tokenDigest: Digest, version: Int64, isOwn: Bool = true) {
         let listeners = state.withLock { state in
-            // A child's own row has no tokens, and so no version that anybody waits for.
+            // The listeners of a child wait for its parent's version.
             let own = state.sessions[tokenDigest].map { $0.parent == nil } == true ? [tokenDigest] : []
             return (own + (state.families[tokenDigest] ?? [])).flatMap { session in
                 guard let known = state.sessions[session]?.version, known < version, isOwn || known == version - 1
                 else { return [@Sendable (SessionNotice) -> Void]() }
                 state.sessions[session]?.version = version
-                // It may end at another time now.
+                // The refresh may have moved the end of the session.
                 state.sessions[session]?.due = WallTime(milliseconds: .min)
                 return state.sessions[session].map { Array($0.listeners.values) } ?? []
             }
@@ -159,7 +171,7 @@ package final class SessionNotices: Sendable {
         for listener in listeners { listener(.tokensRefreshed) }
     }
 
-    /// Tells a session's listeners that it has a presence key now, unless they know.
+    /// Notifies a session's listeners of its presence key, unless they know of it.
     package func presenceRegistered(_ tokenDigest: Digest) {
         let isNew = state.withLock { state in
             guard state.sessions[tokenDigest]?.hasPresence == false else { return false }
@@ -169,22 +181,24 @@ package final class SessionNotices: Sendable {
         if isNew { post(.presenceKeyChanged, to: tokenDigest) }
     }
 
-    /// The sessions that somebody listens to or follows, and their parents, for polling what other replicas did.
+    /// The sessions with listeners or followers, and their parents, for polling the changes of other replicas.
     package var listenedTo: [Digest] {
         state.withLock { state in Array(Set(state.sessions.keys).union(state.families.keys)) }
     }
 
-    /// The sessions that are to be looked up: they have lapsed by what is known of them.
+    /// The sessions to look up, because they have lapsed according to this process.
     func due(at now: WallTime) -> [Digest] {
         state.withLock { state in state.sessions.compactMap { $0.value.due <= now ? $0.key : nil } }
     }
 
-    /// Takes note that a session lives, and is to be looked up again at a time.
+    /// Notes that a session lives, and the time of its next look-up.
     func lives(_ tokenDigest: Digest, until due: WallTime) {
         state.withLock { $0.sessions[tokenDigest]?.due = due }
     }
 
-    /// Has a session and its children looked up soon: it may have ended and its notice be lost, or end at another time.
+    /// Has a session and its children looked up soon.
+    ///
+    /// The session may have ended and its notice been lost, or its end may have moved.
     func doubt(_ tokenDigest: Digest) {
         state.withLock { state in
             for session in [tokenDigest] + (state.families[tokenDigest] ?? []) {
@@ -193,19 +207,19 @@ package final class SessionNotices: Sendable {
         }
     }
 
-    /// Has all of them looked up soon: some have ended, and nobody knows which.
+    /// Has all sessions looked up soon, because an unknown part of them has ended.
     func doubtAll() {
         state.withLock { state in
             for session in state.sessions.keys { state.sessions[session]?.due = WallTime(milliseconds: .min) }
         }
     }
 
-    /// The number of owners that have listeners.
+    /// The number of owners with listeners.
     var owners: Int { state.withLock { $0.owners.count } }
 }
 
 extension SessionNotices.State {
-    /// Enters a listener or follower of a session, by what is known of the session, and returns its number.
+    /// Enters a listener or follower of a session, with the facts known about the session, and returns its number.
     fileprivate mutating func enter(
         _ tokenDigest: Digest, _ new: SessionNotices.Listened,
         _ add: (inout SessionNotices.Listened, UInt64) -> Void
@@ -216,7 +230,7 @@ extension SessionNotices.State {
         return next
     }
 
-    /// Forgets a session that nobody listens to or follows.
+    /// Forgets a session if its last listener or follower is gone.
     fileprivate mutating func leaveIfEmpty(_ tokenDigest: Digest) {
         guard let last = sessions[tokenDigest], last.listeners.isEmpty, last.followers.isEmpty else { return }
         sessions[tokenDigest] = nil
@@ -225,7 +239,7 @@ extension SessionNotices.State {
         if families[parent]?.isEmpty == true { families[parent] = nil }
     }
 
-    /// Takes the oldest listeners out that a new one leaves no room for, and returns them.
+    /// Removes the oldest listeners to make room for a new one, and returns them.
     fileprivate mutating func makeRoom(
         for tokenDigest: Digest, of owner: Digest, limit: Int
     ) -> [@Sendable (SessionNotice) -> Void] {
@@ -235,7 +249,7 @@ extension SessionNotices.State {
         {
             superseded.append(listener)
         }
-        // The newest stays, whatever the limit.
+        // The newest listener stays, even if the limit is zero.
         while let listeners = owners[owner], listeners.count > max(limit, 1),
             let oldest = listeners.min(by: { $0.key < $1.key }),
             let listener = remove(oldest.key, oldest.value, of: owner)
@@ -245,7 +259,7 @@ extension SessionNotices.State {
         return superseded
     }
 
-    /// Takes a listener out; returns it if it was still there.
+    /// Removes a listener, and returns it if it was still there.
     fileprivate mutating func remove(
         _ id: UInt64, _ tokenDigest: Digest, of owner: Digest
     ) -> (@Sendable (SessionNotice) -> Void)? {
@@ -257,7 +271,7 @@ extension SessionNotices.State {
     }
 }
 
-/// A listener's place: it ends when nobody holds it any more.
+/// A listener's place, which ends when its last holder releases it.
 package final class Subscription: Sendable {
     private let end: @Sendable () -> Void
 
@@ -266,12 +280,14 @@ package final class Subscription: Sendable {
     deinit { end() }
 }
 
-/// Listens to what happens to a session (`GET /v1/session/events`).
+/// Listens to the notices of a session (`GET /v1/session/events`).
 package struct ListenToSession: Sendable {
-    /// The number of listeners that a subject and client may have for each session that they may have: the most that
-    /// are live can be listened to from two places each.
+    /// The number of listeners that a subject and client may have for each session that they may have.
+    ///
+    /// So each live session can have listeners in two places, even at the limit of sessions.
     private static let perSession = 2
-    /// The number of listeners that a child may have, beside those of its family: a page may stand open in several tabs.
+    /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
+    /// several tabs.
     package static let perChild = 4
 
     private let context: BrokerContext
@@ -285,7 +301,7 @@ package struct ListenToSession: Sendable {
         let settings = context.settings
         let sessions =
             live.ownsItselfAlone(context) ? settings.sessionsPerShopAndClient : settings.sessionsPerSubjectAndClient
-        // A child's are its own: neither a sibling nor its parent ends them.
+        // A child's listeners are counted apart, so a sibling or the parent leaves them in place.
         let isChild = live.family != nil
         return context.notices.subscribe(
             live.tokenDigest, of: isChild ? live.tokenDigest : live.row.subjectAndClient,
@@ -294,7 +310,7 @@ package struct ListenToSession: Sendable {
             parent: live.row.lineage?.parent, lapsesAt: live.lapsesAt, listener)
     }
 
-    /// Enters a follower of a session in the register, until it is forgotten.
+    /// Enters a follower of a session in the register until it is forgotten.
     package func follow(_ live: LiveSession, _ follower: any SessionFollower) -> SessionNotices.Place {
         context.notices.follow(live, follower)
     }
@@ -303,7 +319,7 @@ package struct ListenToSession: Sendable {
     package func forget(_ place: SessionNotices.Place) { context.notices.forget(place) }
 }
 
-/// Acts on what is heard of other replicas: the cache forgets, event streams end (guarantee 6).
+/// Acts on notices from other replicas: the cache forgets sessions, and event streams end (guarantee 6).
 package struct ReplicaNotices: Sendable {
     private let cache: SessionCache
     private let notices: SessionNotices
@@ -313,9 +329,9 @@ package struct ReplicaNotices: Sendable {
         notices = context.notices
     }
 
-    /// Listens to a store that several processes share; until it tells something, nothing is cached.
+    /// Listens to a store that several processes share.
     ///
-    /// `heard` is called with each notice, too.
+    /// Caching is off until the store reports that notices arrive. `heard` is also called with each notice.
     package func listen(
         to store: any SharedStore, heard: @escaping @Sendable (EndingNotice) -> Void = { _ in }
     ) {
@@ -342,15 +358,15 @@ package struct ReplicaNotices: Sendable {
     }
 }
 
-/// Finds out which sessions that somebody here listens to or follows were refreshed by other replicas, got a presence key or ended
-/// there, by asking now and then.
+/// Polls the store for changes by other replicas: refreshes, presence keys and ends of sessions with listeners or followers
+/// here.
 ///
-/// A notice of each refresh would cost every replica something for each, and the database a lock; most have no listener.
+/// A notice of each refresh would cost work on every replica and a lock in the database, although few sessions have a listener.
 package struct ReplicaRefreshes: Sendable {
     private let notices: SessionNotices
     private let store: any SharedStore
 
-    /// The number of sessions that one query asks for.
+    /// The number of sessions in one query.
     private static let batch = 1000
 
     package init(_ context: BrokerContext, _ store: any SharedStore) {
@@ -358,7 +374,7 @@ package struct ReplicaRefreshes: Sendable {
         self.store = store
     }
 
-    /// Asks for all that somebody listens to; without a listener nothing is asked.
+    /// Polls all sessions with listeners or followers, if there are any.
     package func look() async throws(StoreFailure) {
         var rest = notices.listenedTo[...]
         while !rest.isEmpty {
@@ -370,7 +386,7 @@ package struct ReplicaRefreshes: Sendable {
                 notices.refreshed(session.tokenDigest, version: session.version)
                 if session.hasPresence { notices.presenceRegistered(session.tokenDigest) }
             }
-            // The notice of their end was lost, or comes this very moment.
+            // The notice of their end was lost, or is arriving at this moment.
             for session in gone { notices.doubt(session) }
         }
     }

@@ -1,14 +1,14 @@
 /// A session as stored.
 ///
-/// Handle and times are the only plain values; an ended one keeps no token column and stays 30 days as a tombstone with
-/// its reason.
+/// Its handle and times are the only plain values. The tokens are deleted at the end; the row then stays 30 days as a tombstone
+/// with the reason.
 package struct SessionRow: Sendable, Equatable {
-    /// SHA-256 of the session token: the key.
+    /// The SHA-256 of the session token; the row's key.
     package var tokenDigest: Digest
     package var handle: SessionHandle
     /// Index digest of (provider's issuer, subject).
     package var subject: Digest
-    /// Index digest of (provider, client, subject): for the cap and for app lists.
+    /// Index digest of (provider, client, subject), for the limit of sessions and for app lists.
     package var subjectAndClient: Digest
     /// Index digest of (issuer, sid), for Back-Channel Logout.
     package var sid: Digest?
@@ -23,24 +23,29 @@ package struct SessionRow: Sendable, Equatable {
     /// The end of the access token; nil when unknown.
     package var tokenExpiresAt: WallTime?
     package var refreshable: Bool
-    /// Counts token sets: the compare-and-swap of a refresh (guarantee 2).
+    /// Counts token sets.
+    ///
+    /// A refresh is stored only if this number is still the same (guarantee 2).
     package var tokenVersion: Int64
     /// Counts refresh claims.
     package var fence: Int64
-    /// Whether the subject of the stored tokens' id_token is still to be looked at: until then nobody gets them.
+    /// Whether the subject of the stored tokens' id_token is still unchecked.
+    ///
+    /// Until the check, the tokens are not handed out.
     package var subjectUnchecked: Bool
     package var endedAt: WallTime?
     package var endReason: EndReason?
     /// `SessionFacts`, sealed as `.session` for the row `tokenDigest`.
     package var facts: Sealed
-    /// `StoredTokens`, sealed as `.tokens` for the row `tokenDigest`; nil once ended, and for a session of an id_token, which has
-    /// none.
+    /// `StoredTokens`, sealed as `.tokens` for the row `tokenDigest`.
+    ///
+    /// Nil once ended, and for a session from an id_token.
     package var tokens: Sealed?
-    /// Its place in its parent's family; nil for a session that is nobody's child.
+    /// The session's place in its parent's family; nil for a top-level session.
     package var lineage: Lineage?
-    /// The key that its device uses only with its user; nil where none is registered, and once ended.
+    /// The presence key; nil before its registration, and once ended.
     package var presence: StoredPresence?
-    /// Counts the user's acts for the session: the sign-in, each step-up, the presence key (decision 74).
+    /// Counts the user's acts for the session: the sign-in, each step-up, and the presence key (decision 74).
     package var version: Int64
 
     package init(
@@ -75,28 +80,28 @@ package struct SessionRow: Sendable, Equatable {
         self.version = version
     }
 
-    /// The row without its sealed facts: for a cache that holds them opened, which would hold them twice.
+    /// The row without its sealed facts, for a cache that already holds the opened facts.
     var withoutFacts: SessionRow {
         var row = self
         row.facts = Sealed(keyID: "", envelope: [])
         return row
     }
 
-    /// The time at which the session lapses if nobody uses it again.
+    /// The time when the session lapses if it is not used again.
     var lapsesAt: WallTime { min(idleExpiresAt, expiresAt) }
 
     /// Returns whether the session lives at `now`.
     package func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
 }
 
-/// Makes a session row of a token set and an identity.
+/// Makes a session row from a token set and an identity.
 struct SessionMaker: Sendable {
     let context: BrokerContext
 
-    /// Returns the row and what the owner sees of it.
+    /// Returns the new session with its row and its opened facts.
     ///
-    /// The session token's digest is the row's key; the token itself is stored nowhere. A session of an id_token has no
-    /// tokens of the provider's.
+    /// The session token's digest is the row's key; the token itself is stored nowhere. `tokens` is nil for a session from an
+    /// id_token.
     func make(
         tokenDigest: Digest, tokens: TokenSet?, identity: ProviderIdentity, profile: ProviderProfile,
         client: ClientProfile,
@@ -130,7 +135,7 @@ struct SessionMaker: Sendable {
     }
 }
 
-/// The facts that a session row seals besides the tokens: whose it is, and how long it lives.
+/// The facts that a session row seals in addition to the tokens, for example its owner and its lifetimes.
 package struct SessionFacts: Sendable {
     package var provider: ProviderName
     package var client: ClientName
@@ -139,18 +144,22 @@ package struct SessionFacts: Sendable {
     package var unverified: [(name: String, value: JSONValue)]
     package var scope: [String]
     package var device: String?
-    /// The client's lifetimes at login, so that a later change of configuration ends nothing by surprise.
+    /// The client's lifetimes at login, because a later change of configuration must not end sessions by surprise.
     package var lifetimes: SessionLifetimes
-    /// The manner and time of the user's sign-in: only a sign-in sets them, and what a refreshed id_token must repeat (SEC-59) stands with
-    /// the tokens.
-    package var signIn: SignInFacts
-    /// The thumbprint of the key that it belongs to (RFC 7638); sealed, because it links sessions of one device.
-    package var thumbprint: Digest?
-    /// Its place in a family; nil for a session that is nobody's child.
-    package var child: ChildFacts?
-    /// The version of the access token that the last sign-in lent to a grant of an earlier one; nil where the grant is its own.
+    /// The manner and time of the user's sign-in; only a sign-in sets them.
     ///
-    /// Every later access token is of that grant, and not of the sign-in.
+    /// The values that a refreshed id_token must repeat (SEC-59) are stored with the tokens.
+    package var signIn: SignInFacts
+    /// The thumbprint of the session's key (RFC 7638).
+    ///
+    /// It is sealed because it links the sessions of one device.
+    package var thumbprint: Digest?
+    /// The session's place in a family; nil for a top-level session.
+    package var child: ChildFacts?
+    /// The version of the access token that the last sign-in lent to the grant of an earlier sign-in; nil if the grant is its
+    /// own.
+    ///
+    /// Every later access token belongs to that grant instead of the last sign-in.
     package var lentVersion: Int64?
     /// The last step-up; nil before the first, or after an older release has sealed the facts again.
     package var lastStepUp: StepUpNote?
@@ -173,7 +182,7 @@ package struct SessionFacts: Sendable {
         self.child = child
     }
 
-    /// A child's facts with what its parent's say now of the user: a refresh may have changed it.
+    /// Returns a child's facts with the user's facts from its parent, because a refresh may have changed them.
     func inheriting(_ parent: SessionFacts) -> SessionFacts {
         var facts = self
         facts.subject = parent.subject
@@ -198,7 +207,7 @@ extension SessionFacts {
         writer.integer(lifetimes.idle.wholeMilliseconds)
         writer.integer(lifetimes.absolute.wholeMilliseconds)
         writer.optional(signIn.authenticatedAt)
-        // Behind what the version before reads, which seals the facts anew without them.
+        // The previous release stops reading here, and drops the following members when it seals the facts again.
         let hasMore = lentVersion != nil || lastStepUp != nil
         if signIn.contextClass != nil || !signIn.methods.isEmpty || hasMore {
             writer.optional(signIn.contextClass)
@@ -209,9 +218,10 @@ extension SessionFacts {
         return writer.bytes
     }
 
-    /// Opens the facts of a row, which another version, or a key that the ring lacks, may have sealed.
+    /// Opens the facts of a row.
     ///
-    /// A row that stands in another family than its facts say was changed.
+    /// Throws if this process does not know the key or the format. Throws `malformed` if the row is in another family than its
+    /// facts name, because such a row was changed.
     package static func open(_ row: SessionRow, _ vault: any Vault) throws -> SessionFacts {
         let facts = try SessionFacts(record: try vault.open(row.facts, as: .session, row: row.tokenDigest))
         guard facts.child?.parent == row.lineage?.parent else { throw RecordFailure.malformed }
@@ -237,7 +247,7 @@ extension SessionFacts {
         lastStepUp = reader.isAtEnd ? nil : try StepUpNote(&reader)
     }
 
-    /// The placeholder of a missing lent version before another field.
+    /// The placeholder of a missing lent version in front of another field.
     private static let lendsNothing: Int64 = -1
 
     private static func beginning(
@@ -255,9 +265,9 @@ extension SessionFacts {
 
 /// The lifetimes of a client's sessions (SEC-40).
 package struct SessionLifetimes: Sendable, Equatable {
-    /// Ends a session that nobody used for this long.
+    /// The longest time between two uses of a session; then it ends.
     package var idle: Duration
-    /// Ends a session this long after its login, whatever happens.
+    /// The longest life of a session, even if it is in use.
     package var absolute: Duration
 
     package init(idle: Duration = .seconds(30 * 86_400), absolute: Duration = .seconds(90 * 86_400)) {
@@ -266,20 +276,24 @@ package struct SessionLifetimes: Sendable, Equatable {
     }
 }
 
-/// A token set with the provider and client it belongs to, as sealed in a session or outbox row: the outbox outlives
-/// the session, so the record says by itself where to revoke.
+/// A token set with its provider and client, as sealed in a session or outbox row.
+///
+/// The outbox row outlives the session, so the record itself must name the provider and client for the revocation.
 package struct StoredTokens: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var tokens: TokenSet
-    /// The time at which the access token was issued: a short-lived one is refreshed later than a minute before its end.
+    /// The issue time of the access token.
+    ///
+    /// For a short-lived token it decides the time of the refresh.
     package var issuedAt: WallTime
-    /// The id_token of the refresh, as long as its subject is unchecked.
+    /// The id_token of the last refresh, while its subject is unchecked.
     package var uncheckedIDToken: Secret?
-    /// The owner, where no session row says it: tokens of an exchange that made no session.
+    /// The owner, if the exchange of these tokens ended without a session row.
     package var origin: SignInOrigin?
-    /// The token version with which the access token was stored, where a refresh for another API has moved the row's on since;
-    /// nil for the row's.
+    /// The token version of the access token; nil if it is the row's version.
+    ///
+    /// A refresh for another API may have raised the row's version since.
     package var accessVersion: Int64?
 
     package init(
@@ -294,7 +308,7 @@ package struct StoredTokens: Sendable {
         self.issuedAt = issuedAt
     }
 
-    /// Returns the access token, as that of a version of the session's token set: its own, where it has one.
+    /// Returns the access token with its own version, or else with the given version of the token set.
     func access(version: Int64) -> AccessToken {
         AccessToken(
             token: tokens.accessToken, credential: tokens.credential, key: tokens.key?.pair,
@@ -303,28 +317,30 @@ package struct StoredTokens: Sendable {
             issuedAt: issuedAt)
     }
 
-    /// After so long a provider that did not bind an access token is asked again.
+    /// The pause before another call, if the provider left an access token unbound.
     private static let pause = Duration.seconds(30)
-    /// The most by which the clock of the process that asked may be ahead.
+    /// The tolerance for the clock of the process that made the call.
     private static let skew = Duration.seconds(60)
 
-    /// The time for which the provider is left alone, after it has answered without binding the access token; nil where it
-    /// is not.
+    /// Returns the rest of the pause after the provider left the access token unbound; nil if the provider may be called.
     func withheldFor(at now: WallTime) -> Duration? {
         guard tokens.isWithheld else { return nil }
         let age = now.since(issuedAt)
-        // Clocks of several processes differ a little; by one that went back it would be left alone for as long as that.
+        // Clocks of several processes differ a little. A clock that went back further must not prolong the pause by its whole
+        // step.
         return age > .zero - Self.skew && age < Self.pause ? Self.pause - max(age, .zero) : nil
     }
 }
 
 extension StoredTokens {
     private static let format: UInt8 = 1
-    /// Of tokens that are bound to a key: a release that knows no such keys does not read it, and so can neither send them
-    /// bare nor take them for damaged.
+    /// The format of tokens that are bound to a key.
+    ///
+    /// An older release refuses this format. So the tokens are never sent without a proof, or treated as damaged.
     private static let keyedFormat: UInt8 = 2
-    /// Of tokens that are bound to a certificate: a release that shows none would have the refresh token refused, and some
-    /// servers end a grant for that.
+    /// The format of tokens that are bound to a certificate.
+    ///
+    /// A release without certificates would send the refresh token in vain, and some servers end the grant for such a call.
     private static let certifiedFormat: UInt8 = 3
 
     /// The record to seal.
@@ -350,13 +366,13 @@ extension StoredTokens {
         writer.optional(tokens.expiresAt)
         writer.optional(tokens.refreshExpiresAt)
         writer.integer(issuedAt.milliseconds)
-        // Added later: readers of before stop at the time, or at the id_token.
+        // Added later. Older releases stop reading at the time, or at the id_token.
         let unchecked = uncheckedIDToken.flatMap { $0.isKeptIDToken ? $0 : nil }
         if unchecked != nil || origin != nil { writer.optional(unchecked) }
         if let origin {
             writer.string(Base64URL.encode(origin.subject.bytes))
             writer.string(origin.sid.map { Base64URL.encode($0.bytes) } ?? "")
-            // Behind what the release before reads last, for which the owner has to stand there.
+            // The previous release reads the owner last, so this member follows the owner and needs it.
             if let accessVersion { writer.optional(accessVersion) }
         }
         return writer.bytes

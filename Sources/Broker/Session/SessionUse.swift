@@ -1,12 +1,13 @@
 import Synchronization
 
-/// The use of a session by a relayed call that goes on: what it carries slides the idle time, as a further call does
-/// (decision 76).
+/// The use of a session by a relayed call that takes long.
+///
+/// The bytes that the call carries slide the idle time, as a further call would (decision 76).
 package final class SessionUse: Sendable {
     private struct State {
         /// The session as the last slide left it.
         var session: LiveSession
-        /// The time at which the idle time is to be written next.
+        /// The earliest time of the next write of the idle time.
         var due: WallTime
     }
 
@@ -14,8 +15,9 @@ package final class SessionUse: Sendable {
     private let clock: BrokerClock
     private let state: Mutex<State>
 
-    /// Creates the use of a session that has just slid; nil for a web page's, whose cookie is easier to steal: a page that
-    /// stands open does not keep it alive.
+    /// Creates the use of a session that has just slid; nil for the session of a web page.
+    ///
+    /// An open page must not keep its session alive, because its cookie is easier to steal.
     package init?(of session: LiveSession, _ sessions: ResumeSession) {
         guard session.facts.child?.kind != .web else { return nil }
         self.sessions = sessions.waiting
@@ -24,20 +26,20 @@ package final class SessionUse: Sendable {
         state = Mutex(State(session: slid, due: slid.nextSlide))
     }
 
-    /// Takes note that the call has carried bytes, in whichever direction.
+    /// Notes that the call has carried bytes, in either direction.
     package func carries() {
         let now = clock.now()
         let session = state.withLock { state -> LiveSession? in
             guard now >= state.due else { return nil }
             let session = state.session
             state.session = session.slid(at: now)
-            // At least a second ahead, whatever the clock has done.
+            // At least a second ahead, even if the clock has jumped.
             state.due = max(state.session.nextSlide, now.advanced(by: .seconds(1)))
             return session
         }
         guard let session else { return }
         guard now >= session.lapsesAt else { return sessions.slide(session) }
-        // A byte that is too late brings back no session; but other calls may have kept it.
+        // A late byte does not revive a lapsed session, but other calls may have kept the session alive.
         let sessions = sessions
         sessions.context.spawner.spawn("slide") {
             guard let until = try? await sessions.storedLapse(of: session.tokenDigest) else { return }
@@ -47,10 +49,10 @@ package final class SessionUse: Sendable {
 }
 
 extension LiveSession {
-    /// The time at which its own or its parent's idle time is to be written next.
+    /// The earliest time of the next write of the session's or its parent's idle time.
     fileprivate var nextSlide: WallTime { family.map { min(slidesAt, $0.parent.slidesAt) } ?? slidesAt }
 
-    /// Returns the session as other calls have kept it: it and its parent live until a time at least.
+    /// Returns the session after uses by other calls, so that it and its parent live at least until `end`.
     fileprivate func living(until end: WallTime) -> LiveSession {
         var row = row
         row.idleExpiresAt = max(row.idleExpiresAt, end)

@@ -1,6 +1,6 @@
-/// A session as its owner may see it: the session object of the contract.
+/// A session as its owner may see it (the session object of the contract).
 ///
-/// It never holds a token (SEC-52).
+/// Tokens are never part of it (SEC-52).
 package struct SessionView: Sendable {
     package var handle: SessionHandle
     package var provider: ProviderName
@@ -19,11 +19,13 @@ package struct SessionView: Sendable {
     /// The manner and time of the user's sign-in.
     package var signIn: SignInFacts
     package var binding: SessionBinding?
-    /// Its place in a family; nil for a session that is nobody's child.
+    /// The session's place in a family; nil for a top-level session.
     package var child: ChildFacts?
-    /// The key that its device uses only with its user; nil where there is none, and where nobody opened it.
+    /// The presence key, if the session has one and it was opened for this view.
     package var presence: SessionPresence?
-    /// The number of the state that is shown: of two the higher one is the newer.
+    /// The number of the shown state.
+    ///
+    /// A higher number is newer.
     package var version: Int64
 
     package init(
@@ -58,7 +60,7 @@ package struct SessionView: Sendable {
 package enum SignInOutcome: Sendable {
     case signedIn(SignedIn)
     case registrationRequired(RegistrationView)
-    /// The session that was presented, stepped up.
+    /// The presented session after its step-up.
     case steppedUp(SteppedUp)
 }
 
@@ -67,9 +69,11 @@ package struct SignedIn: Sendable {
     package let session: SessionView
     package let token: Secret
     package let transport: ClientProfile.Transport
-    /// The pass that a session which belongs to a key begins with.
+    /// The first pass of a session that belongs to a key.
     package let pass: GrantedPass?
-    /// The session's end however often it is refreshed: how long its cookie is kept, which no refresh sets again.
+    /// The latest end of the session, counting all possible refreshes.
+    ///
+    /// The cookie is kept until then, because refreshes leave it unchanged.
     package let endsAtLatest: WallTime
 
     init(
@@ -84,8 +88,9 @@ package struct SignedIn: Sendable {
             ? live.row.createdAt.advanced(by: live.facts.lifetimes.absolute) : live.row.expiresAt
     }
 
-    /// Creates the result of a new child: a bearer of its token, whatever its client's transport; a pass it gets once it has
-    /// proved its key.
+    /// Creates the result of a new child.
+    ///
+    /// Its token is a bearer token, even if its client's transport is a cookie. It gets a pass once it has proved its key.
     init(child: LiveSession, token: Secret) {
         pass = nil
         session = child.view
@@ -95,7 +100,7 @@ package struct SignedIn: Sendable {
     }
 }
 
-/// A partial registration as the app sees it: the 202 of `POST /v1/sessions`.
+/// A partial registration as the app sees it, in the 202 of `POST /v1/sessions`.
 package struct RegistrationView: Sendable {
     package let provider: ProviderName
     package let stateKey: Secret

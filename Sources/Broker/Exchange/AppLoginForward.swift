@@ -1,6 +1,6 @@
-/// Takes a login that the app started itself (flow B), and native SDK codes.
+/// Plans the exchange of a login that the app started itself (flow B), and of a native SDK code.
 ///
-/// The provider's check ties the verifier to the challenge; what the broker can check, it checks here.
+/// The provider checks that the verifier fits the challenge. The broker checks the rest here, as far as it can.
 struct AppLoginForward: Sendable {
     let context: BrokerContext
 
@@ -16,7 +16,7 @@ struct AppLoginForward: Sendable {
         guard client.login != .broker else { throw BrokerProblem(.clientNotAllowed) }
         let binding = try binding(client, provider, input)
         guard client.pkce == .required else {
-            // Without PKCE only the whole callback URL and the app's state show that this is its own login.
+            // Without PKCE, only the whole callback URL and the app's state show that the app started this login.
             throw BrokerProblem(
                 .invalidRequest,
                 errors: [FieldFault("/callback_url", .required), FieldFault("/state", .required)].filter {
@@ -33,7 +33,8 @@ struct AppLoginForward: Sendable {
     func plan(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         let (provider, client) = try who(input)
         guard client.login != .broker else {
-            // An arrival without a state belongs to nobody (flow D); one with a state that the broker never made is forged.
+            // A callback without a state is an arrival that the provider started (flow D). A state that the broker never made
+            // is forged.
             guard callback.parameters["state"] == nil else { throw BrokerProblem(.stateMismatch) }
             throw try await ProviderStarted(context: context).loginRequired(callback, input)
         }
@@ -44,7 +45,7 @@ struct AppLoginForward: Sendable {
         }
         let verifier = try verifier(of: client, input)
         try Self.checkScope(input.scope, client)
-        // An app that was killed meanwhile has lost the state that it kept: it goes on with a fresh login.
+        // An app that was killed meanwhile has lost its stored state, so it gets a fresh login.
         let states = (callback.parameters["state"], input.state)
         switch states {
         case (nil, nil) where client.pkce == .required: break
@@ -54,7 +55,7 @@ struct AppLoginForward: Sendable {
         guard let exchanging = provider as? any CodeExchanging else { throw BrokerProblem(.clientNotAllowed) }
         let code = callback.parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
         if let code {
-            // The expected issuer may have to be asked for: the exchange is charged before.
+            // Finding the expected issuer may need a call to the provider, so the exchange is charged first.
             try await ExchangeCharge(context: context).take(key(of: code, provider), .none, input.charge)
         }
         let issuer: IssuerExpectation
@@ -85,7 +86,7 @@ struct AppLoginForward: Sendable {
                 CodeGrant(
                     client: client.name, code: code, redirect: .uri(redirect), verifier: verifier,
                     idempotencyKey: Base64URL.encode(key.bytes)),
-                // A nonce that nobody handed over cannot be checked, and so the id_token's may be anybody's.
+                // If the app omits the nonce, an id_token with a nonce is refused, because that nonce is unverifiable.
                 IdentityContext(
                     client: client.name, nonce: input.nonce.map { .exactly($0) } ?? .absent, callback: callback,
                     requestedScope: requestedScope, demands: SignInDemands())),
@@ -93,8 +94,9 @@ struct AppLoginForward: Sendable {
             charge: input.charge, binding: binding)
     }
 
-    /// A code from a provider's own SDK (Google's serverAuthCode, Apple's authorizationCode): no verifier, no redirect
-    /// URI; the nonce in its place.
+    /// Plans the exchange of a code from a provider's own SDK (Google's serverAuthCode, Apple's authorizationCode).
+    ///
+    /// The nonce takes the place of a verifier and a redirect URI.
     private func native(
         _ code: Secret, _ provider: any ProviderClient, _ client: ClientProfile, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> ExchangePlan {
@@ -117,7 +119,7 @@ struct AppLoginForward: Sendable {
             charge: input.charge, binding: try binding(client, provider, input))
     }
 
-    /// The key that the session will belong to, by what is cheap to see of the proof.
+    /// Returns the key that the session will belong to, as far as a cheap look at the proof shows it.
     private func binding(
         _ client: ClientProfile, _ provider: any ProviderClient, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> SignInKey {
@@ -150,8 +152,9 @@ struct AppLoginForward: Sendable {
         }
     }
 
-    /// Checks the scopes that the app says it asked for: they count where the answer names none, and are never more
-    /// than the client may ask.
+    /// Checks the scopes that the app states it asked for.
+    ///
+    /// Stated scopes count if the provider's answer omits the scope. Each one must be in the client's configured scope.
     private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
         guard scope?.allSatisfy(client.scope.contains) ?? true else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
@@ -160,7 +163,7 @@ struct AppLoginForward: Sendable {
 
     private func redirect(_ wanted: String?, _ client: ClientProfile) throws(BrokerProblem) -> String {
         guard let wanted else { return client.redirectURIs.first?.text ?? "" }
-        // The provider knows the registered spelling; the system may have changed it on the way back.
+        // The provider knows the registered spelling, which the operating system may have changed on the way back.
         guard let registered = client.redirectURI(wanted) else {
             throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
         }

@@ -1,11 +1,12 @@
-/// Finishes a login that the broker started (flow A): the callback is checked against the pending login, in the order
-/// that gives an attacker least.
+/// Plans the exchange of a login that the broker started (flow A).
+///
+/// The callback is checked against the pending login, in the order that gives an attacker least.
 struct BrokerLoginForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange to run, or throws what is wrong with the callback, of which operators are told.
+    /// Returns the exchange to run, or throws the fault of the callback and emits it as an event for operators.
     ///
-    /// No provider is called here.
+    /// Planning calls no provider.
     func plan(
         target: String, parameters: FormPairs, login row: LoginRow, input: ForwardCodeInput
     ) async throws(BrokerProblem) -> ExchangePlan {
@@ -13,7 +14,7 @@ struct BrokerLoginForward: Sendable {
         do throws(BrokerProblem) {
             return try await plan(secrets, target: target, parameters: parameters, login: row, input: input)
         } catch {
-            // Who finishes a login of somebody else's that still waits burns it, and is told of as that.
+            // If another party tries to finish a pending login, the login is burned, and `loginBurned` is emitted instead.
             if error.code != .loginNotYours || row.status != .pending {
                 context.events.emit(
                     .loginRefused(
@@ -45,7 +46,7 @@ struct BrokerLoginForward: Sendable {
         let binding = try await binding(row, secrets, client, input)
         if let session = secrets.stepUp?.session { try await checkSession(session, row, secrets, input) }
         if row.status != .pending {
-            // Used: only the very exchange that used it may be asked for again.
+            // The login is used. Only the exchange that used it may be requested again.
             guard let key, row.exchange == key else { throw BrokerProblem(.stateMismatch) }
         } else if row.expiresAt <= context.clock.now() {
             throw BrokerProblem(.loginExpired)
@@ -66,7 +67,7 @@ struct BrokerLoginForward: Sendable {
             throw BrokerProblem(.stateMismatch)
         }
         var expected = secrets.demands
-        // What the app demands is judged where the answer can say what was lacking.
+        // The app's own demand is judged later, because that check can name the shortfall in its answer.
         if secrets.stepUp != nil { (expected.maximumAge, expected.contextClasses) = (nil, []) }
         let isStepUp = secrets.stepUp?.session != nil
         var identity = IdentityContext(
@@ -82,7 +83,7 @@ struct BrokerLoginForward: Sendable {
         var plan = ExchangePlan(
             key: key, proof: input.loginToken, gate: .login(row.state), provider: provider, client: client,
             call: .code(grant, identity),
-            // A session that is stepped up is the one that is kept.
+            // The session that is stepped up must be kept, so there is nothing to replace.
             device: input.device, presentedSession: isStepUp ? nil : input.presentedSession,
             loginToken: input.loginToken, charge: input.charge, binding: binding)
         plan.stepUp = secrets.stepUp
@@ -90,7 +91,7 @@ struct BrokerLoginForward: Sendable {
         return plan
     }
 
-    /// Returns the problem of a callback's error.
+    /// Returns the problem for a callback's error.
     private func problem(of error: CallbackError, _ secrets: LoginSecrets) -> BrokerProblem {
         var problem = BrokerProblem(error, isSilent: secrets.demands.isSilent)
         if let stepUp = secrets.stepUp, error.code == "unmet_authentication_requirements" {
@@ -100,9 +101,9 @@ struct BrokerLoginForward: Sendable {
         return problem
     }
 
-    /// Demands the living session that the login is to step up, while the code is still good; another one burns it.
+    /// Requires the live session that the login is to step up, while the code is still unused; another session burns the login.
     ///
-    /// Of a session that belongs to a key, the login does too, and the proof has been shown.
+    /// If the session belongs to a key, so does the login, and the proof was already checked.
     private func checkSession(
         _ session: Digest, _ row: LoginRow, _ secrets: LoginSecrets, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) {
@@ -119,7 +120,7 @@ struct BrokerLoginForward: Sendable {
         }
     }
 
-    /// Only who started a login may finish it; anybody else burns it (SEC-05).
+    /// Requires the login token of the login's starter; a forward by another party burns the login (SEC-05).
     private func checkStarter(
         _ row: LoginRow, _ secrets: LoginSecrets, key: Digest?, loginToken: Secret?
     ) async throws(BrokerProblem) {
@@ -130,19 +131,19 @@ struct BrokerLoginForward: Sendable {
                 throw BrokerProblem(.loginNotYours)
             }
         }
-        // Used by its starter already: the code is gone, and this is somebody else.
+        // The starter has already used the login, so the code is spent and this caller is another party.
         throw BrokerProblem(row.exchange != nil && row.exchange == key ? .codeAlreadyUsed : .loginNotYours)
     }
 
-    /// Demands the key that the login is bound to; a good proof by another burns it.
+    /// Requires the key that the login is bound to; a valid proof by another key burns the login.
     ///
-    /// A login that is bound to none goes by its client's mode, as a session that begins now.
+    /// An unbound login follows its client's mode, like a session that begins now.
     func binding(
         _ row: LoginRow, _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) -> SignInKey {
         let proof = SignInProof(context: context)
         guard let thumbprint = secrets.thumbprint else {
-            // A key is never added to a session that lives.
+            // A key is never added to a live session.
             guard secrets.stepUp?.session == nil else { return .none }
             return try proof.look(input.evidence, of: client, at: secrets.provider)
         }
@@ -164,12 +165,13 @@ struct BrokerLoginForward: Sendable {
         }
     }
 
-    /// Returns the verifier to redeem with: the broker's own, or the app's after the broker's own check (SEC-03).
+    /// Returns the verifier for the provider (the broker's own, or the app's after the broker's check, SEC-03).
     private func checkVerifier(
         _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> Secret? {
         guard let challenge = secrets.appChallenge else {
-            // A client that starts its own logins was handed this one (flow D); its usual body has a verifier in it.
+            // The client usually starts its own logins, so its body has a verifier, although this login was handed to it (flow
+            // D).
             let wasHanded = client.login == .app || (client.login == .both && secrets.providerStarted)
             guard input.codeVerifier == nil || wasHanded else {
                 throw BrokerProblem(.invalidRequest, errors: [FieldFault("/code_verifier", .notAllowed)])

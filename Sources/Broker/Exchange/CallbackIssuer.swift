@@ -1,12 +1,13 @@
-/// Checks the `iss` of callbacks (RFC 9207): equal wherever it appears, present on success where it was promised (SEC-09).
+/// Checks the `iss` of callbacks (RFC 9207): always equal, and present on success if the provider promised it (SEC-09).
 struct CallbackIssuer: Sendable {
     let context: BrokerContext
 
     /// Throws `issuer_mismatch` for a callback of another authorization server than `provider`'s.
     ///
-    /// Where this provider publishes no issuer there is nothing to compare with: then the redirect URI, which is this
-    /// provider's alone, has to do, and an `iss` that another configured provider uses is a mix-up all the same.
-    /// A client that demands it has it in each, errors too, and compared with the issuer alone.
+    /// Some providers publish no issuer. Their own redirect URI then has to identify them, and an `iss` of another configured
+    /// provider is refused as a mix-up.
+    ///
+    /// If the client demands an `iss`, every callback must have it, errors too, and it must equal the issuer exactly.
     func check(
         _ parameters: FormPairs, _ expected: IssuerExpectation, provider: ProviderName, client: ClientName,
         succeeded: Bool
@@ -38,7 +39,7 @@ struct CallbackIssuer: Sendable {
 }
 
 extension BrokerContext {
-    /// Returns the problem of a callback's error, and tells operators of it.
+    /// Returns the problem of a callback's error, and emits an event for operators.
     func refusal(
         _ error: CallbackError, isSilent: Bool = false, provider: ProviderName, client: ClientName
     ) -> BrokerProblem {
@@ -50,12 +51,12 @@ extension BrokerContext {
     }
 }
 
-/// The rule for a callback's `iss` (RFC 9207 section 2.4): `issuer` wherever it appears, and present on success when
-/// `demanded`.
+/// The rule for a callback's `iss` (RFC 9207 section 2.4).
 ///
-/// A nil issuer is a provider that publishes none: then any `iss` passes that is no other configured provider's.
+/// An `iss` must equal `issuer`. If `demanded`, a successful callback must have an `iss`. A provider that publishes no issuer
+/// has nil here. Then every `iss` passes except another configured provider's.
 package struct IssuerExpectation: Sendable, Equatable {
-    /// A text, or a template with one segment in braces that a tenant fills (`https://as.example/{tenant}/v2.0`).
+    /// A text, or a template with one segment in braces for the tenant (`https://as.example/{tenant}/v2.0`).
     package let issuer: String?
     package let demanded: Bool
 
@@ -64,7 +65,7 @@ package struct IssuerExpectation: Sendable, Equatable {
         self.demanded = demanded
     }
 
-    /// Returns whether an `iss` is the text, or the template with a tenant in it, byte for byte.
+    /// Returns whether an `iss` equals the text, or the template with a tenant filled in, byte for byte.
     package static func matches(_ text: String, _ pattern: String) -> Bool {
         let open = UInt8(ascii: "{")
         let close = UInt8(ascii: "}")
@@ -87,7 +88,7 @@ package struct IssuerExpectation: Sendable, Equatable {
             }
     }
 
-    /// Returns whether a text can be a pattern: at most one segment in braces.
+    /// Returns whether a text is a valid pattern, with at most one segment in braces.
     package static func isPattern(_ text: String) -> Bool {
         let braces = text.utf8.filter { $0 == UInt8(ascii: "{") || $0 == UInt8(ascii: "}") }
         return braces.isEmpty || braces == Array("{}".utf8) && !text.contains("{}")

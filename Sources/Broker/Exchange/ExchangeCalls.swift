@@ -1,11 +1,12 @@
-/// Makes the provider calls of one claimed exchange, whatever happens to the request, and hands what came to its
-/// settlement.
+/// Makes the provider calls of one claimed exchange and hands their results to its settlement.
+///
+/// The calls go on if the request is cancelled.
 struct ExchangeCalls: Sendable {
     private let context: BrokerContext
     private let exchange: GrantedExchange
     private let settlement: ExchangeSettlement
 
-    /// Creates the calls of an exchange; `early` answers the starter while the store does not take the result.
+    /// Creates the calls of an exchange; `early` answers the starter while the store fails to take the result.
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (ExchangeSettlement.Answer) -> Void) {
         context = exchange.claim.context
         self.exchange = exchange
@@ -15,11 +16,13 @@ struct ExchangeCalls: Sendable {
     private var plan: ExchangePlan { exchange.plan }
     private var profile: ProviderProfile { plan.provider.profile }
 
-    /// Calls and settles; the result is the starter's answer, given early when the store does not take it.
+    /// Calls the provider and settles the exchange.
+    ///
+    /// The result is the starter's answer. It is given early while the store fails to take the result.
     func call() async -> ExchangeSettlement.Answer {
         await exchange.claim.whileRenewing {
             let result = await settled()
-            // Now: a renewal under way may wait for a connection that is silent.
+            // Answer at once, because a renewal in progress may wait for a connection that is silent.
             settlement.early(result)
             return result
         }
@@ -46,7 +49,7 @@ struct ExchangeCalls: Sendable {
         }
     }
 
-    /// Reads with a token that is in hand: what fails in passing is asked again, for as long as the deadline leaves time.
+    /// Repeats a read with a token in hand after passing failures, as long as the deadline leaves time.
     private func reading<Value: Sendable>(
         _ read: () async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
@@ -68,8 +71,10 @@ struct ExchangeCalls: Sendable {
 
     // MARK: The calls
 
-    /// The proofs of the key that a code's tokens are to be bound to: its login's, else, where no login of ours was before it,
-    /// one that is made of the code, so that every try has the same.
+    /// Returns the proof maker for the key that the code's tokens are to be bound to.
+    ///
+    /// The maker uses the key of the broker's login. If the app started the login, the key is derived from the code, so every
+    /// attempt has the same key.
     private func proof(of grant: CodeGrant) async throws(BrokerProblem) -> ProofMaker? {
         if let proof = grant.proof { return proof }
         guard plan.client.senderConstraint == .dpop else { return nil }
@@ -126,7 +131,7 @@ struct ExchangeCalls: Sendable {
         }
         let identity: ProviderIdentity
         do throws(ProviderFailure) { identity = try await provider.account(of: session, by: exchange.deadline) } catch {
-            // Asking whose a session is uses nothing up: a lost answer may be asked for again.
+            // The question whose session this is may be repeated after a lost response, because it uses nothing up.
             if case .lost(let detail) = error {
                 throw await settlement.release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
             }
@@ -137,8 +142,9 @@ struct ExchangeCalls: Sendable {
             TokenSet(credential: .zephrCookie, accessToken: session, expiresAt: end), Self.named(identity, session), [])
     }
 
-    /// The identity with the Zephr session's id in its `sid`: several sessions here may hold the same one, and only the
-    /// last may log it out there.
+    /// Returns the identity with the Zephr session's id as its `sid`.
+    ///
+    /// Several sessions of the broker may hold the same Zephr session, and only the last one may end it at Zephr.
     private static func named(_ identity: ProviderIdentity, _ session: Secret) -> ProviderIdentity {
         var named = identity
         named.sid = session.reveal()
@@ -154,7 +160,7 @@ struct ExchangeCalls: Sendable {
         let fields: [RegistrationField]
         do throws(ProviderFailure) { fields = try await provider.registrationFields() } catch {
             plan.charge.drop(.registration, for: key)
-            // Nothing was used up; the callback can be forwarded again.
+            // The callback is still unused, so the app can forward it again.
             throw await settlement.release(error, counting: false)
         }
         let now = context.clock.now()
@@ -171,8 +177,9 @@ struct ExchangeCalls: Sendable {
         return .registrationRequired(secrets.view(expiresAt: expiresAt))
     }
 
-    /// Takes the caller's share of the registrations, which its login or exchange has paid for; without one the callback
-    /// can be forwarded again later.
+    /// Takes the caller's share of the registrations, which its login or exchange has paid for.
+    ///
+    /// If the share is used up, the app can forward the callback again later.
     private func takeShare(of registration: Digest) async throws(BrokerProblem) {
         let payer = if case .login(let login) = plan.gate { login } else { exchange.row.key }
         do throws(BrokerProblem) {
@@ -247,7 +254,8 @@ struct ExchangeCalls: Sendable {
         _ identity: ProviderIdentity?
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let identity else {
-            // Its row stood when it came, and was gone a moment later: the same token again is looked at.
+            // The exchange existed when the token arrived, but was gone a moment later. The next forward verifies the same
+            // token.
             throw await settlement.release(.notSent(detail: "an id_token that was not looked at"), counting: false)
         }
         return try await settlement.complete(nil, identity, [])

@@ -1,8 +1,8 @@
-/// Repeats a settled exchange's outcome to its own starter, without a provider call.
+/// Repeats the stored outcome of a settled exchange to its own starter.
 struct ExchangeReplay: Sendable {
     let context: BrokerContext
 
-    /// Returns or throws what the first forward got.
+    /// Returns or throws the answer of the first forward.
     func answer(_ plan: ExchangePlan, _ row: ExchangeRow) async throws(BrokerProblem) -> SignInOutcome {
         context.events.emit(.exchangeReplayed(provider: plan.provider.profile.name))
         switch row.outcome {
@@ -11,7 +11,7 @@ struct ExchangeReplay: Sendable {
             return .signedIn(try await session(digest, plan, row))
         case .registration(let key): return .registrationRequired(try await registration(key, plan))
         case .released:
-            // Claimable again until its attempts are used up; then only a new login helps.
+            // The starter may claim it again until its attempts are used up; after that only a new login helps.
             throw BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(5))
         case .spent(.unknown): throw try await loginRequired(plan)
         case .spent(let reason):
@@ -24,8 +24,9 @@ struct ExchangeReplay: Sendable {
         }
     }
 
-    /// Derives the session token again from the row's salt and the starter's proof, and answers only if it is the living
-    /// session's.
+    /// Derives the session token again from the row's salt and the starter's proof.
+    ///
+    /// The answer is given only if the token is the live session's.
     private func session(
         _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
     ) async throws(BrokerProblem) -> SignedIn {
@@ -40,7 +41,7 @@ struct ExchangeReplay: Sendable {
         guard context.vault.digest(token) == digest else { throw BrokerProblem(.codeAlreadyUsed) }
         do throws(BrokerProblem) {
             let live = try await ResumeSession(context).resume(digest)
-            // Repeated to its key alone.
+            // The answer is repeated only with a proof by the session's key.
             guard live.facts.thumbprint == nil || live.facts.thumbprint == plan.binding.thumbprint else {
                 throw BrokerProblem(.codeAlreadyUsed)
             }
@@ -53,7 +54,7 @@ struct ExchangeReplay: Sendable {
         }
     }
 
-    /// Answers with the session as it is now.
+    /// Returns the session as it is now.
     private func stepUpAgain(
         _ session: Digest, _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
     ) async throws(BrokerProblem) -> SignInOutcome {
@@ -61,7 +62,7 @@ struct ExchangeReplay: Sendable {
         if context.clock.now().since(row.createdAt) > context.settings.replayWindow {
             throw context.may(.refuse) ? BrokerProblem(.codeAlreadyUsed) : .clockDoubted
         }
-        // Another process may have stored it, and this one still know the session as it was.
+        // Another process may have stored the step-up, while this cache still has the session as it was before.
         context.cache.remove([digest])
         let resume = ResumeSession(context)
         let live = try await resume.resume(digest)
@@ -78,9 +79,9 @@ struct ExchangeReplay: Sendable {
         return try RegistrationSecrets.open(row, context.vault).view(expiresAt: row.expiresAt)
     }
 
-    /// Nobody knows what the provider made of the code: the app gets a fresh login to go on with.
+    /// Returns a problem with a fresh login, because it is unknown whether the provider accepted the code.
     ///
-    /// A step-up is begun anew by its app, with its session.
+    /// For a step-up, the app starts a new one with its session instead.
     func loginRequired(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
         guard plan.stepUp?.session == nil else {
             return BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(1))
@@ -95,7 +96,7 @@ struct ExchangeReplay: Sendable {
 }
 
 extension BrokerProblem {
-    /// Creates the answer that a used-up exchange gives again and again.
+    /// Creates the answer that a used-up exchange repeats each time.
     init(spent reason: ExchangeRow.SpentReason) {
         switch reason {
         case .rejected: self.init(.codeRejected)

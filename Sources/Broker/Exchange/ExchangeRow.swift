@@ -1,27 +1,27 @@
-/// One exchange: a code, native code, handoff, Zephr session or (state key, attributes), at most one provider call, and
-/// its outcome.
+/// One exchange with its outcome: at most one provider call for a code, native code, handoff, Zephr session, or (state key,
+/// attributes).
 ///
-/// It holds no secret: the session token is derived again from `salt` and the starter's proof.
+/// The row holds no secret, because the session token is derived again from `salt` and the starter's proof.
 package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
-        /// An owner is calling the provider while its claim stands; after that the owner is dead.
+        /// The owner is calling the provider while its claim is valid; after that the owner counts as dead.
         case calling
-        /// Surely not used, or 429/5xx: the same starter may call again.
+        /// Provably unused, or answered 429 or 5xx; the same starter may call again.
         case released
-        /// Became the session of this token digest.
+        /// Became the session with this token digest.
         case session(Digest)
-        /// Became the registration of this key.
+        /// Became the registration with this key.
         case registration(Digest)
         /// Used up without a session.
         case spent(SpentReason)
     }
 
-    /// The reason for which a code is used up; the same starter gets the same answer.
+    /// The reason why a code is used up; the same starter gets the same answer.
     package enum SpentReason: Int, Sendable {
         case rejected = 1
         case providerError = 2
         case identityRejected = 3
-        /// Sent, no whole answer, or the owner died: nobody knows.
+        /// The outcome is unknown, because the answer was incomplete or the owner died.
         case unknown = 4
         case registrationUserExists = 5
         case registrationDomainDenied = 6
@@ -29,32 +29,32 @@ package struct ExchangeRow: Sendable, Equatable {
         case registrationKeyExpired = 8
         /// The shop has as many sessions as its client may have.
         case tooManySessions = 9
-        /// Somebody else signed in for a session's step-up.
+        /// Another user signed in for the step-up of a session.
         case subjectMismatch = 10
-        /// The sign-in of a step-up was not what was asked for.
+        /// The sign-in of a step-up was below the demand.
         case stepUpFailed = 11
     }
 
-    /// The index digest of provider and code: the key.
+    /// The index digest of provider and code; the row's key.
     package var key: Digest
-    /// SHA-256 of the starter's proof (login token, else verifier); nil when the forward brought none.
+    /// The SHA-256 of the starter's proof (the login token, else the verifier); nil if the forward had neither.
     package var proof: Digest?
     /// 32 random bytes.
     package var salt: [UInt8]
     /// The ring key that derives the session token.
     package var keyID: String
-    /// Counts claims; a settle needs its own.
+    /// Counts claims; settling the exchange requires the current number.
     package var fence: Int64
     /// The name of the claim.
     package var claim: ClaimID
-    /// The time for which the claim stands from now, by the engine's clock; lapsed when not positive.
+    /// The rest of the claim's time by the engine's clock; zero or less means that the claim has lapsed.
     package var claimFor: Duration
-    /// Provider calls begun.
+    /// The number of provider calls that were begun.
     package var attempts: Int
     package var createdAt: WallTime
-    /// The exchange's result; replays are answered for 10 minutes from `createdAt`.
+    /// The exchange's outcome, which is repeated to its starter for 10 minutes from `createdAt`.
     package var outcome: Outcome
-    /// The login or registration it took, to be given back on release.
+    /// The login or registration that the exchange took, and returns on release.
     package var gate: ExchangeGate
 
     package init(
@@ -76,9 +76,9 @@ package struct ExchangeRow: Sendable, Equatable {
     }
 }
 
-/// The row that an exchange takes along when it is claimed; taken in the same transaction, so that it is used once.
+/// The row that an exchange takes in the transaction of its claim, so that the row is used once.
 package enum ExchangeGate: Sendable, Equatable {
-    /// Nothing: flow B.
+    /// No row, for flow B.
     case none
     /// A pending, unexpired login, by its state digest.
     case login(Digest)
@@ -86,12 +86,12 @@ package enum ExchangeGate: Sendable, Equatable {
     case registration(Digest)
 }
 
-/// The answer to a claim.
+/// The result of a claim.
 package enum ExchangeClaimResult: Sendable, Equatable {
-    /// The caller owns it under this row's fence and may call the provider.
+    /// The caller owns the exchange under this row's fence and may call the provider.
     case claimed(ExchangeRow)
-    /// It stands already; the row as it is.
+    /// The exchange already exists, with this row.
     case existing(ExchangeRow)
-    /// The login or registration cannot be taken any more (taken by another exchange, burned, or expired).
+    /// The login or registration is gone: taken by another exchange, burned, or expired.
     case gateClosed
 }

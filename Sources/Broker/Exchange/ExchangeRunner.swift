@@ -1,17 +1,18 @@
 /// Runs exchanges: one code, one provider call, one session, over any number of replicas (guarantee 1).
 ///
-/// The claim decides who calls; the call is detached from the request, so that a phone that hangs up loses nothing; all
-/// others read the row until it is settled. What decides is in the row, so it is the same on one replica and on ten.
+/// The claim decides which replica calls. The call is detached from the request, so it completes even if the phone hangs up.
+/// All other callers read the row until it is settled. The decision depends on the row alone, so one replica and ten behave
+/// alike.
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 
-    /// Two calls more after a 429 or 5xx (the failure table, docs/guarantees.md).
+    /// The first call and two more after a 429 or 5xx (the failure table, docs/guarantees.md).
     static let maximumAttempts = 3
 
-    /// Claims the exchange and calls, or waits for who did, or repeats its outcome to the same starter.
+    /// Claims the exchange and calls, or waits for another caller's call, or repeats the outcome to the same starter.
     func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
         var plan = plan
-        // With so many results in hand that the store has not taken, none more is begun.
+        // While many results wait for the store, no further exchange begins.
         guard !context.memory.store.isFull else {
             throw BrokerProblem(.storeUnavailable, privateDetail: "too many unwritten", retryAfter: .seconds(5))
         }
@@ -48,13 +49,13 @@ struct ExchangeRunner: Sendable {
         }
     }
 
-    /// Refuses to spend a code on a session whose times would be wrong; what has been spent is answered all the same.
+    /// Refuses to spend a code on a session that would get wrong times; an exchange that exists is still answered.
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
         guard !context.may(.begin) else { return }
         guard try await standing(key) != nil else { throw .clockDoubted }
     }
 
-    /// Notes the refresh token of the session that a step-up is for, immediately before its code may be sent.
+    /// Notes the refresh token of the session that is stepped up, immediately before its code may be sent.
     ///
     /// Returns the session's version. Throws while the row is sealed under a key that this process does not have yet, because
     /// the code would be spent in vain.
@@ -68,7 +69,7 @@ struct ExchangeRunner: Sendable {
         return row?.version
     }
 
-    /// Claims; where the answer was lost, asks again for as long as the starter waits.
+    /// Claims the exchange; after a lost response, repeats the claim for as long as the starter waits.
     private func ask(
         _ claim: ClaimShell<ClaimedExchange>, _ row: ExchangeRow, until patience: Duration
     ) async throws(BrokerProblem) -> ExchangeClaimResult {
@@ -80,7 +81,7 @@ struct ExchangeRunner: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// Waits while another's claim stands.
+    /// Waits while another caller's claim is valid.
     private func wait(
         _ claim: ClaimShell<ClaimedExchange>, _ pause: inout DoublingPause, until patience: Duration
     ) async throws(BrokerProblem) {
@@ -111,10 +112,10 @@ struct ExchangeRunner: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// Verifies the signature of a key that is only claimed or observed yet.
+    /// Verifies the signature of a key that is only claimed or observed so far.
     ///
-    /// For an exchange that stands already a claimed one is its own starter's alone to have verified, and an observed one has been
-    /// counted.
+    /// If the exchange already exists, only its own starter may have a claimed key verified. An observed key was counted the
+    /// first time.
     private func prove(_ plan: inout ExchangePlan) async throws(BrokerProblem) {
         switch plan.binding {
         case .none, .proved: break
@@ -146,11 +147,11 @@ struct ExchangeRunner: Sendable {
 
     private func isSameStarter(_ plan: ExchangePlan, _ row: ExchangeRow) -> Bool {
         guard let stored = row.proof, let brought = plan.proof else { return false }
-        // One that was made without a key, before its client had to prove one, is its starter's with any.
+        // If the row was made before its client had to prove a key, its starter may bring any key.
         return stored == starter(of: plan) || stored == context.vault.digest(brought)
     }
 
-    /// Says why a login or registration could not be taken: expired, or used by another code.
+    /// Returns the problem of a login or registration that has expired or was used by another code.
     private func closedGate(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
         do {
             switch plan.gate {
@@ -168,7 +169,7 @@ struct ExchangeRunner: Sendable {
                 case .calling where row.isOwned(ClaimedExchange(context: context, key: holder).spared):
                     return BrokerProblem(
                         .providerUnavailable, privateDetail: "the registration is under way", retryAfter: .seconds(2))
-                // Its owner died: nobody knows what the provider saw, whatever attributes come now.
+                // Its owner died, so the outcome at the provider is unknown, even if other attributes come now.
                 case .calling, .spent(.unknown): return try await ExchangeReplay(context: context).loginRequired(plan)
                 default: return BrokerProblem(.stateKeyExpired)
                 }
@@ -177,13 +178,13 @@ struct ExchangeRunner: Sendable {
     }
 }
 
-/// One exchange to run: what is claimed, for whom, and which provider call it stands for.
+/// One exchange to run: the claimed secret, the party that brought it, and the provider call to make.
 struct ExchangePlan: Sendable {
     /// The call that is made at most once.
     enum Call: Sendable {
         /// Redeem a code (flows A, B and C, native codes).
         case code(CodeGrant, IdentityContext)
-        /// Ask whose a Zephr session is, and take it over.
+        /// Look up the user of a Zephr session, and take the session over.
         case zephrSession(Secret)
         /// Keep a Zephr partial registration for its starter.
         case zephrPartial(stateKey: Secret, identifier: String?)
@@ -191,12 +192,12 @@ struct ExchangePlan: Sendable {
         case register(RegistrationRequest)
         /// Take over tokens that the app already holds.
         case importTokens(ImportedTokens)
-        /// Make a session of an id_token that has verified; nil when its exchange stood already, and was not looked at.
+        /// Make a session from a verified id_token; nil for an unverified token, if the exchange already existed.
         case idToken(ProviderIdentity?)
     }
 
     var key: Digest
-    /// The starter's secret; nil when the forward brought none, and then nothing can be replayed.
+    /// The starter's secret; nil makes a replay impossible.
     var proof: Secret?
     var gate: ExchangeGate
     var provider: any ProviderClient
@@ -205,32 +206,32 @@ struct ExchangePlan: Sendable {
     var device: String?
     /// The device's old session, which the new one replaces.
     var presentedSession: Secret?
-    /// The login token that came along, for a login that takes this one's place.
+    /// The login token of the request, for a login that replaces this one.
     var loginToken: Secret?
     var charge: Charge
     /// The key that the session will belong to.
     var binding: SignInKey
-    /// The login's demand on the sign-in, and the session that it steps up.
+    /// The login's demand on the sign-in, and the session that the login steps up.
     var stepUp: LoginStepUp?
     /// The token of the session that is stepped up.
     var stepUpToken: Secret?
 }
 
-/// A claimed exchange in its owner's hands.
+/// A claimed exchange in the hands of its owner.
 struct GrantedExchange: Sendable {
-    /// All provider calls of one exchange end within this.
+    /// The time limit for all provider calls of one exchange.
     static let callBudget = Duration.seconds(20)
 
     let plan: ExchangePlan
     let row: ExchangeRow
     let claim: ClaimShell<ClaimedExchange>
-    /// The time by which its calls have to be over.
+    /// The latest end of its calls.
     let deadline: Duration
-    /// The time as it was when the claim was granted.
+    /// The time when the claim was granted, for use if the clock jumps.
     let time = BelievedTime()
-    /// The refresh tokens of the session that is stepped up; empty for a sign-in that makes a session.
+    /// The refresh tokens of the stepped-up session; empty for a sign-in that makes a session.
     let seen: SeenRefreshTokens
-    /// The version that this session had when the code was sent; nil for a sign-in that makes a session.
+    /// The version of the stepped-up session when the code was sent; nil for a sign-in that makes a session.
     let sentAt: Int64?
 
     init(
@@ -246,7 +247,7 @@ struct GrantedExchange: Sendable {
         let moment = context.clock.monotonic()
         deadline = moment + Self.callBudget
         time.note(context.clock.now(), moment)
-        // A claim that was asked for twice is older than its answer.
+        // A claim that had to be sent twice is older than its result.
         claim.held.take(row.fence, at: moment - max(context.settings.claimLifetime - row.claimFor, .zero))
     }
 }
@@ -255,9 +256,9 @@ struct GrantedExchange: Sendable {
 struct ExchangeCharge: Sendable {
     let context: BrokerContext
 
-    /// Takes what the exchange costs.
+    /// Takes the cost of the exchange.
     ///
-    /// A login or registration has paid for its own; repeating an exchange that stands makes nothing and costs nothing.
+    /// A login or registration has already paid for its own exchange. Repeating an existing exchange is free.
     func take(_ key: Digest, _ gate: ExchangeGate, _ charge: Charge) async throws(BrokerProblem) {
         let paying: Digest?
         switch gate {
@@ -278,7 +279,7 @@ struct ExchangeCharge: Sendable {
         }
     }
 
-    /// Counts the call that is about to be made against what its login or registration has paid for.
+    /// Counts the next call against the calls that its login or registration has paid for.
     func count(_ gate: ExchangeGate, _ charge: Charge) {
         switch gate {
         case .none: break

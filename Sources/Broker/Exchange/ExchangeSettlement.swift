@@ -1,14 +1,15 @@
-/// The settlement of one claimed exchange: its row becomes a session, a registration, spent, or free again, and the
-/// starter's answer is made of what was written.
+/// The settlement of one claimed exchange.
+///
+/// Its row becomes a session, a registration, spent, or free again. The starter's answer is made from the written row.
 struct ExchangeSettlement: Sendable {
     typealias Answer = Result<SignInOutcome, BrokerProblem>
 
-    /// After so long of a store that fails the app gets an answer, and the writing goes on.
+    /// The longest wait of the app for a store that fails; the writing goes on afterwards.
     private static let storePatience = Duration.seconds(5)
 
     let context: BrokerContext
     let exchange: GrantedExchange
-    /// Answers the starter, once: before the store has taken the result, where it fails.
+    /// Answers the starter, once, before the store has taken the result if the store fails.
     let early: @Sendable (Answer) -> Void
 
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (Answer) -> Void) {
@@ -23,20 +24,20 @@ struct ExchangeSettlement: Sendable {
 
     // MARK: With a session
 
-    /// The time; by the clock as it was when the claim was granted, where it has jumped meanwhile.
+    /// The time; if the clock has jumped since the claim was granted, the time by the clock as it was then.
     var time: WallTime {
         guard !context.may(.begin) else { return context.clock.now() }
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
     }
 
-    /// Stores the session; only after that does anybody get its token (guarantee 4).
+    /// Stores the session and returns it; its token is released only after that (guarantee 4).
     ///
     /// `answered` is the moment of the token response; nil for now.
     func complete(
         _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String], answered: Duration? = nil
     ) async throws(BrokerProblem) -> SignInOutcome {
         if let stepUp = plan.stepUp {
-            // Never an ordinary session in place of one that was demanded more of.
+            // Without this check, an ordinary session could take the place of a session with a higher demand.
             guard let answer else {
                 throw await settle(.providerError, because: .unusable(detail: "a step-up without tokens"))
             }
@@ -49,12 +50,12 @@ struct ExchangeSettlement: Sendable {
         }
         let now = time
         var tokens = answer
-        // Left out, it is the one that was asked for (RFC 6749 section 5.1).
+        // If the answer omits the scope, the requested scope was granted (RFC 6749 section 5.1).
         if answer?.scope == nil, !requestedScope.isEmpty { tokens?.scope = requestedScope }
         let token: Secret
         let live: LiveSession
         do throws(VaultFailure) {
-            // Without a proof nobody could ask for a replay: the token is derived from fresh randomness instead.
+            // If the forward had no proof, a replay is impossible, so fresh randomness takes the proof's place.
             let proof: Secret
             if let starter = plan.proof { proof = starter } else { proof = try context.vault.randomToken() }
             token = try context.vault.sessionToken(keyID: row.keyID, salt: row.salt, proof: proof)
@@ -66,7 +67,7 @@ struct ExchangeSettlement: Sendable {
             throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
         }
         let origin = SignInOrigin(live.row)
-        // Without tokens there are none that a revocation could take along.
+        // A revocation in progress can only affect tokens.
         if tokens != nil { await enter(origin) }
         defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
@@ -79,7 +80,7 @@ struct ExchangeSettlement: Sendable {
         switch await store(live, replacing: replacing) {
         case .stored(let others): ended = others
         case .takenAway:
-            // The claim lapsed and somebody declared the exchange lost: these tokens belong to nobody.
+            // The claim lapsed and another process declared the exchange lost, so these tokens belong to no session.
             throw await settle(
                 .unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, of: origin)
         case .processEnds: throw Self.notStored
@@ -101,8 +102,9 @@ struct ExchangeSettlement: Sendable {
         return .signedIn(try SignedIn(live, token: token, transport: plan.client.transport, context))
     }
 
-    /// Makes known whose session is about to be stored, and waits for a revocation that would take its tokens along, as
-    /// long as the deadline allows.
+    /// Notes the owner of the session that is about to be stored.
+    ///
+    /// A revocation in progress could take its tokens along, so the method waits for the revocation, up to the deadline.
     func enter(_ origin: SignInOrigin) async {
         context.memory.signIns.enter(row.key, origin)
         while context.memory.signIns.isRevoking(origin), context.clock.monotonic() < exchange.deadline {
@@ -110,8 +112,9 @@ struct ExchangeSettlement: Sendable {
         }
     }
 
-    /// Whether the shop whose session it is has as many as it may have; asked until the store says so, because the code
-    /// is used up.
+    /// Returns whether the shop of the session already has as many sessions as it may have.
+    ///
+    /// The question is repeated until the store answers, because the code is used up.
     private func isOneTooMany(
         _ row: SessionRow, replacing: Digest?
     ) async throws(BrokerProblem) -> Bool {
@@ -127,15 +130,17 @@ struct ExchangeSettlement: Sendable {
         case stored(EndedSessions), takenAway, processEnds
     }
 
-    /// The answer meanwhile: no `retry`, for the same forward gets its 201 once the store is back.
+    /// The answer while the store fails.
+    ///
+    /// `retry` is omitted, because the same forward gets its 201 once the store is back.
     static var notStored: BrokerProblem {
         BrokerProblem(.storeUnavailable, privateDetail: "the session could not be stored yet", retryAfter: .seconds(2))
     }
 
-    /// Writes the session, trying again until it is written or the claim is another's: the code is used up and must not
-    /// be lost to a store that is away.
+    /// Writes the session, and tries again until it is written or another owner has the claim.
     ///
-    /// A write whose answer was lost is found by reading the row.
+    /// The code is used up, so the session must survive an outage of the store. A write with a lost response is found by
+    /// reading the row.
     private func store(_ live: LiveSession, replacing: Digest?) async -> Storing {
         let stored: Storing? = await insisting("completeExchange") { () async throws(StoreFailure) in
             if let ended = try await context.store.completeExchange(
@@ -146,7 +151,8 @@ struct ExchangeSettlement: Sendable {
             }
             let standing = try await context.store.exchange(row.key)
             guard standing?.outcome == .session(live.tokenDigest) else { return .takenAway }
-            // The write whose answer was lost did it, and whom it ended nobody says any more.
+            // The write with the lost response succeeded. The sessions that it ended are unknown, so the whole cache is
+            // cleared.
             context.cache.clear()
             return .stored(EndedSessions())
         }
@@ -154,7 +160,7 @@ struct ExchangeSettlement: Sendable {
         return stored ?? .processEnds
     }
 
-    /// Writes what cannot be had again until the store takes it; nil when the process ends first.
+    /// Writes a result that exists only here until the store takes it; nil if the process ends first.
     ///
     /// The app is answered after a while.
     func insisting<Value: Sendable>(
@@ -171,12 +177,12 @@ struct ExchangeSettlement: Sendable {
 
     // MARK: Without a session
 
-    /// Settles or releases by the failure table (docs/guarantees.md), for a call with a single-use secret in it.
+    /// Settles or releases according to the failure table (docs/guarantees.md), for a call that sent a single-use secret.
     func settle(failureOfSingleUse failure: ProviderFailure) async -> BrokerProblem {
         switch failure {
         case .notSent: return await release(failure, counting: false)
         case .retryable: return await release(failure, counting: true)
-        // Our proof was refused, and the code not looked at: that is no fault of who forwarded it.
+        // The broker's proof was refused before the code was read, so the fault is the broker's.
         case .rejected(let error) where error.isAboutProof: return await settle(.providerError, because: failure)
         case .rejected: return await settle(.rejected, because: failure)
         case .unusable: return await settle(.providerError, because: failure)
@@ -185,13 +191,13 @@ struct ExchangeSettlement: Sendable {
         }
     }
 
-    /// Spends the exchange after its tokens came and the identity did not; the tokens go to the revocation outbox.
+    /// Spends the exchange after its tokens came and its identity failed; the tokens go to the revocation outbox.
     func settle(
         identityFailure failure: ProviderFailure, _ tokens: TokenSet
     ) async -> BrokerProblem {
         let reason: ExchangeRow.SpentReason
         if case .identityRejected = failure {
-            // Judged by a clock that has jumped meanwhile, it says nothing of the identity.
+            // The identity was judged by a clock that has jumped meanwhile, so the judgement is void.
             reason = context.may(.refuse) ? .identityRejected : .unknown
         } else {
             reason = .providerError
@@ -199,7 +205,7 @@ struct ExchangeSettlement: Sendable {
         return await settle(reason, because: failure, revoking: await unheld(tokens))
     }
 
-    /// Spends the exchange; no tokens are in hand.
+    /// Spends an exchange before any tokens came.
     func settle(
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure
     ) async -> BrokerProblem {
@@ -209,7 +215,7 @@ struct ExchangeSettlement: Sendable {
         return Self.problem(reason, failure)
     }
 
-    /// Spends the exchange of a registration that the provider answered with a no.
+    /// Spends the exchange of a registration that the provider refused.
     func settle(_ reason: ExchangeRow.SpentReason, result: String) async -> BrokerProblem {
         context.events.emit(
             .registrationFinished(provider: profile.name, client: plan.client.name, result: result))
@@ -217,7 +223,9 @@ struct ExchangeSettlement: Sendable {
         return BrokerProblem(spent: reason)
     }
 
-    /// Settles an exchange whose tokens are in hand: they are in the outbox before it is left, however long that takes.
+    /// Settles an exchange with tokens in hand.
+    ///
+    /// The tokens are written to the outbox before the call returns, however long this takes.
     func settle(
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure, revoking tokens: TokenSet?,
         of origin: SignInOrigin? = nil
@@ -258,7 +266,7 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    /// Gives the claim back, and says why it could not be.
+    /// Releases the claim, and returns a problem if that failed.
     private func givenBack(counting: Bool) async -> BrokerProblem? {
         do throws(StoreFailure) {
             _ = try await context.store.releaseExchange(row.key, fence: row.fence, countingAttempt: counting)
@@ -269,12 +277,13 @@ struct ExchangeSettlement: Sendable {
         }
     }
 
-    /// Gives the exchange back to its starter, who may forward again; `counting` a call that the provider saw.
+    /// Releases the exchange to its starter, so that the starter may forward again; `counting` is true if the provider saw the
+    /// call.
     func release(_ failure: ProviderFailure, counting: Bool) async -> BrokerProblem {
         context.events.emit(
             .exchangeFailed(provider: profile.name, client: plan.client.name, failure: failure))
         if let problem = await givenBack(counting: counting) {
-            // Once more: a claim that lapses spends a code which nobody used.
+            // Try once more, because a claim that lapses would spend an unused code.
             try? await context.clock.sleep(.milliseconds(200))
             if await givenBack(counting: counting) != nil { return problem }
         }
@@ -283,7 +292,7 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    /// Returns the work of revoking this exchange's tokens; the work waits if they may be the stepped-up session's.
+    /// Returns the work of revoking this exchange's tokens; the work waits if the stepped-up session may use the same tokens.
     func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
         var stored = StoredTokens(
@@ -291,7 +300,7 @@ struct ExchangeSettlement: Sendable {
         var (owner, due) = (row.key, now)
         if let session = plan.stepUp?.session, let rest = questionFor(tokens.refreshToken) {
             (owner, due) = (session, now.advanced(by: rest))
-            // The provider's own session may be the session's.
+            // The id_token could end the provider's own session, which the stepped-up session may share.
             stored.tokens.idToken = nil
         }
         return OutboxRow(
@@ -301,7 +310,7 @@ struct ExchangeSettlement: Sendable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of a write that may throw the store's, the vault's or our own failure.
+    /// Creates the problem of a write that may throw a failure of the store or the vault, or a problem.
     init(storing error: any Error) {
         switch error {
         case let problem as BrokerProblem: self = problem
@@ -312,20 +321,21 @@ extension BrokerProblem {
     }
 }
 
-/// The most sessions of one client that a shop may have, where sessions belong to devices (`own: device`): nobody is
-/// signed out for one more, so the one more is refused.
+/// The limit on a shop's sessions of one client, if sessions belong to devices (`own: device`).
+///
+/// A further session is refused, because it must not sign out another device.
 struct SessionCap: Sendable {
     private let context: BrokerContext
 
-    /// Creates the cap of a provider's sessions; nil where a new session ends the oldest instead.
+    /// Creates the limit of a provider's sessions; nil if a new session ends the oldest instead.
     init?(_ profile: ProviderProfile, _ context: BrokerContext) {
         guard profile.own == .device else { return nil }
         self.context = context
     }
 
-    /// Returns whether a session would be one too many, beside the one that it replaces.
+    /// Returns whether a session would be one too many, not counting the session that it replaces.
     ///
-    /// Logins at the same instant may pass it by as many as they are.
+    /// Simultaneous logins may exceed the limit by their number.
     func isReached(_ row: SessionRow, replacing: Digest?) async throws(StoreFailure) -> Bool {
         var after: SessionCursor?
         var count = 0

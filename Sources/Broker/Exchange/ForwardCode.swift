@@ -1,11 +1,10 @@
-/// Takes what an app forwards after its sign-in and makes a session of it, once: the service's main use case.
+/// Makes a session, once, from the values that an app forwards after its sign-in; the service's main use case.
 package struct ForwardCode: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Decides which flow (started by the broker, by the app, by the provider, Zephr's) the input is, and runs its
-    /// exchange.
+    /// Finds the flow of the input (started by the broker, the app or the provider, or Zephr's), and runs its exchange.
     package func forward(_ input: ForwardCodeInput) async throws(BrokerProblem) -> SignInOutcome {
         let forwarded = try input.forwarded()
         let plan =
@@ -29,7 +28,8 @@ package struct ForwardCode: Sendable {
         if !isZephr(callback, input) {
             let hasCode = !(callback.parameters["code"] ?? "").isEmpty
             let hasError = CallbackError(callback.parameters) != nil
-            // Without a code and an error it finishes nothing; without a state it belongs to no login (flow D).
+            // A callback with neither code nor error finishes no login. A callback without a state belongs to no login (flow
+            // D).
             let isArrival = hasError ? state.isEmpty : !hasCode || (state.isEmpty && !isWholeForward(input))
             if isArrival { throw try await ProviderStarted(context: context).loginRequired(callback, input) }
         }
@@ -62,8 +62,9 @@ package struct ForwardCode: Sendable {
         context.providers.owner(ofRedirect: target)?.provider ?? input.provider
     }
 
-    /// Whether the body is all that flow B asks for where the app's authorize request had no state: PKCE then ties the
-    /// code to the app.
+    /// Returns whether the body has every member of flow B for an app that omits the state in its authorize request.
+    ///
+    /// PKCE then ties the code to the app.
     private func isWholeForward(_ input: ForwardCodeInput) -> Bool {
         guard input.codeVerifier != nil, input.state == nil, let name = input.provider,
             let profile = context.providers[name]?.profile,
@@ -73,7 +74,7 @@ package struct ForwardCode: Sendable {
         return client.login != .broker && client.pkce == .required
     }
 
-    /// Refuses what the call could only confirm, while the code is still good.
+    /// Rejects a forward that the provider would certainly reject, before its code is spent.
     private static func checkBeforeSpending(
         _ plan: ExchangePlan, _ forwarded: ForwardCodeInput.Forwarded
     ) throws(BrokerProblem) {
@@ -103,7 +104,7 @@ package struct ForwardCode: Sendable {
             let callback = try CallbackURL(
                 parsing: text, queries: context.providers.redirectsWithQuery,
                 names: { context.providers.callbackNames(of: provider(of: $0, input)) })
-            // A token in a callback is the implicit grant, which does not exist here (SEC-01).
+            // A token in a callback means the implicit grant, which the broker refuses (SEC-01).
             guard callback.parameters["access_token"] == nil else { throw .malformed }
             return callback
         } catch {
@@ -135,7 +136,7 @@ extension CallbackURL.Failure {
     }
 }
 
-/// The members of `POST /v1/sessions`, already decoded: each is optional here, the use case decides the flow.
+/// The decoded members of `POST /v1/sessions`; all are optional here, because the use case decides the flow.
 package struct ForwardCodeInput: Sendable {
     package var callbackURL: String?
     package var handoff: Secret?
@@ -148,15 +149,17 @@ package struct ForwardCodeInput: Sendable {
     package var codeVerifier: Secret?
     package var state: Secret?
     package var nonce: Secret?
-    /// The app's own request (flow B).
+    /// The scope of the app's own request (flow B).
     package var scope: [String]?
-    /// From the body, else from the login cookie.
+    /// The login token from the body, else from the login cookie.
     package var loginToken: Secret?
     /// The user's name for this device, at most 64 characters.
     package var device: String?
     /// Tokens to import (Clover's PartialOAuth, Clever's SDK 1.x).
     package var tokens: ImportedTokens?
-    /// The session token that came with the request: the device's old session, which the new one replaces.
+    /// The session token of the request, which opens the device's old session.
+    ///
+    /// The new session replaces it.
     package var presentedSession: Secret?
     package var charge = Charge.nobody
     /// The proof of the key that the session is to belong to.
@@ -166,7 +169,7 @@ package struct ForwardCodeInput: Sendable {
 }
 
 extension ForwardCodeInput {
-    /// The one thing that a body forwards.
+    /// The one value that a body forwards.
     enum Forwarded: Sendable {
         case callback(String)
         case handoff(Secret)
@@ -174,7 +177,7 @@ extension ForwardCodeInput {
         case idToken(Secret)
         case tokens(ImportedTokens)
 
-        /// The member of the body that holds it.
+        /// The member of the body that holds the value.
         var pointer: String {
             switch self {
             case .callback: "/callback_url"
@@ -186,7 +189,7 @@ extension ForwardCodeInput {
         }
     }
 
-    /// Returns what is forwarded; throws `invalid_request` for none, and for more than one.
+    /// Returns the forwarded value; throws `invalid_request` unless there is exactly one.
     func forwarded() throws(BrokerProblem) -> Forwarded {
         let brought: [Forwarded?] = [
             callbackURL.map { .callback($0) }, handoff.map { .handoff($0) }, code.map { .code($0) },
@@ -206,12 +209,14 @@ extension ForwardCodeInput {
 /// Tokens that an app already holds.
 package struct ImportedTokens: Sendable {
     package var accessToken: Secret
-    /// Nil where the provider has none (Clever), or had none when the token was issued (Clover).
+    /// The refresh token; nil if the provider issues none (Clever), or did not issue one with this access token (Clover).
     package var refreshToken: Secret?
-    /// The merchant that the app says it is for; confirmed by the API or refused.
+    /// The merchant of the tokens according to the app.
+    ///
+    /// The provider's API confirms it, or the import is refused.
     package var merchantID: String?
 
-    /// The stand-in for a callback's parameters: the merchant, where one was named.
+    /// The merchant, if the app named one, in place of a callback's parameters.
     var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }
 
     package init(accessToken: Secret, refreshToken: Secret?, merchantID: String?) {
@@ -221,9 +226,9 @@ package struct ImportedTokens: Sendable {
     }
 }
 
-/// Checks login tokens that an app chose for itself (flow B): 43–128 base64url characters.
+/// Checks login tokens that an app chose itself (flow B): 43–128 base64url characters.
 enum LoginToken {
-    /// Returns the token, or throws when it is malformed.
+    /// Returns the token, or throws if it is malformed.
     static func checked(_ token: Secret?) throws(BrokerProblem) -> Secret? {
         guard let token else { return nil }
         guard Base64URL.isToken(token.reveal(), length: 43...128) else {

@@ -1,8 +1,10 @@
-/// Redeems a handoff (flow C): finds what the hosted callback kept, and finishes its login as any other.
+/// Plans the redemption of a handoff (flow C) from the values that the hosted callback kept.
+///
+/// Its login is then finished like any other.
 struct HandoffForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange, or `handoff_expired` for a handoff that is unknown, late, or does not open.
+    /// Returns the exchange; throws `handoff_expired` for a handoff that is unknown, expired, or fails to open.
     func plan(_ handoff: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         guard Base64URL.isToken(handoff.reveal(), length: 43...43) else { throw BrokerProblem(.handoffExpired) }
         let key = context.vault.index(.handoff, [handoff.reveal()])
@@ -12,7 +14,7 @@ struct HandoffForward: Sendable {
             guard let login = try await context.store.login(state: secrets.login) else {
                 throw BrokerProblem(.handoffExpired)
             }
-            // Late: only a forward of a login that this handoff already finished may still be answered.
+            // The handoff has expired. Only a repeated forward of a login that it already finished may still be answered.
             if kept.expiresAt <= context.clock.now(), login.status == .pending { throw BrokerProblem(.handoffExpired) }
             return try await BrokerLoginForward(context: context).plan(
                 target: secrets.target, parameters: FormPairs(unchecked: secrets.parameters), login: login,
@@ -23,14 +25,14 @@ struct HandoffForward: Sendable {
     }
 }
 
-/// The values that a hosted callback brought, kept sealed for the app to fetch (flow C).
+/// The values of a hosted callback, kept sealed for the app to fetch (flow C).
 ///
 /// A handoff is used once because its exchange is.
 struct HandoffSecrets: Sendable {
     /// The login's state digest.
     var login: Digest
     var target: String
-    /// Only those that the exchange reads.
+    /// The parameters of the callback that the exchange reads.
     var parameters: [(name: String, value: String)]
 
     private static let format: UInt8 = 2
@@ -60,17 +62,22 @@ struct HandoffSecrets: Sendable {
     }
 }
 
-/// A hosted callback's row for its app (flow C), at most one live one a login; and a hand-over's ticket, whose `login` is
-/// one of its session's eight places (decision 65).
+/// A row that keeps a hosted callback for its app (flow C), or the ticket of a hand-over.
+///
+/// A login has at most one live row. The `login` of a ticket is one of its session's eight places (decision 65).
 package struct HandoffRow: Sendable, Equatable {
     /// The state digest of its login.
     package var login: Digest
-    /// Index digest of the handoff: the key.
+    /// The index digest of the handoff; the row's key.
     package var key: Digest
     package var createdAt: WallTime
-    /// The time until which it may be redeemed, and another callback of the login is refused.
+    /// The end of the handoff's life.
+    ///
+    /// Until then it may be redeemed, and another callback of the login is refused.
     package var expiresAt: WallTime
-    /// The time until which the row is kept; taking its login for an exchange moves it, so that the exchange can be repeated.
+    /// The time until which the row is kept.
+    ///
+    /// When an exchange takes its login, this time moves, so that the exchange can be repeated.
     package var keptUntil: WallTime
     /// `HandoffSecrets`, sealed as `.outcome` for the row `key`.
     package var sealed: Sealed

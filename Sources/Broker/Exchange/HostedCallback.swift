@@ -1,7 +1,6 @@
-/// Receives a provider's return at the broker's own https callback (flow C): keeps the code and sends the browser to
-/// the app with a one-time handoff.
+/// Receives a provider's callback at the broker's own https address (flow C).
 ///
-/// The provider's code never reaches the device.
+/// The code is kept, and the browser is sent to the app with a one-time handoff. The provider's code never reaches the device.
 package struct HostedCallback: Sendable {
     private let context: BrokerContext
     private let publicURL: String
@@ -12,12 +11,12 @@ package struct HostedCallback: Sendable {
         self.publicURL = publicURL
     }
 
-    /// Returns the parameters that a provider's callbacks are read for.
+    /// Returns the names of the parameters that are read from a provider's callbacks.
     package func names(of provider: ProviderName) -> FormNames { context.providers.callbackNames(of: provider) }
 
-    /// Returns the URL to send the browser to (303); throws only when there is no app to send it to.
+    /// Returns the URL for the browser's redirect (303); throws only if the callback belongs to an unknown app.
     ///
-    /// An unknown state is charged as a wrong token, a handoff before its row is made.
+    /// An unknown state is charged as a wrong token. A handoff is charged before its row is made.
     package func receive(
         provider name: ProviderName, parameters: FormPairs, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> Secret {
@@ -27,7 +26,7 @@ package struct HostedCallback: Sendable {
             let fallbackTo = fallback.hostedCallbackTo
         else { throw BrokerProblem(.providerNotFound) }
         guard let state = parameters["state"], !state.isEmpty else {
-            // Where each answer has its issuer, nothing that belongs to no login is believed: anybody can send it.
+            // If the client demands an issuer in every answer, an answer without a login is ignored, because it may be forged.
             if let error = CallbackError(parameters), !fallback.demandsIssuer {
                 let problem = context.refusal(error, provider: name, client: fallback.name)
                 return Self.link(fallbackTo, [("error", problem.code.rawValue)])
@@ -43,7 +42,7 @@ package struct HostedCallback: Sendable {
         guard secrets.provider == name, RedirectURI.areSame(secrets.redirectURI, target),
             let client = provider.profile.client(secrets.client), let to = client.hostedCallbackTo
         else { return Self.link(fallbackTo, [("error", Self.mismatch(charge).rawValue)]) }
-        // Nothing came with it that could finish or end the login.
+        // Such a callback can neither finish nor end the login.
         if (parameters["code"] ?? "").isEmpty, CallbackError(parameters) == nil {
             return Self.loginRequired(to, name, client)
         }
@@ -60,18 +59,18 @@ package struct HostedCallback: Sendable {
         }
     }
 
-    /// Says what an unknown state is answered with, after it was charged.
+    /// Charges an unknown state, and returns the code of its answer.
     private static func mismatch(_ charge: Charge) -> ProblemCode {
         do throws(BrokerProblem) { try charge.takeWrongToken() } catch { return error.code }
         return .stateMismatch
     }
 
-    /// The longest code that is kept; flow B takes no longer one either.
+    /// The longest code in bytes that is kept; flow B has the same limit.
     private static let maximumCode = 4096
-    /// The longest of the other parameters; none that is longer is ever used.
+    /// The longest of the other parameters in bytes; longer values are never used.
     private static let maximumValue = 2048
 
-    /// Returns the parameters that the exchange reads, and no others.
+    /// Returns only the parameters that the exchange reads.
     private static func kept(
         _ parameters: FormPairs, _ client: ClientProfile, _ provider: any ProviderClient
     ) -> [(name: String, value: String)] {
@@ -81,8 +80,9 @@ package struct HostedCallback: Sendable {
         }
     }
 
-    /// Keeps what came and returns its handoff: the same for the same callback, and while it lives no other one for the
-    /// login.
+    /// Keeps the callback's values and returns their handoff.
+    ///
+    /// A repeated callback gets the same handoff. While that handoff lives, another callback of the login is refused.
     private func keep(
         _ secrets: HandoffSecrets, of login: LoginRow, _ own: LoginSecrets, _ parameters: FormPairs, _ charge: Charge
     ) async throws(BrokerProblem) -> Secret {
@@ -121,7 +121,7 @@ package struct HostedCallback: Sendable {
         } catch { throw BrokerProblem(storing: error) }
     }
 
-    /// Derives the handoff of a callback: whoever has the callback can have it made again, and nobody else can.
+    /// Derives the handoff of a callback, so that only a caller with the same callback gets the same handoff.
     private func derived(_ secrets: HandoffSecrets) -> Secret {
         let parts =
             [Base64URL.encode(secrets.login.bytes), secrets.target]

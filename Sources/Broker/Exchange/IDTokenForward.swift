@@ -1,12 +1,14 @@
-/// Takes an id_token that a native SDK gave the app.
+/// Plans the exchange of an id_token that a native SDK gave the app.
 ///
-/// It is verified before anything is stored: what does not verify makes no row and costs no call but, rarely, one for
-/// newer keys, which is charged.
+/// The token is verified before anything is stored. An invalid token makes no row, and rarely a call for newer keys, which is
+/// charged.
 struct IDTokenForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange: keyed by what the signature is over, so that a token is used once, whatever signature of it
-    /// somebody may make (of an ECDSA signature anybody can make a second one).
+    /// Returns the exchange, keyed by the signed part of the token.
+    ///
+    /// The signature is left out of the key, because from one ECDSA signature a second one can be made. So each token is used
+    /// once.
     func plan(_ token: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
@@ -28,7 +30,7 @@ struct IDTokenForward: Sendable {
             charge: input.charge, binding: binding)
     }
 
-    /// The nonce is what ties the token to this attempt of the app; the members of other flows have no meaning here.
+    /// Returns the nonce, which ties the token to this attempt of the app; rejects the members of other flows.
     private static func nonce(_ input: ForwardCodeInput) throws(BrokerProblem) -> Secret {
         var faults: [FieldFault] = []
         if input.nonce == nil { faults.append(FieldFault("/nonce", .required)) }
@@ -44,8 +46,9 @@ struct IDTokenForward: Sendable {
         token.lastIndex(of: ".").map { String(token[..<$0]) } ?? token
     }
 
-    /// Charges the exchange, and verifies the token; nil when its exchange stands already: its outcome is for its starter
-    /// alone, and the token may have expired since.
+    /// Charges the exchange, and verifies the token; nil if its exchange already exists.
+    ///
+    /// The outcome of an existing exchange is for its starter alone, and the token may have expired since.
     private func identity(
         _ token: HandedIDToken, _ provider: any IDTokenTaking, _ key: Digest, _ charge: Charge
     ) async throws(BrokerProblem) -> ProviderIdentity? {
@@ -54,7 +57,7 @@ struct IDTokenForward: Sendable {
             throw BrokerProblem(error)
         }
         if let standing, standing.outcome != .released { return nil }
-        // A clock that no session may begin by cannot say whether the token has expired, either.
+        // If the clock is too doubtful to begin a session, it is also too doubtful to judge the token's expiry.
         try context.require(.begin)
         try charge.take(.exchange, for: key, lasting: ChargeLedger.exchangeLifetime)
         let fetch = KeyFetchCharge(charge)
@@ -63,20 +66,20 @@ struct IDTokenForward: Sendable {
             fetch.giveBack()
             return identity
         } catch {
-            // No row was made: the same token again is charged again.
+            // No row was made, so a repeated forward of the token is charged again.
             charge.drop(.exchange, for: key)
             if let refusal = fetch.refusal { throw refusal }
             throw refusal(error, provider.profile.name, token.client)
         }
     }
 
-    /// The problem of a token that did not verify, or could not be verified now; operators are told which.
+    /// Returns the problem of a token whose verification failed or is impossible now, and emits the cause for operators.
     private func refusal(
         _ failure: ProviderFailure, _ provider: ProviderName, _ client: ClientName
     ) -> BrokerProblem {
         context.events.emit(.exchangeFailed(provider: provider, client: client, failure: failure))
         var problem = BrokerProblem(starting: failure)
-        // The app brought it, so the fault is not the provider's.
+        // The app brought the token, so the fault is not the provider's.
         if case .identityRejected(let detail) = failure {
             problem = BrokerProblem(.codeRejected, privateDetail: detail)
         }

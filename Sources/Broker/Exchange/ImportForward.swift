@@ -1,8 +1,8 @@
-/// Takes tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x), once.
+/// Plans the import of tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x), once.
 struct ImportForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange: keyed by the refresh token, else by the access token, so that either is imported once.
+    /// Returns the exchange, keyed by the refresh token, else by the access token, so that either token is imported once.
     func plan(_ tokens: ImportedTokens, _ input: ForwardCodeInput) throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])
@@ -16,7 +16,7 @@ struct ImportForward: Sendable {
         if input.scope != nil {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])
         }
-        // Of a token that is traded for one merchant, another merchant's refusal says nothing.
+        // The key contains the merchant, because another merchant's refusal of such a token must not count for this merchant.
         let once =
             tokens.refreshToken.map { [name.text, $0.reveal()] }
             ?? [name.text, tokens.accessToken.reveal(), tokens.merchantID ?? ""]

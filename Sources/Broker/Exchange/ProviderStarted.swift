@@ -1,11 +1,12 @@
 /// Answers arrivals that the provider started (flow D: the Clever portal, the Clover dashboard).
 ///
-/// Their code is never redeemed; the app gets a fresh login bound to a state instead (SEC-15).
+/// Their code is never redeemed; the app gets a fresh login with a state instead (SEC-15).
 struct ProviderStarted: Sendable {
     let context: BrokerContext
 
-    /// Returns the `login_required` of an arrival, or `invalid_callback` when it already belonged to such a login, so that
-    /// two arrivals in a row do not loop.
+    /// Returns the `login_required` problem of an arrival.
+    ///
+    /// If the arrival already answers such a login, it returns `invalid_callback`, to prevent a loop of arrivals.
     func loginRequired(
         _ callback: CallbackURL, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) -> BrokerProblem {
@@ -34,9 +35,10 @@ struct ProviderStarted: Sendable {
         return BrokerProblem(.loginRequired, login: login)
     }
 
-    /// Returns what the new login takes over from the arrival: the portal's district, so that its picker is not asked again.
+    /// Returns the parameters that the new login takes from the arrival.
     ///
-    /// Anybody can make such an arrival, so nothing but an id of Clever's form is kept, where the client allows it.
+    /// The portal's district is kept, so that the user picks it only once. An arrival is easy to forge, so only an id in
+    /// Clever's form is kept, and only if the client allows it.
     private static func kept(
         _ callback: CallbackURL, _ kind: ProviderKind, _ client: ClientProfile
     ) -> [(name: String, value: String)] {

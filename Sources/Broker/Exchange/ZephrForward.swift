@@ -1,10 +1,10 @@
-/// Takes a Zephr callback (flow E).
+/// Plans the exchange of a Zephr callback (flow E).
 ///
-/// It carries no state: it finds its login by the login token and the redirect URI.
+/// The callback carries no state, so its login is found by the login token and the redirect URI.
 struct ZephrForward: Sendable {
     let context: BrokerContext
 
-    /// Returns the exchange, or nil when the callback is not Zephr's.
+    /// Returns the exchange, or nil if the callback is not Zephr's.
     func plan(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan? {
         if let login = try await pendingLogin(callback, input) {
             let binding = try await BrokerLoginForward(context: context).binding(
@@ -33,7 +33,7 @@ struct ZephrForward: Sendable {
         try SignInProof(context: context).look(input.evidence, of: client, at: provider.profile.name)
     }
 
-    /// Without a pending login, the callback of a Zephr redirect URI may still be one that its starter forwards again.
+    /// Returns the existing exchange of a repeated forward, for a callback without a pending login.
     private func used(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan? {
         guard let owner = context.providers.owner(ofRedirect: callback.target),
             let provider = context.providers[owner.provider], provider.profile.kind == .zephr,
@@ -70,7 +70,8 @@ struct ZephrForward: Sendable {
         for row in rows {
             let secrets: LoginSecrets
             do throws(BrokerProblem) { secrets = try LoginSecrets.open(row, context) } catch {
-                // One that cannot be read now holds up no other; only when none is found, it may have been the one.
+                // A login that is unreadable now must not hide the others. The fault is reported only if every readable login
+                // fails to fit.
                 if error.code == .storeUnavailable { unreadable = error }
                 continue
             }
@@ -84,10 +85,10 @@ struct ZephrForward: Sendable {
         return nil
     }
 
-    /// The exchange's key: what is used once is the login, not the session.
+    /// Returns the exchange's key, which makes the login single-use instead of the Zephr session.
     ///
-    /// A user who is signed in at Zephr already gets the same session id again at the next login. Without a login token
-    /// the id alone is the key, for as long as an answer may be repeated; after that it is a fresh probe.
+    /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the id and
+    /// the period of repeatable answers are the key. After that period the id is probed afresh.
     private func usedOnce(
         _ name: String, _ session: String, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> Digest {
@@ -100,7 +101,7 @@ struct ZephrForward: Sendable {
         let span = max(window.wholeSeconds, 1)
         let period = now.seconds / span
         func key(_ period: Int64) -> Digest { context.vault.index(.zephrSession, [name, session, String(period)]) }
-        // The next one is that of a replica whose clock is ahead.
+        // A replica whose clock is ahead uses the next period.
         for neighbour in [period - 1, period + 1] {
             let found: ExchangeRow?
             do throws(StoreFailure) { found = try await context.store.exchange(key(neighbour)) } catch {
@@ -133,7 +134,7 @@ struct ZephrForward: Sendable {
             key = context.vault.index(.code, [name, stateKey])
             call = .zephrPartial(stateKey: Secret(stateKey), identifier: parameters["identifier"])
         case "failure", "error":
-            // The message is the provider's free text: never shown; the log gets a bounded part of it.
+            // The message is the provider's free text, so it is never shown to users. The log gets a bounded part.
             let message = parameters["message"] ?? ""
             throw BrokerProblem(
                 ZephrRefusal.isUsers(message) ? .accessDenied : .providerError,
@@ -146,21 +147,21 @@ struct ZephrForward: Sendable {
             charge: input.charge, binding: binding)
     }
 
-    /// At most 100 characters of plain ASCII, for the log.
+    /// Returns at most 100 characters of plain ASCII, for the log.
     private static func bounded(_ message: String) -> String {
         let bytes = message.utf8.prefix(100).filter { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
         return String(decoding: bytes, as: UTF8.self)
     }
 }
 
-/// Tells by the words of a Zephr failure whether the user said no.
+/// Decides from the words of a Zephr failure whether the user refused.
 ///
-/// Zephr has no code for it. What is not surely the user's no is a fault: that the app offers to try again is the smaller
-/// mistake than that nobody looks for one.
+/// Zephr has no code for this. An unclear message counts as a fault. If the user did refuse, the app only offers another
+/// attempt, whereas a hidden fault would stay unnoticed.
 enum ZephrRefusal {
-    /// Words about how the site is set up, wherever they stand.
+    /// Words about the setup of the site, anywhere in the message.
     private static let technical = ["redirect", "client", "secret", "config", "upstream", "server", "scope", "http"]
-    /// Words for the subject of a refusal, which stand before the word for it.
+    /// Words for the subject of a refusal, which precede the word of the refusal.
     private static let openings: Set<String> = [
         "the", "user", "access", "permission", "consent", "authorization", "authorisation", "login", "sign", "in",
         "was",

@@ -1,18 +1,18 @@
 import Synchronization
 
-/// The short-lived memory that a process has of tokens for other APIs: which the provider refuses, which use was noted.
+/// The short-lived memory of a process about tokens for other APIs: refusals by the provider, and uses that were noted.
 ///
-/// What is forgotten, by a restart or because there is too much, costs a call.
+/// A forgotten entry costs one more call. Entries are forgotten at a restart, and when there are too many.
 final class AudienceMemory: Sendable {
-    /// The reason for which a token is not asked for now.
+    /// The reason why a token is not requested now.
     enum Refusal: Sendable, Equatable {
         /// The provider refuses the target.
         case refused
-        /// The last answer was of no use; the provider is asked again after so long.
+        /// The last answer could not be used. The provider may be called again after this time.
         case rests(for: Duration)
     }
 
-    /// A target of a client, of whatever session.
+    /// A target of a client, in any session.
     struct Place: Hashable {
         let provider: ProviderName
         let client: ClientName
@@ -32,17 +32,17 @@ final class AudienceMemory: Sendable {
         var used: [Digest: Duration] = [:]
     }
 
-    /// The time for which a session is not asked for again that was refused.
+    /// The pause of a session's target after a refusal.
     static let refusal = Duration.seconds(60)
-    /// The time for which none is asked for again of the client's.
+    /// The pause of the target for the client's other sessions.
     static let pause = Duration.seconds(5)
-    /// The time after which a token is asked for again that came unbound, or of no use, with a good refresh token.
+    /// The pause of a target whose token came unbound or unusable, together with a good refresh token.
     static let withheld = Duration.seconds(30)
-    /// A use is noted so often.
+    /// The shortest time between two noted uses of a token.
     static let noting = Duration.seconds(60)
     private static let capacity = 20_000
 
-    /// Guards all of it.
+    /// Guards the whole memory.
     private let state = Mutex(State())
 
     private static func note<Key, Value>(_ moment: Value, _ key: Key, in moments: inout [Key: Value]) {
@@ -52,7 +52,7 @@ final class AudienceMemory: Sendable {
 
     // MARK: Refusals
 
-    /// Returns why a session's token is not asked for now, or nil.
+    /// Returns the reason why a session's token is not requested now, or nil.
     func refusal(_ key: Digest, _ place: Place, at moment: Duration) -> Refusal? {
         state.withLock { state in
             if let until = state.rests[key] {
@@ -64,23 +64,27 @@ final class AudienceMemory: Sendable {
                 state.refused[key] = nil
             }
             guard let until = state.places[place] else { return nil }
-            // One call tells anew, and the others wait for it; a refusal of long ago makes nobody wait.
+            // After the pause, one call tests the target again, and the others wait for its result (`begins`). An old refusal
+            // is dropped, so that callers need not wait.
             if moment - until >= Self.pause { state.places[place] = nil }
             return moment < until ? .refused : nil
         }
     }
 
-    /// Notes that a call begins: where the client's target was refused a short while ago, the others wait for what comes of this
-    /// one.
+    /// Notes that a call begins.
+    ///
+    /// If the client's target was refused a short while ago, other sessions wait for the result of this call.
     func begins(_ place: Place, at moment: Duration) {
         state.withLock { state in
             if state.places[place] != nil { state.places[place] = moment + Self.pause }
         }
     }
 
-    /// Notes a refusal; one that is `ofClient` speaks of the client's configuration, and holds for its other sessions for a moment.
+    /// Notes a refusal.
     ///
-    /// A refusal of one user ends the wait of the others, which the beginning of its call may have renewed.
+    /// If it is `ofClient`, it concerns the client's configuration, and holds for the client's other sessions for a moment.
+    ///
+    /// A refusal of one user ends the pause of the other sessions, which the start of this call may have renewed.
     func refused(_ key: Digest, of session: Digest, _ place: Place, ofClient: Bool, at moment: Duration) {
         state.withLock { state in
             Self.note(Refused(session: session, until: moment + Self.refusal), key, in: &state.refused)
@@ -92,14 +96,14 @@ final class AudienceMemory: Sendable {
         }
     }
 
-    /// Notes that an answer was of no use.
+    /// Notes that an answer could not be used.
     func rests(_ key: Digest, for rest: Duration, at moment: Duration) {
         state.withLock { state in
             Self.note(max(moment + rest, state.rests[key] ?? moment), key, in: &state.rests)
         }
     }
 
-    /// Forgets what was refused to a session: its user has signed in anew, and may have consented.
+    /// Forgets the refusals of a session, because its user has signed in again and may have consented.
     func forget(_ session: Digest) {
         state.withLock { state in state.refused = state.refused.filter { $0.value.session != session } }
     }
@@ -114,7 +118,9 @@ final class AudienceMemory: Sendable {
 
     // MARK: Use
 
-    /// Returns whether a use is to be noted: none was a short while ago.
+    /// Returns whether a use is to be noted.
+    ///
+    /// The last noted use has to be old enough.
     func notes(_ key: Digest, at moment: Duration) -> Bool {
         state.withLock { state in
             if let last = state.used[key], moment - last < Self.noting { return false }

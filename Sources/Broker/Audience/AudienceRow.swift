@@ -1,18 +1,24 @@
-/// An access token of a session for another API, as stored; it goes with the session, and with the grant that it is of.
+/// A session's access token for another API, as stored.
+///
+/// The row is deleted together with the session, or with the token's grant.
 package struct AudienceRow: Sendable, Equatable {
-    /// The number of them that a session may have: beyond it the one that was longest unused goes.
+    /// The most rows of a session.
+    ///
+    /// If one more is stored, the row unused for longest is deleted.
     package static let perSession = 8
 
-    /// The index digest of the session and the exact target, and what the seal is bound to.
+    /// The index digest of the session and the exact target.
+    ///
+    /// The seal is bound to this digest.
     package let key: Digest
     /// The session's token digest.
     package let session: Digest
-    /// The fence of the claim that fetched it: no two tokens of a session have the same.
+    /// The fence of the claim that fetched the token, and so different for each token of a session.
     package let version: Int64
     package let storedAt: WallTime
-    /// The time of its last use, to the minute.
+    /// The time of the last use, to the minute.
     package var usedAt: WallTime
-    /// `StoredTokens` with nothing but an access token, sealed as `.audience` for the row `key`.
+    /// `StoredTokens` with only an access token, sealed as `.audience` for the row `key`.
     package var tokens: Sealed
 
     package init(
@@ -37,8 +43,9 @@ extension TokenTarget {
 }
 
 extension StoredTokens {
-    /// Opens a stored access token for another API; nil for one that does not open, which is as one that is not there: it is
-    /// fetched again.
+    /// Opens a stored access token for another API.
+    ///
+    /// Returns nil if the row does not open; the token is then fetched again.
     static func open(_ row: AudienceRow, _ context: BrokerContext) -> StoredTokens? {
         do {
             return try StoredTokens(record: try context.vault.open(row.tokens, as: .audience, row: row.key))

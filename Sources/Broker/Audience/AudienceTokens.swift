@@ -1,15 +1,19 @@
-/// Access tokens of a session for other APIs than its own: fetched on demand, under the session's one refresh claim
-/// (guarantee 2).
+/// Access tokens of a session for APIs other than its own, fetched on demand under the session's one refresh claim (guarantee
+/// 2).
 package struct AudienceTokens: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns an access token for a target, fetched or renewed where the one that is kept has no time left.
+    /// Returns an access token for a target.
     ///
-    /// `refused` is the one that an `upstream` has refused: a newer one than that is given. A child's is its parent's, and one that
-    /// is younger than a minute is not renewed for it. Throws `provider_error` where the provider refuses the target, which ends
-    /// no session; `not_refreshable` where there is nothing to ask with, and where the upstream refuses whatever it is given.
+    /// It is fetched, or renewed if the kept token is out of time.
+    ///
+    /// `refused` is a token that an `upstream` has refused; a newer one is then returned. A child uses its parent's tokens. A
+    /// token younger than a minute is not renewed for a child.
+    ///
+    /// Throws `provider_error` if the provider refuses the target; the session lives on. Throws `not_refreshable` if the
+    /// session has nothing to call with, or if the upstream refuses every newer token.
     package func accessToken(
         for given: LiveSession, at target: TokenTarget, insteadOf refused: AccessToken? = nil, by upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {
@@ -37,7 +41,7 @@ package struct AudienceTokens: Sendable {
         _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need,
         for asker: ForcedRefreshes.Asker? = nil
     ) async throws(BrokerProblem) -> AccessToken {
-        // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
+        // Tokens are used only after their subject was checked (SEC-59).
         let kept = session.row.subjectUnchecked ? nil : try await kept(session, audience)
         if let kept, isServed(by: kept, session, need) {
             noteUse(of: kept)
@@ -75,7 +79,9 @@ package struct AudienceTokens: Sendable {
         }
     }
 
-    /// Notes beside that a token is used, once a minute: the one that was longest unused goes for a ninth.
+    /// Notes in the background that a token is used, at most once a minute.
+    ///
+    /// A ninth token replaces the one unused for longest.
     private func noteUse(of kept: KeptAudience) {
         let now = context.clock.now()
         guard now.since(kept.row.usedAt) >= AudienceMemory.noting, context.may(.writeUse),
@@ -90,7 +96,9 @@ package struct AudienceTokens: Sendable {
         }
     }
 
-    /// Joins the session's flight, or begins it; one that is for something else is waited for.
+    /// Joins the session's flight, or begins one.
+    ///
+    /// After a flight for another purpose, the caller tries again.
     private func fetch(
         _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need, _ kept: KeptAudience?,
         for asker: ForcedRefreshes.Asker?
@@ -102,7 +110,7 @@ package struct AudienceTokens: Sendable {
         while true {
             let moment = context.clock.monotonic()
             let underWay = flights.underWay(session.tokenDigest)
-            // One that still lives waits for nobody: the next is fetched beside.
+            // A token that still lives is served at once, and the next one is fetched in the background.
             let living = need == .expiring ? kept.flatMap { usable($0, session) } : nil
             if underWay?.audience != audience.key {
                 if let refusal = memory.refusal(audience.key, place, at: moment) {
@@ -123,7 +131,7 @@ package struct AudienceTokens: Sendable {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
             if let living { return living }
-            // The caller who began it waits for its calls, the others for as long as waiters do.
+            // The caller that began the flight waits for its calls. The others wait as long as waiters do.
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: (isNew ? moment : begun) + patience) else {
                 throw BrokerProblem(
@@ -134,7 +142,7 @@ package struct AudienceTokens: Sendable {
                 continue
             }
             guard let access = try outcome.get().access else { throw BrokerProblem(.internalError) }
-            // It may have begun for another need, and found nothing to do.
+            // A flight that began for another need may have found the stored token good enough.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
@@ -165,7 +173,7 @@ package struct AudienceTokens: Sendable {
 }
 
 extension BrokerProblem {
-    /// The problem of a token that is not asked for now.
+    /// The problem of a token that is not requested now.
     fileprivate init(_ refusal: AudienceMemory.Refusal) {
         switch refusal {
         case .refused: self.init(.providerError, privateDetail: "the provider refused it a short while ago")
@@ -177,8 +185,9 @@ extension BrokerProblem {
 }
 
 extension SharedFlight.Outcome {
-    /// Throws what a flight came to that was for something else, where it holds for everybody: the store is away, or the session
-    /// is over.
+    /// Throws the result of a flight for another purpose if it holds for every caller.
+    ///
+    /// For example, the store is away or the session is over.
     func throwIfFinal() throws(BrokerProblem) {
         guard case .failure(let problem) = self else { return }
         switch problem.code {

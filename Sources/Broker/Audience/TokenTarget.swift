@@ -1,6 +1,6 @@
-/// The API that an access token is to be for, beside the session's own: the exact parameters that the provider is asked with.
+/// The API of an access token other than the session's own, with the exact parameters of the provider call.
 package struct TokenTarget: Sendable, Hashable {
-    /// The grant by which the provider gives it.
+    /// The token that the provider call presents.
     package enum Grant: String, Sendable, Hashable {
         /// The session's refresh token (RFC 6749 section 6).
         case refresh
@@ -9,11 +9,11 @@ package struct TokenTarget: Sendable, Hashable {
     }
 
     package let grant: Grant
-    /// `resource`, once for each (RFC 8707), in the configuration's order.
+    /// `resource`, sent once for each value (RFC 8707), in the configuration's order.
     package let resources: [String]
     /// `audience` (RFC 8693 section 2.1; Auth0 and others take it in a refresh, too).
     package let audience: String?
-    /// `scope`; empty where none is asked for.
+    /// `scope`; empty to leave the parameter out.
     package let scope: [String]
 
     package init(grant: Grant = .refresh, resources: [String] = [], audience: String? = nil, scope: [String] = []) {

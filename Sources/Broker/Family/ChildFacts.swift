@@ -1,19 +1,25 @@
-/// The sort of child that a client's sessions may have (`clients.NAME.children.KIND`): an operator's word.
+/// The sort of child that a client's sessions may have (`clients.NAME.children.KIND`).
+///
+/// The operator chooses the name.
 package struct ChildKind: ConfiguredName {
     package let text: String
     package init(unchecked text: String) { self.text = text }
 
-    /// The kind of hand-overs: a session of a web view, which is no child that an app asks for by itself.
+    /// The kind of hand-overs, for the session of a web view.
+    ///
+    /// An app cannot ask for such a child directly.
     package static let web = ChildKind(unchecked: "web")
 }
 
-/// The place of a child session in its parent's family, sealed beside the facts that every session has.
+/// The place of a child session in its parent's family, sealed next to the facts that every session has.
 ///
-/// A class, because of a hundred thousand cached sessions few are children.
+/// A class, because few of a hundred thousand cached sessions are children.
 package final class ChildFacts: Sendable {
     package let kind: ChildKind
     package let name: String
-    /// The digest of its parent's token: sealed, so that nobody moves it into another family.
+    /// The digest of the parent's token.
+    ///
+    /// The seal prevents that an attacker moves the child into another family.
     package let parent: Digest
     package let parentHandle: SessionHandle
 
@@ -25,8 +31,8 @@ package final class ChildFacts: Sendable {
     }
 }
 
-// The record of a child has a format of its own, which a release that knows no families does not read: there it is a row of a
-// newer format, never served as a session of its own and never ended.
+// The record of a child has a format of its own. To a release that does not know families, it is a row of a newer format. Such
+// a release never serves the child as a session of its own, and leaves it alone.
 
 extension ChildFacts {
     static let format: UInt8 = 3
@@ -42,7 +48,7 @@ extension ChildFacts {
         return writer
     }
 
-    /// Reads what `begin` wrote, with the thumbprint of the key that the child belongs to.
+    /// Reads the record that `begin` wrote, with the thumbprint of the child's key.
     static func read(_ reader: inout RecordReader) throws(RecordFailure) -> (facts: ChildFacts, thumbprint: Digest?) {
         let thumbprint = try reader.optionalString()
         let kind = ChildKind(unchecked: try reader.string())
@@ -55,13 +61,15 @@ extension ChildFacts {
     }
 }
 
-/// The place of a session's row in a family: its parent's row, and which of the parent's children it is.
+/// The place of a session's row in a family, with its parent's row and its position among the parent's children.
 ///
-/// A class, because of a hundred thousand cached rows few are children's.
+/// A class, because few of a hundred thousand cached rows are children's.
 package final class Lineage: Sendable, Equatable {
     /// The digest of the parent's token.
     package let parent: Digest
-    /// Index digest of (parent, kind, name): one living child has it at a time.
+    /// The index digest of (parent, kind, name).
+    ///
+    /// At most one living child has it at a time.
     package let place: Digest
 
     package init(parent: Digest, place: Digest) {
@@ -77,11 +85,13 @@ package final class Lineage: Sendable, Equatable {
 /// A client's rules for the children of one kind.
 package struct ChildPolicy: Sendable, Equatable {
     package var lifetimes: SessionLifetimes
-    /// The upstreams that the relay calls for them.
+    /// The upstreams that the relay calls for these children.
     package var upstreams: Set<UpstreamName>
-    /// The backends that may ask about them.
+    /// The backends that may ask about these children.
     package var backends: Set<BackendName>
-    /// Of kind `web`: the origins that a session may be handed over to, and the `SameSite` of its cookie.
+    /// The origins that a session may be handed over to, and the `SameSite` of its cookie.
+    ///
+    /// Both are for kind `web` only.
     package var origins: Set<String> = []
     package var sameSite = SameSitePolicy.lax
 
@@ -95,7 +105,7 @@ package struct ChildPolicy: Sendable, Equatable {
     }
 }
 
-/// The support of a child session: its parent, found alive with it, and the rules of its kind.
+/// The living parent of a child session, with the rules of the child's kind.
 package final class Family: Sendable {
     package let parent: LiveSession
     package let policy: ChildPolicy
@@ -107,7 +117,7 @@ package final class Family: Sendable {
 }
 
 extension ProviderDirectory {
-    /// Returns the rules for a child by its client's present settings; nil for a kind that is not configured.
+    /// Returns the rules for a child from its client's present settings; nil if the kind was removed from them.
     func policy(of child: ChildFacts, _ facts: SessionFacts) -> ChildPolicy? {
         self[facts.provider]?.profile.client(facts.client)?.children[child.kind]
     }

@@ -1,6 +1,6 @@
-/// A ticket that an app asks for: into which web view its session is to be handed over.
+/// A request for a ticket, with the web view that the session is to be handed over to.
 package struct HandoverOrder: Sendable {
-    /// The target's origin as browsers write it, and the path and query there.
+    /// The target's origin as browsers write it, followed by its path and query.
     package var origin: String
     package var path: String
     /// SHA-256 of the secret that the app puts into the web view's cookie store.
@@ -19,7 +19,7 @@ package struct Handover: Sendable {
     package let expiresAt: WallTime
 }
 
-/// A web child that a ticket was spent for, and where its page is.
+/// A web child that a ticket was spent for, with the path of its page.
 package struct HandedOver: Sendable {
     package let child: SignedIn
     package let path: String
@@ -29,13 +29,13 @@ package struct HandedOver: Sendable {
 /// The `SameSite` attribute of the cookie of web children (`children.web.same_site`).
 package enum SameSitePolicy: String, Sendable, CaseIterable { case strict, lax, none }
 
-/// Hands a session over to a web view (native to web): by a ticket that is worth something only to whoever has the app's
-/// secret, and by a child session of kind `web`.
+/// Hands a session over to a web view (native to web), with a ticket and a child session of kind `web`.
 ///
-/// The address may be copied, followed by a scanner or sent to somebody else: without the secret, which the app puts into the
-/// web view's own cookie store, it does nothing. So a stranger's ticket signs nobody in, either.
+/// The ticket is useless without a secret, which the app puts into the web view's own cookie store. An address that is copied,
+/// followed by a scanner or sent to another person is therefore harmless. A victim who follows an attacker's address stays
+/// signed out.
 package struct HandOver: Sendable {
-    /// The tickets of a session in a minute.
+    /// The most tickets of a session in a minute.
     package static let tickets = 8
 
     private let context: BrokerContext
@@ -51,7 +51,7 @@ package struct HandOver: Sendable {
 
     // MARK: The ticket
 
-    /// Returns a ticket of a session for a page of its client's.
+    /// Returns a ticket that hands a session over to a page of its client.
     package func begin(
         _ order: HandoverOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> Handover {
@@ -104,18 +104,20 @@ package struct HandOver: Sendable {
 
     // MARK: Looking and spending
 
-    /// Throws `handover_expired` for a ticket that is unknown, late, of another origin or of a session that is over; changes
-    /// nothing, and says nothing of whose it is.
+    /// Throws `handover_expired` if the ticket is unknown, late, for another origin, or from a session that is over.
+    ///
+    /// The ticket stays unspent, and its owner stays secret.
     package func look(_ ticket: Secret) async throws(BrokerProblem) {
         let secrets = try await secrets(of: ticket)
         guard secrets.origin == ownOrigin else { throw BrokerProblem(.handoverExpired) }
         _ = try await parent(of: secrets)
     }
 
-    /// Spends a ticket of a page of ours for the secret in the browser's cookie, and returns the child: the same one again to
-    /// the same secret as long as the ticket lives.
+    /// Spends a ticket for one of the broker's own pages, with the secret in the browser's cookie, and returns the child.
     ///
-    /// `held` are the sessions that the browser holds: a living one of somebody else is never replaced in silence.
+    /// While the ticket lives, the same secret gets the same child again.
+    ///
+    /// `held` are the sessions that the browser holds. A living session of another user is never replaced in silence.
     package func spend(
         _ ticket: Secret, verifier: Secret?, held: [Secret]
     ) async throws(BrokerProblem) -> HandedOver {
@@ -133,8 +135,8 @@ package struct HandOver: Sendable {
 
     /// Spends a ticket for a backend of its target's origin.
     ///
-    /// `admits` says whether the backend may ask about the client's sessions, `isOwn` whether an origin is the backend's;
-    /// another's ticket is as none.
+    /// `admits` throws unless the backend may ask about the client's sessions. `isOwn` returns whether an origin is the
+    /// backend's. A ticket for another backend counts as unknown.
     package func redeem(
         _ ticket: Secret, verifier: Secret, isOwn: (String) -> Bool,
         admits: (LiveSession) throws(BrokerProblem) -> Void
@@ -146,10 +148,11 @@ package struct HandOver: Sendable {
         return try await spend(ticket, secrets, try proof(verifier, secrets), parent)
     }
 
-    /// Returns the secret where it is the ticket's: nothing is spent by who lacks it, for a scanner that posts must not kill
-    /// its owner's ticket.
+    /// Returns the secret if it matches the ticket.
     ///
-    /// A short one is nobody's, whatever its digest is: it could be guessed.
+    /// Only a request with the secret spends the ticket, because link scanners also send POST.
+    ///
+    /// A short secret is always refused, because it could be guessed.
     private func proof(_ verifier: Secret?, _ secrets: HandoverSecrets) throws(BrokerProblem) -> Secret {
         guard let verifier, Base64URL.isToken(verifier.reveal(), length: 43...128),
             context.vault.digest(verifier) == secrets.challenge
@@ -181,14 +184,16 @@ package struct HandOver: Sendable {
         }
         let child: LiveSession
         do throws(BrokerProblem) { child = try await ResumeSession(context).resume(digest) } catch {
-            // Its answer is repeated as long as it lives.
+            // The answer is repeated as long as the child lives.
             throw error.isOver ? BrokerProblem(.handoverExpired) : error
         }
         return HandedOver(child: SignedIn(child: child, token: token), path: secrets.path, sameSite: policy.sameSite)
     }
 
-    /// Returns the living web child of the same user that the browser holds; throws `other_session` for a living session of
-    /// somebody else, or of another device where the subject is a shop.
+    /// Returns the same user's living web child that the browser holds.
+    ///
+    /// Throws `other_session` for a living session of another user. If the subject is a shop, another device counts as another
+    /// user.
     private func webChild(among held: [Secret], of parent: LiveSession) async throws(BrokerProblem) -> SessionRow? {
         var own: SessionRow?
         for token in held where Base64URL.isToken(token.reveal(), length: 43...43) {
@@ -202,7 +207,9 @@ package struct HandOver: Sendable {
         return own
     }
 
-    /// Returns the row of a living session, also of one that the configuration serves no more: it is somebody's all the same.
+    /// Returns the row of a living session, even if its client has left the configuration.
+    ///
+    /// The session still belongs to a user.
     private func living(_ tokenDigest: Digest) async throws(BrokerProblem) -> SessionRow? {
         do throws(BrokerProblem) { try await ResumeSession(context).checkLives(tokenDigest) } catch {
             if error.isOver { return nil }
@@ -216,7 +223,8 @@ package struct HandOver: Sendable {
 
     private func secrets(of ticket: Secret) async throws(BrokerProblem) -> HandoverSecrets {
         guard Base64URL.isToken(ticket.reveal(), length: 43...43) else { throw BrokerProblem(.handoverExpired) }
-        // A ticket is spent by a trusted time alone: by another it is over too soon, or its child has the wrong times.
+        // A ticket is spent only while the clock is trusted. A wrong clock would end it too soon, or give its child wrong
+        // times.
         try context.require(.begin)
         let key = key(of: ticket)
         do {
@@ -237,7 +245,7 @@ package struct HandOver: Sendable {
 }
 
 extension BrokerProblem {
-    /// Whether it says that a session is over, or never was.
+    /// Whether the problem reports that a session is over or unknown.
     fileprivate var isOver: Bool { code == .sessionEnded || code == .sessionRequired }
 }
 
@@ -247,7 +255,7 @@ struct HandoverSecrets: Sendable {
     var origin: String
     var path: String
     var challenge: Digest
-    /// The key and salt from which the child's token is derived, with the app's secret (decision 4).
+    /// The key and salt that the child's token is derived from, together with the app's secret (decision 4).
     var keyID: String
     var salt: [UInt8]
 

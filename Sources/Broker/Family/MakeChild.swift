@@ -1,7 +1,9 @@
 /// A child session that an app asks for.
 package struct ChildOrder: Sendable {
     package var kind: ChildKind
-    /// The name that tells it from others of its kind: with the kind its place in the family.
+    /// The name that distinguishes the child from others of its kind.
+    ///
+    /// Kind and name are its place in the family.
     package var name: String
     package var device: String?
     /// The thumbprint of the child's own key, which it proves at its first use.
@@ -15,9 +17,9 @@ package struct ChildOrder: Sendable {
     }
 }
 
-/// Makes child sessions: for a widget, a watch, an extension (`POST /v1/session/children`).
+/// Makes child sessions, for example for a widget, a watch or an extension (`POST /v1/session/children`).
 ///
-/// A child has no tokens of the provider's: it uses its parent's, so that one refresh serves the family.
+/// A child uses its parent's tokens from the provider, so one refresh serves the family.
 package struct MakeChild: Sendable {
     /// The most places of a family.
     package static let places = 16
@@ -26,11 +28,14 @@ package struct MakeChild: Sendable {
 
     init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns a new child of a session; the one that had its place has ended (`replaced`).
+    /// Returns a new child of a session.
     ///
-    /// A caller whose answer was lost asks again, and gets another in the same place. Nothing is made where the client has no
-    /// such kind (`client_not_allowed`), where a parent that belongs to a key is to have a child that belongs to none
-    /// (`invalid_request`), and beyond 16 places that apps asked for (`too_many_sessions`).
+    /// An older child in the same place ends (`replaced`).
+    ///
+    /// After a lost answer the caller retries, and gets another child in the same place. The order is refused in these cases:
+    /// - The client lacks this kind (`client_not_allowed`).
+    /// - The parent belongs to a key, and the order names no key for the child (`invalid_request`).
+    /// - Apps already have children in all 16 places (`too_many_sessions`).
     package func make(
         _ order: ChildOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> SignedIn {
@@ -49,11 +54,11 @@ package struct MakeChild: Sendable {
         }
         try context.requireRing()
         try context.require(.begin)
-        // Its row, and for thirty days the tombstone of the one before.
+        // The charge is for the child's row, and for the former child's tombstone, which stays for thirty days.
         try charge.takeChild()
         let (child, token) = try made(order, of: parent, policy)
         guard try await insert(child, of: parent, order.kind) else {
-            // It says by itself what became of it.
+            // If the parent has ended, `resume` throws the reason.
             context.cache.remove([parent.tokenDigest])
             _ = try await ResumeSession(context).resume(parent.tokenDigest)
             throw BrokerProblem(.storeUnavailable, privateDetail: "the parent changed", retryAfter: .seconds(1))
@@ -61,7 +66,9 @@ package struct MakeChild: Sendable {
         return SignedIn(child: child, token: token)
     }
 
-    /// Inserts a web child under a token that is known already; inserting it again changes nothing.
+    /// Inserts a web child under a token that is already known.
+    ///
+    /// A second insertion changes nothing.
     func insertWeb(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) async throws(BrokerProblem) {
@@ -72,11 +79,11 @@ package struct MakeChild: Sendable {
         guard try await insert(child, of: parent, order.kind) else { throw BrokerProblem(.handoverExpired) }
     }
 
-    /// Inserts a child and says so; false where its parent is over.
+    /// Inserts a child and announces it; returns false if its parent is over.
     ///
-    /// Where all places are taken, a child makes room that is refused everywhere, because its kind is not configured any more;
-    /// else the web child that nobody used for longest, whoever comes: pages that were opened must not keep the app from its
-    /// widgets.
+    /// If all places are taken, an older child makes room. The first to go is a child whose kind was removed from the
+    /// configuration, because each of its requests is refused. Otherwise the web child unused for longest ends. Opened pages
+    /// must not keep the app from its widgets.
     private func insert(
         _ child: LiveSession, of parent: LiveSession, _ kind: ChildKind
     ) async throws(BrokerProblem) -> Bool {
@@ -85,7 +92,7 @@ package struct MakeChild: Sendable {
             do throws(StoreFailure) {
                 stored = try await context.store.insertChild(child.row, places: Self.places)
             } catch {
-                // Whose place it took nobody says any more.
+                // Another child may have lost its place.
                 if case .inDoubt = error {
                     context.cache.clear()
                     context.notices.doubtAll()
@@ -152,7 +159,7 @@ package struct MakeChild: Sendable {
 
     /// Returns the child of an order, still unwritten.
     ///
-    /// It has its parent's digests, so that whoever looks for these finds both; but it counts for no cap on sessions.
+    /// The child has its parent's digests, so that a search by these finds both. It does not count for any cap on sessions.
     private func row(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) throws(VaultFailure) -> LiveSession {

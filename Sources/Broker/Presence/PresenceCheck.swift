@@ -1,15 +1,17 @@
 import Synchronization
 
-/// Judges whether a call shows its user's presence: a proof by the session's presence key over this very request.
+/// Judges whether a call shows its user's presence, with a proof by the session's presence key over this very request.
 ///
-/// Two steps, with everything else that a call may be refused for between them: what is cheap is judged early, and the proof is
-/// taken just before the call goes out, once over all replicas.
+/// The check has two steps, and all other reasons to refuse the call are checked between them. The cheap part comes early. The
+/// proof is taken just before the call goes out, once over all replicas.
 package struct PresenceCheck: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Judges all of a proof but its signature; throws why the call does not show presence.
+    /// Judges everything in a proof but its signature.
+    ///
+    /// Throws the reason if the call does not show presence.
     package func judge(
         _ evidence: PresentedEvidence, of session: LiveSession
     ) async throws(BrokerProblem) -> JudgedPresence {
@@ -30,11 +32,11 @@ package struct PresenceCheck: Sendable {
     private func candidate(
         _ evidence: PresentedEvidence, _ session: LiveSession
     ) async throws(BrokerProblem) -> ProofVerifier.Candidate {
-        // A web page, a widget or a watch must not ride on the app's key.
+        // A web page, a widget or a watch must not use the app's key.
         guard session.facts.child == nil else {
             throw BrokerProblem(PresenceRefusal(.required, isBound: session.binding != nil, isOfParent: true))
         }
-        // It can never have a key: asked for one, its app would go round in circles.
+        // A session of this kind can never have a presence key. An app that was asked for one would retry forever.
         guard session.binding != nil else {
             var problem = BrokerProblem(
                 .stepUpFailed, detail: "The call needs the user's presence, and this session belongs to no key.",
@@ -51,7 +53,9 @@ package struct PresenceCheck: Sendable {
         } catch { throw BrokerProblem(PresenceRefusal(error)) }
     }
 
-    /// Returns the session's key, which another replica may have registered a moment ago.
+    /// Returns the session's presence key.
+    ///
+    /// Another replica may have registered it a moment ago.
     private func presence(of session: LiveSession) async throws(BrokerProblem) -> SessionPresence? {
         let resume = ResumeSession(context)
         if let known = try resume.presence(of: session) { return known }
@@ -85,12 +89,16 @@ package struct PresenceCheck: Sendable {
     }
 }
 
-/// The presence that a call shows, not yet used.
+/// The presence proof of a call, judged but not used yet.
 package struct JudgedPresence: Sendable {
-    /// Takes the proof, once over all replicas; throws where its signature is not the key's, somebody was faster, the session has
-    /// used too many, or nobody can know.
+    /// Takes the proof, once over all replicas.
+    ///
+    /// Throws if the signature is wrong, another call took the proof first, the session has used too many, or the store is
+    /// away.
     package let take: @Sendable () async throws(BrokerProblem) -> Void
-    /// Gives it back, for a call that has surely reached nobody: the same proof may come again.
+    /// Releases the proof after a call that provably missed the upstream.
+    ///
+    /// The same proof may then come again.
     package let giveBack: @Sendable () async -> Void
 
     package init(
@@ -103,11 +111,12 @@ package struct JudgedPresence: Sendable {
 }
 
 extension ProofCheck {
-    /// Verifies the signature and takes a proof of presence, once over all replicas, whatever its method: it stands for the user's
-    /// will, and a call that reads may be worth as much as one that writes.
+    /// Verifies the signature of a presence proof, and takes the proof once over all replicas, whatever the request's method.
     ///
-    /// Its nonce is judged again: between its judgement and this moment its body may have come, and its session's token, and
-    /// what was taken with an older nonce is kept no longer. An answer to a proof whose nonce is aging brings a new one.
+    /// The proof stands for the user's decision, and a read may be worth as much as a write.
+    ///
+    /// The nonce is judged again. Since the first judgement the broker may have waited for the body or the session's token, and
+    /// proofs with an older nonce are forgotten. If the nonce is aging, the answer brings a new one.
     func takePresence(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {
@@ -119,7 +128,8 @@ extension ProofCheck {
             throw BrokerProblem(PresenceRefusal(.limited))
         }
         try await takeOnce(candidate)
-        // What was taken counts, and what waits for a slow store does not: with a proof that was caught nobody keeps the user's out.
+        // Only taken proofs count. A proof that waits for a slow store does not, so a thief with a captured proof cannot lock
+        // the user out.
         guard uses.take(session, at: context.clock.monotonic()) else {
             await giveBackPresence(candidate)
             throw BrokerProblem(PresenceRefusal(.limited))
@@ -129,7 +139,7 @@ extension ProofCheck {
 
     private func takeOnce(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
-            // In this process first: of one proof no more than one at a time asks the store.
+            // Take it in this process first. At most one call at a time then asks the store about a proof.
             try context.memory.proofs.take(
                 candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
         } catch { throw BrokerProblem(PresenceRefusal(error)) }
@@ -140,17 +150,17 @@ extension ProofCheck {
             throw error
         }
         guard isFirst else {
-            // Another replica took it, and may give it back yet.
+            // Another replica took the proof, and may still release it.
             context.memory.proofs.giveBack(candidate)
             throw BrokerProblem(PresenceRefusal(.replayed))
         }
     }
 
-    /// Gives back a proof of presence that was taken.
+    /// Releases a presence proof that was taken.
     func giveBackPresence(_ candidate: ProofVerifier.Candidate) async {
         if let shared = context.shared {
             do throws(StoreFailure) { try await shared.returnProof(candidate.name) } catch {
-                // The user is asked once more.
+                // The proof stays used, and the user is prompted once more.
                 return context.events.emit(.storeFailed(operation: "returnProof", detail: "\(error)"))
             }
         }
@@ -158,20 +168,22 @@ extension ProofCheck {
     }
 }
 
-/// The proofs of presence that sessions have used within a minute: so many each, in bounded memory.
+/// The presence proofs that sessions have used within a minute, limited for each session and in memory.
 ///
-/// In process: every replica counts by itself. It bounds the rows that one session may make, and what its user can have meant.
+/// Each replica counts for itself. The limit bounds the rows that one session may make, and no user can have meant more calls.
 final class PresenceUses: Sendable {
-    /// The most that a session may use in a minute.
+    /// The most proofs that a session may use in a minute.
     static let perMinute = 30
-    /// The most sessions that are remembered: at most 18 MiB, where each has used all of its own.
+    /// The most sessions that are remembered.
+    ///
+    /// They take at most 18 MiB, if each has used all of its proofs.
     static let maximum = 16_384
     private static let window = Duration.seconds(60)
 
     private struct State {
         /// The moments of a session's uses, the oldest first.
         var uses: [Digest: [Duration]] = [:]
-        /// Not before then is a full table searched again for sessions whose minute is over.
+        /// The earliest time of the next search in a full table for sessions whose minute is over.
         var nextSweep = Duration.zero
     }
 
@@ -180,14 +192,16 @@ final class PresenceUses: Sendable {
 
     init(maximum: Int = maximum) { self.maximum = maximum }
 
-    /// Whether a session may use another; says nothing of those that are under way.
+    /// Whether a session may use another proof, apart from those in progress.
     func allows(_ session: Digest, at now: Duration) -> Bool {
         state.withLock { state in
             (state.uses[session]?.count { now - $0 < Self.window } ?? 0) < Self.perMinute
         }
     }
 
-    /// Counts a use; false for one too many.
+    /// Counts a use.
+    ///
+    /// Returns false if the session, or the table, is full.
     func take(_ session: Digest, at now: Duration) -> Bool {
         state.withLock { state in
             if state.uses[session] == nil, state.uses.count >= maximum {

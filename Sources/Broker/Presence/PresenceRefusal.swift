@@ -1,10 +1,12 @@
-/// The reason why a call does not show its user's presence, and whose session it is.
+/// The reason why a call fails to show its user's presence, with the kind of its session.
 package struct PresenceRefusal: Sendable, Equatable {
-    /// `required` where there is no proof, or no key to judge it by.
+    /// `required` if the proof is missing, or the key to verify it.
     package let refusal: ProofRefusal
-    /// Whether the session belongs to a key, which says the challenge's scheme.
+    /// Whether the session belongs to a key, which decides the challenge's scheme.
     package let isBound: Bool
-    /// Whether the session is a child: its parent makes the call itself.
+    /// Whether the session is a child.
+    ///
+    /// Its parent then makes the call itself.
     package let isOfParent: Bool
 
     package init(_ refusal: ProofRefusal, isBound: Bool = true, isOfParent: Bool = false) {
@@ -13,10 +15,12 @@ package struct PresenceRefusal: Sendable, Equatable {
         self.isOfParent = isOfParent
     }
 
-    /// The `reason` of `presence_invalid`: there a nonce that is not accepted has no code of its own.
+    /// The `reason` of `presence_invalid`.
+    ///
+    /// A refused nonce, which elsewhere has a code of its own, is a reason here.
     package var reason: String? { refusal == .nonce ? "nonce" : refusal.reason }
 
-    /// The name in metrics: a reason, or a code.
+    /// The name in metrics, which is a reason or a code.
     package var result: String {
         switch refusal {
         case .required: ProblemCode.presenceRequired.rawValue
@@ -25,14 +29,16 @@ package struct PresenceRefusal: Sendable, Equatable {
         }
     }
 
-    /// The names in metrics that there may be.
+    /// All names that metrics may contain.
     package static var results: [String] {
         ProofRefusal.allCases.filter { $0 != .pass }.map { PresenceRefusal($0).result }
     }
 }
 
 extension BrokerProblem {
-    /// Creates the problem of presence that is not shown; none clears a cookie, and none says that a session has ended.
+    /// Creates the problem of missing presence.
+    ///
+    /// It keeps the cookie and the session.
     init(_ refusal: PresenceRefusal, detail: String? = nil) {
         switch refusal.refusal {
         case .required: self.init(.presenceRequired, detail: detail)

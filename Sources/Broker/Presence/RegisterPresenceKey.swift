@@ -1,8 +1,12 @@
-/// Registers the key that a session's device uses only with its user (`PUT /v1/session/presence-key`).
+/// Registers the presence key of a session, which the device uses only after its user has confirmed (`PUT
+/// /v1/session/presence-key`).
 ///
-/// One in a session's life: a key that could be replaced would be replaced by whoever can use the session's own, which asks nobody.
+/// A session has one such key in its life. The session's own key works without its user, so its holder could otherwise replace
+/// the presence key.
 package struct RegisterPresenceKey: Sendable {
-    /// The longest time since the user's sign-in: who holds the phone by then is its user.
+    /// The longest time since the user's sign-in, in seconds.
+    ///
+    /// Within it, the holder of the phone counts as its user.
     package static let longestAge: Int64 = 600
 
     private let context: BrokerContext
@@ -18,8 +22,9 @@ package struct RegisterPresenceKey: Sendable {
         }
     }
 
-    /// Registers the key of a proof for a session whose own key has just been proved, and returns the session with it; nothing
-    /// is done where the same key is registered already.
+    /// Registers the key of a proof for a session whose own key has just been proved, and returns the session with it.
+    ///
+    /// If the same key is already registered, only the proof is taken.
     package func register(
         _ evidence: PresentedEvidence, for given: LiveSession
     ) async throws(BrokerProblem) -> SessionView {
@@ -34,14 +39,14 @@ package struct RegisterPresenceKey: Sendable {
                     candidate, of: session.tokenDigest, paidBy: evidence.charge)
                 return try resume.view(of: session)
             }
-            // Before the proof, which the user was asked for: a sign-in comes first.
+            // The sign-in comes first, because the proof costs the user a prompt.
             let fresh = try await SignInCheck(context).require(
                 StepUpDemand(maximumAge: Self.longestAge), of: session)
             let candidate = try candidate(evidence, fresh)
             try await ProofCheck(context: context).takePresence(
                 candidate, of: fresh.tokenDigest, paidBy: evidence.charge)
             try await store(candidate, fresh)
-            // Read again: a step-up may have changed the session beside this, and the answer's version says what it has.
+            // Read the session again. A step-up may have changed it meanwhile, and the answer's version has to fit its content.
             return try resume.view(of: try await resume.resume(fresh.tokenDigest))
         } catch {
             if let refusal = error.presence {
@@ -92,7 +97,7 @@ package struct RegisterPresenceKey: Sendable {
                 outcome: "done"))
         let result: PresenceCommitResult
         do throws(StoreFailure) { result = try await context.store.registerPresence(commit) } catch {
-            // It may stand all the same.
+            // The key may be stored although the call failed.
             context.cache.remove([session.tokenDigest])
             throw BrokerProblem(error)
         }
@@ -108,7 +113,7 @@ package struct RegisterPresenceKey: Sendable {
             context.cache.remove([session.tokenDigest])
             try checkIsSame(candidate, try resume.open(other, of: session.row))
         case .ended:
-            // What it ended of is the row's to say.
+            // The row names the reason of the session's end.
             context.cache.remove([session.tokenDigest])
             _ = try await resume.resume(session.tokenDigest)
             throw BrokerProblem(.sessionRequired)

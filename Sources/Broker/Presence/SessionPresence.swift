@@ -1,4 +1,4 @@
-/// The key that a session's device uses only with its user, as it was registered.
+/// The presence key of a session, as it was registered.
 package struct SessionPresence: Sendable, Equatable {
     /// The key's thumbprint (RFC 7638).
     package let thumbprint: Digest
@@ -32,10 +32,11 @@ extension SessionPresence {
     }
 }
 
-/// A session's presence key as its row has it: `SessionPresence`, sealed as `.presence` for the row, because it links sessions of
-/// one device.
+/// A session's presence key as its row has it.
 ///
-/// A class, so that the rows of sessions without one are no larger for it. It is opened where somebody needs it.
+/// It is a `SessionPresence`, sealed as `.presence` for the row, because the key links sessions of one device.
+///
+/// A class, so that the rows of sessions without such a key stay small. The key is opened only when it is needed.
 package final class StoredPresence: Sendable, Equatable {
     package let sealed: Sealed
 
@@ -44,11 +45,11 @@ package final class StoredPresence: Sendable, Equatable {
     package static func == (left: StoredPresence, right: StoredPresence) -> Bool { left.sealed == right.sealed }
 }
 
-/// A presence key to store in a session that has none.
+/// The first presence key of a session, to be stored.
 package struct PresenceCommit: Sendable {
     package let tokenDigest: Digest
     package let sealed: Sealed
-    /// The record of it, written in the same transaction.
+    /// The audit record, written in the same transaction.
     package let audit: AuditRow
 
     package init(tokenDigest: Digest, sealed: Sealed, audit: AuditRow) {
@@ -58,24 +59,24 @@ package struct PresenceCommit: Sendable {
     }
 }
 
-/// The answer to a presence key that is to be stored.
+/// The result of storing a presence key.
 package enum PresenceCommitResult: Sendable, Equatable {
     case committed
-    /// The session has one already.
+    /// The session already has a key.
     case standing(StoredPresence)
-    /// The session is not there, has ended or is a child.
+    /// The session is missing, has ended, or is a child.
     case ended
 }
 
 extension ResumeSession {
-    /// Opens the presence key of a session; nil where it has none.
+    /// Opens the presence key of a session; nil if it has yet to register one.
     ///
-    /// One that somebody changed ends the session, as other sealed values of it do.
+    /// A key that was tampered with ends the session, as its other sealed values do.
     package func presence(of session: LiveSession) throws(BrokerProblem) -> SessionPresence? {
         try session.row.presence.map { stored throws(BrokerProblem) in try open(stored, of: session.row) }
     }
 
-    /// Opens what a row has, or what stands in it by now.
+    /// Opens the presence key that a row has, or that was stored meanwhile.
     func open(_ stored: StoredPresence, of row: SessionRow) throws(BrokerProblem) -> SessionPresence {
         do {
             return try SessionPresence(

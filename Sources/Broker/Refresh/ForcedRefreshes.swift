@@ -1,11 +1,13 @@
 import Synchronization
 
-/// The refreshes that upstreams, or the apps themselves, have forced lately, so that one session does not spend its provider for
-/// everybody else.
+/// The refreshes that upstreams or apps have forced lately, so that one session does not use up the provider for all others
+/// (decision 75).
 ///
-/// An access token that came from a forced refresh less than a minute ago is not forced again for its session. While an upstream
-/// keeps refusing newer tokens of a session, the pause until its next forced refresh doubles, up to an hour. This is a process's
-/// memory, bounded: what is forgotten, and what another replica knows, costs a call.
+/// A token from a forced refresh may be forced again only after a minute. While an upstream keeps refusing newer tokens of a
+/// session, the pause until its next forced refresh doubles, up to an hour.
+///
+/// The memory belongs to one process and is bounded. A forgotten entry, or a refresh that another replica forced, costs one
+/// more call of the provider.
 final class ForcedRefreshes: Sendable {
     /// The party that asks for a newer access token.
     enum Asker: Sendable, Hashable {
@@ -15,7 +17,7 @@ final class ForcedRefreshes: Sendable {
         case upstream(String)
     }
 
-    /// The access token that is asked for; nil for the session's own.
+    /// The audience of the access token; nil for the session's own token.
     typealias Audience = Digest?
 
     /// A token that a forced refresh brought.
@@ -24,17 +26,17 @@ final class ForcedRefreshes: Sendable {
         let at: Duration
     }
 
-    /// The last forced refresh of an asker's.
+    /// The last forced refresh for an asker, and the pause after it.
     private struct Pause {
         let at: Duration
         let length: Duration
-        /// The version that it brought.
+        /// The token version that the forced refresh brought.
         let version: Int64
-        /// Whether that one, or a newer one, was refused, too.
+        /// Whether the upstream refused that version or a newer one, too.
         var isRefused = false
     }
 
-    /// Forced refreshes of one session; as many as it has upstreams and audiences.
+    /// The forced refreshes of one session, with an entry for each audience and each asker.
     private struct Session {
         var brought: [Audience: Brought] = [:]
         var pauses: [Asker: Pause] = [:]
@@ -54,8 +56,9 @@ final class ForcedRefreshes: Sendable {
 
     init(capacity: Int = 10_000) { self.capacity = capacity }
 
-    /// Returns whether a newer token than the version that was refused may be fetched for an asker now; `pause` is the time for
-    /// which a token that was forced is not forced again, and the first pause of an upstream.
+    /// Returns whether a token newer than the refused version may be fetched for an asker now.
+    ///
+    /// `pause` is the first pause of an upstream. It is also the age from which a forced token may be forced again.
     func mayForce(
         _ session: Digest, _ audience: Audience, insteadOf refused: Int64, for asker: Asker, at moment: Duration,
         pause: Duration
@@ -68,7 +71,7 @@ final class ForcedRefreshes: Sendable {
                 switch asker {
                 case .app: isPausing = isWithin
                 case .upstream:
-                    // A newer one that is refused within the pause may be another replica's, which was forced as well.
+                    // A newer version that is refused within the pause may come from another replica, which forced it as well.
                     if refused == last.version || (refused > last.version && isWithin) { last.isRefused = true }
                     isPausing = last.isRefused && isWithin
                 }
@@ -81,7 +84,9 @@ final class ForcedRefreshes: Sendable {
         }
     }
 
-    /// Notes a forced refresh and the version that it brought; returns the new pause where the asker keeps refusing newer tokens.
+    /// Notes a forced refresh and the version that it brought.
+    ///
+    /// Returns the new pause if the asker keeps refusing newer tokens.
     func forced(
         _ session: Digest, _ audience: Audience, bringing version: Int64, for asker: Asker, at moment: Duration,
         pause: Duration
@@ -92,7 +97,7 @@ final class ForcedRefreshes: Sendable {
             let longer = before.flatMap { $0.isRefused && asker != .app ? min($0.length * 2, Self.longestPause) : nil }
             entry.brought[audience] = Brought(version: version, at: moment)
             entry.pauses[asker] = Pause(at: moment, length: longer ?? pause, version: version)
-            // Those that are over say nothing any more.
+            // The time of these entries is over.
             entry.brought = entry.brought.filter { moment - $0.value.at < pause }
             entry.pauses = entry.pauses.filter { moment - $0.value.at < $0.value.length + Self.longestPause }
             return (longer, entry)
@@ -102,7 +107,9 @@ final class ForcedRefreshes: Sendable {
     /// The number of sessions that are remembered.
     var count: Int { state.withLock { $0.young.count + $0.old.count } }
 
-    /// Changes what is remembered of a session; the ones that were longest unused go when there are too many.
+    /// Changes a session's entry.
+    ///
+    /// If there are too many sessions, the ones unused for longest are forgotten.
     private func change<Result>(_ session: Digest, _ change: (Session?) -> (Result, Session?)) -> Result {
         state.withLock { state in
             let (result, entry) = change(state.young[session] ?? state.old[session])

@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The short-lived memory of a process: its refreshes underway, how its store stands, who answered lately, who signs in
-/// just now, the proofs that were taken.
+/// The short-lived memory of a process: refreshes and sign-ins in progress, the store's state, the latest granted token calls,
+/// and proofs that were taken.
 final class ProcessMemory: Sendable {
     let flights = RefreshFlights()
     let store: StoreWatch
@@ -14,8 +14,10 @@ final class ProcessMemory: Sendable {
     let proofs = TakenProofs()
     let presences = PresenceUses()
     let uses = KeptUses()
-    /// The scope of its nonces: its own where it alone remembers which proofs were taken, so that after a restart no proof of
-    /// before is taken a second time.
+    /// The scope of the process's nonces.
+    ///
+    /// If only this process remembers which proofs were taken, the scope is its own. A restart then makes all older proofs
+    /// useless, because their nonces belong to another scope.
     let nonceScope: NonceScope
 
     /// Creates the memory of a process that begins now.
@@ -25,11 +27,12 @@ final class ProcessMemory: Sendable {
     }
 }
 
-/// The beginning of the last call that each client's token endpoint granted to this process.
+/// The start of the last call that each client's token endpoint granted to this process.
 ///
-/// Refusals that may mean a dead grant end a session only where others were granted something meanwhile (guarantee 2): after the
-/// first of them, and before the last was sent. A call that began before the first refusal says nothing of the time since, however
-/// late its answer comes.
+/// Refusals that may mean a dead grant end a session only if the same client was granted something meanwhile (guarantee 2). The
+/// granted call has to begin after the first refusal and end before the last refused call was sent.
+///
+/// A call that began before the first refusal proves nothing about the time since then, even if its answer arrives late.
 final class TokenAnswers: Sendable {
     private struct Key: Hashable {
         let provider: ProviderName
@@ -46,43 +49,56 @@ final class TokenAnswers: Sendable {
         }
     }
 
-    /// Returns whether a call was granted that began after a moment.
+    /// Returns whether a call that began after a moment was granted.
     func hasGranted(_ provider: ProviderName, _ client: ClientName, since moment: Duration) -> Bool {
         moments.withLock { $0[Key(provider: provider, client: client)].map { $0 > moment } ?? false }
     }
 }
 
-/// The state of the store as this process sees it: since when nothing failed, and how many results in hand it did not take yet.
+/// The state of the store as this process sees it, for example the time of its last failure and the number of unwritten
+/// results.
 final class StoreWatch: Sendable {
     private struct State {
         var standsSince: Duration
-        /// The time of its last answer to the question that is asked for this alone; nil where nobody asks.
+        /// The time of the store's last answer to the regular poll; nil before the first answer, and in a process that sends no
+        /// polls.
         var answeredAt: Duration?
-        /// Whether a call failed since that answer.
+        /// Whether a call failed after that answer.
         var hasFailed = false
-        /// The last absence of the store: its first and its last failure, or silence; nil where there was none.
+        /// The last absence of the store, from its first failure or silence to the last; nil before the first absence.
         var absence: (begun: Duration, ended: Duration)?
-        /// Pairs of refreshes that a store refused.
+        /// The number of refreshed pairs that the store has yet to take.
         var unwritten = 0
-        /// The number of pairs among them that waited when the store took something else: it is not the store that fails those.
+        /// The number of these pairs that were still unwritten when the store took another write.
+        ///
+        /// Their failure is not an outage.
         var passedOver = 0
-        /// The time at which a claim was let through although pairs waited.
+        /// The start of the wait for the next trial claim.
         var triedAt = Duration.zero
-        /// Results of exchanges on their way into the store.
+        /// The number of exchange results on their way into the store.
         var results = 0
     }
 
-    /// Lapsed claims are taken over only when the store has stood for so long: who holds a pair comes first.
+    /// The age of the store's last failure before lapsed claims may be taken over.
     ///
-    /// Longer than another replica takes from the store's return until it has written: it waits for a silent connection
-    /// for 6 s, for one that is not made for 3 s, 2 s until the next is tried, and 1 s until the pair is tried again.
+    /// Owners that hold a pair come first.
+    ///
+    /// Another replica needs at most 12 s from the store's return until it has written its pair. It may wait 6 s for a silent
+    /// connection and 3 s for a connection that fails. It then waits 2 s until the next connection is tried, and 1 s until the
+    /// pair is tried again.
     static let calm = Duration.seconds(15)
-    /// A store that is asked and has not answered for so long does not stand.
+    /// The longest silence of a store that is polled.
+    ///
+    /// After a longer one it counts as away.
     static let silence = Duration.seconds(10)
-    /// With so many results in hand nothing new is begun.
+    /// The greatest number of unwritten results.
+    ///
+    /// With so many, new work is refused.
     static let capacity = 1_000
 
-    /// While pairs wait, a claim is let through so often, to see whether the store takes it.
+    /// The interval of trial claims while pairs are unwritten.
+    ///
+    /// Each one tests whether the store takes a claim.
     static let trial = Duration.seconds(1)
 
     /// Guards the figures.
@@ -98,7 +114,10 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Notes that the store was away until a moment: since its last answer, where it is asked, or since an earlier failure.
+    /// Notes that the store was away until a moment.
+    ///
+    /// The absence begins with the last answer to a poll; if there are no polls, it begins with the failure. Failures less than
+    /// `calm` apart are one absence.
     private static func noteAbsence(since answeredAt: Duration?, at moment: Duration, in state: inout State) {
         if let absence = state.absence, moment - absence.ended < calm {
             state.absence = (absence.begun, max(absence.ended, moment))
@@ -107,20 +126,21 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Returns the lapsed claims, of a lifetime, that are left to their owners at a moment.
+    /// Returns which lapsed claims with this lifetime are left to their owners at a moment.
     func spared(_ lifetime: Duration, at moment: Duration) -> SparedClaims {
         guard let absence = state.withLock({ $0.absence }) else { return .none }
         return SparedClaims(
             lifetime: lifetime, awaySince: moment - absence.begun, backFor: moment - absence.ended)
     }
 
-    /// Notes an answer to the question that is asked every few seconds, whether there is work or not: after a failure,
-    /// or a silence, the store is back from here on.
+    /// Notes an answer to the poll, which is sent every few seconds even if the process is idle.
+    ///
+    /// After a failure or a silence, the store has returned at this moment.
     func answered(at moment: Duration) {
         state.withLock { state in
             let wasHeard = state.answeredAt.map { moment - $0 <= Self.silence } ?? false
             if state.hasFailed || !wasHeard { state.standsSince = max(state.standsSince, moment) }
-            // Before its first answer nobody has seen it away.
+            // An absence can be observed only after the first answer.
             if state.hasFailed || (!wasHeard && state.answeredAt != nil) {
                 Self.noteAbsence(since: state.answeredAt, at: moment, in: &state)
             }
@@ -137,7 +157,7 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Notes that a pair is in hand that the store did not take.
+    /// Notes that the store refused a pair in hand.
     func keep(at moment: Duration) {
         state.withLock { state in
             state.unwritten += 1
@@ -152,7 +172,9 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Notes that the store took a claim: what waits does so for its own row's sake, which somebody holds.
+    /// Notes that the store took a claim.
+    ///
+    /// Pairs that are still unwritten then wait for their own rows, which are held elsewhere.
     func took() { state.withLock { $0.passedOver = $0.unwritten } }
 
     /// Notes that an exchange's result is on its way into the store.
@@ -160,8 +182,9 @@ final class StoreWatch: Sendable {
 
     func wroteResult() { state.withLock { $0.results -= 1 } }
 
-    /// Returns whether a refresh may be claimed: pairs in hand are written first, unless the store has taken something
-    /// else since, which one claim a second finds out.
+    /// Returns whether a refresh may be claimed.
+    ///
+    /// Pairs in hand are written first, unless the store has taken another write since. One claim a second tests this.
     func mayClaim(at moment: Duration) -> Bool {
         state.withLock { state in
             if state.unwritten <= state.passedOver { return true }
@@ -171,6 +194,6 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Whether so many wait that nothing new may begin.
+    /// Whether so many results are unwritten that new work is refused.
     var isFull: Bool { state.withLock { $0.unwritten + $0.results >= Self.capacity } }
 }

@@ -1,8 +1,9 @@
 import Synchronization
 
-/// The calls of users' sessions that are under way at each provider, so that one user's do not hold all of its places.
+/// The calls for users' sessions that are in progress at each provider, so that one user cannot hold all of its places.
 ///
-/// A session has one call at a time; a user has many sessions. A sign-in is nobody's yet, and takes no place here.
+/// A session has one call at a time, but a user may have many sessions. Sign-ins are not counted here, because their users are
+/// still unknown.
 final class ProviderPlaces: Sendable {
     private struct Key: Hashable {
         let provider: ProviderName
@@ -12,13 +13,15 @@ final class ProviderPlaces: Sendable {
     /// The pause between two looks for a free place.
     private static let pause = Duration.milliseconds(50)
 
-    /// Guards the counts; a user without a call under way has none.
+    /// Guards the counts; only users with a call in progress have one.
     private let counts = Mutex<[Key: Int]>([:])
 
-    /// Returns the places that one user may have of a provider's: a quarter, and at least two.
+    /// Returns the number of a provider's places that one user may have, which is a quarter and at least two.
     static func share(of places: Int) -> Int { max(2, places / 4) }
 
-    /// Does a call in one of the user's places, once one is free; nil where none is by the deadline.
+    /// Makes a call in one of the user's places, once one is free.
+    ///
+    /// Throws `notSent` if the deadline comes first.
     func within<Value: Sendable>(
         _ provider: any ProviderClient, _ subject: Digest, by deadline: Duration, _ clock: BrokerClock,
         _ call: () async throws(ProviderFailure) -> Value

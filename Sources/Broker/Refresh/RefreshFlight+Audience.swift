@@ -1,4 +1,4 @@
-/// The API that a flight's access token is to be for.
+/// The API that a flight's access token is for.
 struct Audience: Sendable {
     let target: TokenTarget
     /// The key of the session's token for it.
@@ -12,12 +12,12 @@ struct Audience: Sendable {
     var purpose: RefreshStateMachine.Purpose { target.grant == .exchange ? .exchange : .audience }
 }
 
-/// An access token for another API as it was found in the store.
+/// An access token for another API, as found in the store.
 struct KeptAudience: Sendable {
     let row: AudienceRow
     let access: AccessToken
 
-    /// Opens a row; nil where it does not open.
+    /// Opens a row; nil if it is damaged or its key is missing.
     init?(_ row: AudienceRow, _ context: BrokerContext) {
         guard let stored = StoredTokens.open(row, context) else { return nil }
         self.row = row
@@ -25,9 +25,9 @@ struct KeptAudience: Sendable {
     }
 }
 
-/// A flight's steps that are of another API's access token alone.
+/// The steps of a flight that only concern another API's access token.
 extension RefreshFlight {
-    /// Reads the token that is kept, and says what the session's own have to be for another.
+    /// Reads the kept token, and decides whether the session's own tokens have to be refreshed first.
     func read(
         _ audience: Audience, _ row: SessionRow, _ stored: StoredTokens, _ work: inout Work
     ) async throws(BrokerProblem) -> RefreshStateMachine.Input {
@@ -63,14 +63,16 @@ extension RefreshFlight {
             standing: kept.map { .version($0.row.version) } ?? .missing, needsOwn: needsOwn)
     }
 
-    /// Whether the client's tokens are bound to a key or a certificate by now, and these are to nothing yet.
+    /// Whether the client's tokens are to be bound to a key or a certificate, and these are still unbound.
     private func isToBeBound(_ stored: StoredTokens) -> Bool {
         guard stored.tokens.key == nil, stored.tokens.certificate == nil else { return false }
         let client = context.providers[stored.provider]?.profile.client(stored.client)
         return client?.senderConstraint == .dpop || client?.senderConstraint == .mtls
     }
 
-    /// Whether an access token may be handed out beside tokens that are bound to a key: it is bound itself.
+    /// Whether the answer has an access token that may be handed out.
+    ///
+    /// It has to be bound to a key if the session's tokens are.
     func isBound(_ fresh: TokenSet, asIn stored: StoredTokens) -> Bool {
         !fresh.accessToken.isEmpty && (stored.tokens.key == nil || fresh.key != nil)
     }
@@ -91,7 +93,7 @@ extension RefreshFlight {
             tokens: try context.vault.seal(record, as: .audience, row: audience.key))
     }
 
-    /// Tells of an answer whose access token for another API is not kept.
+    /// Emits the event for an answer whose access token for another API is withheld.
     func tellOfWithheld(_ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow) {
         guard let reason = fresh.refusal else {
             context.events.emit(
@@ -102,7 +104,7 @@ extension RefreshFlight {
             .tokenOfNoUse(provider: stored.provider, client: stored.client, session: row.handle, detail: reason))
     }
 
-    /// The token that is kept, where it still lives.
+    /// Returns the kept token if it still lives and its certificate is the present one.
     func living(_ work: Work) -> AccessToken? {
         guard let stored = work.stored, let access = work.kept?.access,
             context.shows(access.certificate, stored.provider, stored.client),
@@ -113,7 +115,9 @@ extension RefreshFlight {
 
     // MARK: Exchanging
 
-    /// Exchanges the session's own access token: nothing is spent by it, and nothing is confirmed.
+    /// Exchanges the session's own access token.
+    ///
+    /// An exchange spends no token, so a confirming call is refused.
     func exchange(confirming: Bool, _ work: inout Work) async -> RefreshStateMachine.Input {
         guard let audience, let stored = work.stored, let row = work.row, let grant = work.grant, !confirming,
             await mayCall(isFirst: work.call == nil, grant, work.deadline)
@@ -154,11 +158,11 @@ extension RefreshFlight {
             case .rejected(let oauth) where oauth.isAboutProof:
                 tellOfProof(stored, row, error.detail)
                 return .unusable
-            // A client that may refresh and not exchange is refused by that name, too; its own refreshes are judged apart.
+            // A client that may refresh but not exchange is also refused with this code. Its refreshes are judged separately.
             case .rejected(let oauth) where oauth.isAboutTarget || oauth.code == "invalid_client":
                 return .rejected(.target)
             case .rejected(let oauth) where oauth.isInvalidGrant || oauth.mayMeanDeadGrant:
-                // Without a refresh token there is no call that would tell more.
+                // Only a plain refresh would prove more, and it needs a refresh token.
                 return .rejected(stored.tokens.refreshToken == nil ? .target : .invalidGrant)
             case .rejected: return .rejected(.unclear)
             }
@@ -173,7 +177,7 @@ extension RefreshFlight {
         } catch { throw .unusable(detail: "sealing: \(error)") }
     }
 
-    /// Stores what was exchanged with the claim's own fence, and gives the claim back with it.
+    /// Stores the exchanged token with the claim's own fence, and releases the claim in the same transaction.
     func keep(_ work: inout Work) async -> RefreshStateMachine.Input {
         guard let row = work.row, let exchanged = work.exchanged else { return .storeFailed }
         do throws(StoreFailure) {
@@ -182,7 +186,7 @@ extension RefreshFlight {
                 noteForced(work)
                 claim.held.drop()
             } else {
-                // A step-up that kept the grant leaves the claim, too.
+                // After a step-up that kept the grant, the claim still exists.
                 await release(&work, isOfTarget: true)
             }
             return .kept
@@ -193,9 +197,9 @@ extension RefreshFlight {
         }
     }
 
-    // MARK: What the process remembers
+    // MARK: Memory of the process
 
-    /// Notes what a stored token says of its audience: that the provider gives it, or did not bind it; that it was forced.
+    /// Remembers that the provider granted the audience or left its token unbound, and that the refresh was forced.
     func noteForced(_ work: Work) {
         let (memory, moment) = (context.memory.audiences, context.clock.monotonic())
         let isOfAudience = audience != nil && work.call != .plain
@@ -218,7 +222,7 @@ extension RefreshFlight {
                 pause: pause))
     }
 
-    /// Notes that the provider does not give this access token, and returns the problem.
+    /// Remembers that the provider refuses this access token, and returns the problem.
     func refuseTarget(_ work: Work) -> BrokerProblem {
         var word: String?
         if case .rejected(let refusal) = work.targetFailure { word = CallbackError.standardWord(refusal.code) }
@@ -234,7 +238,7 @@ extension RefreshFlight {
         return BrokerProblem(.providerError, privateDetail: work.targetFailure?.detail, providerError: word)
     }
 
-    /// Whether a refusal speaks of the configuration, and so of every session of the client.
+    /// Whether a refusal concerns the configuration, and so every session of the client.
     private func isOfClient(_ work: Work) -> Bool {
         guard case .rejected(let refusal) = work.targetFailure else { return true }
         return refusal.isOfClient

@@ -1,9 +1,9 @@
-/// A flight's duties once the provider has answered: a pair is written, or goes to the outbox, however long the store
-/// is away.
+/// A flight's duties once the provider has answered. It writes the pair, or puts it into the outbox, however long the store is
+/// away.
 extension RefreshFlight {
-    /// Stores the new pair, however long the store is away: the old refresh token is spent.
+    /// Stores the new pair, however long the store is away, because the old refresh token is spent.
     ///
-    /// Callers hear of a store that fails; the flight goes on until the pair is written or the process ends.
+    /// Callers get an error if the store fails. The flight goes on until the pair is written or the process ends.
     func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
         guard let fresh = work.fresh, work.stored != nil, work.row != nil else { return .storeFailed }
         var isKept = false
@@ -14,10 +14,10 @@ extension RefreshFlight {
                 return .ended
             } catch RecordFailure.malformed { return .ended }
         } failed: { error in
-            // The answer comes last, because a caller may begin another refresh at once, and the kept pair has to hold that up.
+            // Answer last. A caller may begin another refresh at once, and the kept pair has to hold that refresh up.
             defer { flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))) }
             guard let failure = error as? StoreFailure else { return }
-            // A row of a newer format says nothing of the store: it holds up no others.
+            // The store works if it reports a row of a newer format, so other refreshes may go on.
             if failure != .newerFormat, !isKept {
                 isKept = true
                 context.memory.store.keep(at: context.clock.monotonic())
@@ -25,7 +25,7 @@ extension RefreshFlight {
             _ = failed("commitRefresh", failure)
         }
         if work.isOutgrown {
-            // A step-up has stored another refresh token, or the very one of this pair.
+            // A step-up has stored another refresh token, or the very one in this pair.
             await revoke(
                 work, of: work.row.map(SignInOrigin.init),
                 meanwhile: BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))
@@ -44,7 +44,7 @@ extension RefreshFlight {
         if result == .changed { return try await rewrite(fresh, row, &work) }
         claim.held.drop()
         work.isWritten = true
-        // What was not stored says nothing of the target.
+        // The target is only judged by a pair that was stored.
         if result != .committed { work.isTargetWithheld = false }
         switch result {
         case .committed:
@@ -71,14 +71,15 @@ extension RefreshFlight {
         }
     }
 
-    /// Stores a pair that was asked for with a target over tokens that are others by now, of the same version: a step-up that
-    /// kept the grant has lent the session another access token, or they were sealed anew.
+    /// Stores a pair for a target although the session's stored tokens have changed under the same version.
     ///
-    /// What a step-up drops is not brought back: the target is asked for again.
+    /// Either a step-up that kept the grant lent the session another access token, or the tokens were sealed again.
+    ///
+    /// A target's token that a step-up drops stays dropped, and is requested again.
     private func rewrite(
         _ fresh: TokenSet, _ before: SessionRow, _ work: inout Work
     ) async throws -> RefreshStateMachine.Input {
-        // Where it has ended, or another has stored a pair, the commit says so.
+        // If the session has ended, or another pair was stored, the commit reports it.
         if let row = try await context.store.session(tokenDigest: session), row.endedAt == nil,
             row.tokenVersion == before.tokenVersion
         {
@@ -88,7 +89,8 @@ extension RefreshFlight {
                 work.row = row
                 work.isLent = true
             } catch VaultFailure.unknownKey {
-                // Sealed by a replica with a newer key: what a step-up may have lent weighs less than the refresh token in hand.
+                // A replica sealed the tokens with a newer key. The refresh token in hand matters more than a token that a
+                // step-up may have lent.
                 work.overwrites = true
             }
         }
@@ -103,14 +105,14 @@ extension RefreshFlight {
         let audience = work.call == .audience ? audience : nil
         var facts: SessionFacts?
         do { facts = try SessionFacts.open(row, context.vault) } catch {
-            // Sealed by a replica with a newer key: they stay as they are, and the pair in hand is stored at once.
+            // A replica sealed the facts with a newer key. They stay as they are, and the pair in hand is stored at once.
             guard BrokerProblem(opening: error) != nil else { throw error }
         }
-        // What is for another API says nothing of the session's own access token.
+        // A token for another API leaves the session's own access token unchanged.
         let tokens = audience == nil ? stored.tokens.refreshed(with: fresh) : stored.tokens.rotated(with: fresh)
         let scopeShrank = audience == nil && fresh.scope != nil && facts != nil && tokens.scope != facts?.scope
         if scopeShrank { facts?.scope = tokens.scope ?? [] }
-        // Facts follow the ring's newest key as tokens do, so that an old key can go.
+        // Facts are sealed with the ring's newest key, as tokens are, so that an old key can be removed.
         let newFacts = scopeShrank || row.facts.keyID != context.vault.currentKeyID ? facts : nil
         var next = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now,
@@ -121,7 +123,7 @@ extension RefreshFlight {
             next.origin = SignInOrigin(row)
         }
         let refreshable = tokens.refreshToken != nil
-        // The refresh token's end is reckoned by the clock: by one that is wrong it would end the session too soon or late.
+        // The clock decides the refresh token's end. A wrong clock would end the session too soon or too late.
         let end = facts.flatMap { facts in
             context.may(.moveEnd)
                 ? SessionLimits.end(created: row.createdAt, facts.lifetimes, tokens: tokens, refreshable: refreshable)
@@ -144,18 +146,22 @@ extension RefreshFlight {
         return commit
     }
 
-    /// Hands a pair that came for an ended session to the outbox, to be revoked (SEC-64): tried like a commit.
+    /// Puts a pair that came for an ended session into the outbox, to be revoked (SEC-64).
+    ///
+    /// The write is retried like a commit.
     func revoke(_ work: Work) async {
         await revoke(
             work, of: nil, meanwhile: BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired))
     }
 
-    /// The same for a pair whose owner no row names any more; callers hear `meanwhile` of a store that fails.
+    /// Puts a pair into the outbox; `origin` names its owner if its session's row belongs to another grant now.
+    ///
+    /// Callers get `meanwhile` if the store fails.
     private func revoke(_ work: Work, of origin: SignInOrigin?, meanwhile: BrokerProblem) async {
         guard let fresh = work.fresh, let stored = work.stored else { return }
         let now = context.clock.now()
         var tokens = stored.tokens.refreshed(with: fresh).withoutKey
-        // The provider's session is ended by the session's own row.
+        // The session's own row ends the provider's session.
         tokens.idToken = nil
         let late = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: tokens, issuedAt: now, origin: origin)
@@ -165,7 +171,7 @@ extension RefreshFlight {
         await context.clock.insist { () async throws in
             let begun = origin == nil ? nil : try await stepUpGrant()
             if let begun, let token = tokens.refreshToken, begun.refreshToken == context.vault.digest(token) {
-                // The grant is the same, so the one before it lives on.
+                // Both pairs belong to one grant, so the former pair has to live on.
                 return try await context.store.removeOutbox(begun.former)
             }
             let outbox =
@@ -177,12 +183,12 @@ extension RefreshFlight {
             row = outbox
             try await context.store.addOutbox([outbox])
             if let begun, begun.tokenVersion == work.row.map({ $0.tokenVersion + 1 }) {
-                // The former pair's work waited for this pair.
+                // The outbox row of the former pair waited for this pair.
                 try await context.store.postponeOutbox(begun.former, until: now, counting: true)
             }
         } failed: { error in
             context.events.emit(.storeFailed(operation: "addOutbox", detail: "\(error)"))
-            // A row of a newer format holds up no others.
+            // After a row of a newer format, other refreshes may go on.
             if !isKept, error as? StoreFailure != .newerFormat {
                 isKept = true
                 context.memory.store.keep(at: context.clock.monotonic())
@@ -191,7 +197,7 @@ extension RefreshFlight {
         }
     }
 
-    /// Returns the grant that a step-up has begun for the living session.
+    /// Returns the grant that a step-up has begun for the session; nil if the session has ended.
     private func stepUpGrant() async throws -> StepUpNote.Grant? {
         guard let row = try await context.store.session(tokenDigest: session), row.endedAt == nil else { return nil }
         do { return try SessionFacts.open(row, context.vault).lastStepUp?.grant } catch {

@@ -1,13 +1,15 @@
-/// Performs what the refresh machine decides, for one session and one of its access tokens: reads and claims the row, calls the provider under one
-/// deadline, stores the new pair before anything else, and waits for others by reading the row.
+/// Performs the decisions of the refresh machine, for one session and one of its access tokens.
+///
+/// The flight reads and claims the row, and calls the provider under one deadline. A new pair is stored before anything else.
+/// If another flight has the claim, this one waits by reading the row.
 struct RefreshFlight: Sendable {
     let context: BrokerContext
     let flight: SharedFlight
     let session: Digest
     let need: RefreshStateMachine.Need
-    /// The API that the access token is to be for; nil for the session's own.
+    /// The API that the access token is for; nil for the session's own token.
     let audience: Audience?
-    /// The party that asked for a newer token than there was; nil for a refresh that is due.
+    /// The party that asked for a newer token; nil for a refresh that is due.
     let asker: ForcedRefreshes.Asker?
 
     let claim: ClaimShell<ClaimedSession>
@@ -25,13 +27,15 @@ struct RefreshFlight: Sendable {
         claim = ClaimShell(ClaimedSession(store: context.store, tokenDigest: session), context)
     }
 
-    /// All provider calls of one claim end within this, measured from before the claim is sent; the claim outlives it.
+    /// The common deadline of all provider calls of one claim, measured from before the claim is sent.
+    ///
+    /// The claim lasts longer.
     static let callBudget = Duration.seconds(15)
-    /// A confirming call needs this much of it.
+    /// The part of the budget that a confirming call needs.
     private static let confirmingBudget = Duration.seconds(2)
-    /// The time for which a late winner may still commit after its lapsed claim was taken over.
+    /// The time that a late winner has for its commit after its lapsed claim was taken over.
     static let takeOverGrace = Duration.seconds(60)
-    /// So many refusals that may mean a dead grant, over so long, end a session (guarantee 2).
+    /// The number of refusals that may mean a dead grant, and the period they span, until the session ends (guarantee 2).
     private static let countedRefusals = 3
     private static let countedPeriod = Duration.seconds(300)
     private static let countedPause = Duration.seconds(30)
@@ -45,7 +49,9 @@ struct RefreshFlight: Sendable {
         var deadline: Duration = .zero
         var fresh: TokenSet?
         var failure: ProviderFailure?
-        /// Whether that is of a call with a target, and so counts for nothing.
+        /// Whether the failure belongs to a call with a target.
+        ///
+        /// Such a failure does not count against the grant.
         var isFailureOfTarget = false
         /// The last failure of a call with a target.
         var targetFailure: ProviderFailure?
@@ -58,22 +64,22 @@ struct RefreshFlight: Sendable {
         var kept: KeptAudience?
         /// The exchanged token that is to be stored.
         var exchanged: AudienceRow?
-        /// Whether the provider did not bind the access token for another API to the session's key.
+        /// Whether the provider left the access token for another API unbound, although the session has a key.
         var isTargetWithheld = false
         /// Whether a step-up has lent the session another access token since the claim.
         var isLent = false
-        /// Whether the tokens that stand cannot be opened here, and the pair in hand takes their place.
+        /// Whether this process lacks the key to the stored tokens, so that the pair in hand replaces them.
         var overwrites = false
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
-        /// Whether the pair in hand is of a grant that a step-up has replaced.
+        /// Whether the pair in hand belongs to a grant that a step-up has replaced.
         var isOutgrown = false
-        /// The version whose subject was looked at.
+        /// The version whose subject was checked.
         var lookedAt: Int64 = 0
         var hasWaited = false
 
-        /// Whether the failure is of an answer that was made to a target, and says nothing of the endpoint.
+        /// Whether the failure is an answer to a call with a target, and so proves nothing about the endpoint.
         var isTargetsOwn: Bool {
             guard isFailureOfTarget, let failure else { return false }
             switch failure {
@@ -82,7 +88,7 @@ struct RefreshFlight: Sendable {
             }
         }
 
-        /// The code of a refusal that may mean a dead grant; empty for an answer without a body.
+        /// The code of a refusal that may mean a dead grant; empty if the answer had an empty body.
         var countedRefusal: String? {
             guard !isFailureOfTarget, case .rejected(let refusal) = failure, refusal.mayMeanDeadGrant else {
                 return nil
@@ -91,8 +97,9 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    /// Runs to the end, and lets go of callers whose patience is over; the result is the session's row with the tokens to
-    /// use, and the access token for another API where it was wanted.
+    /// Runs the flight to its end, and releases callers whose patience is over.
+    ///
+    /// The result is the session's row with the tokens to use, and the access token for another API if one was wanted.
     func run() async -> SharedFlight.Outcome {
         await claim.whileRenewing(look: { flight.expire(at: $0) }) { await perform() }
     }
@@ -128,7 +135,7 @@ struct RefreshFlight: Sendable {
                     action = .finish(outcome)
                 case .wait: action = machine.handle(try await wait(&work, until: patience))
                 case .readAgain:
-                    // A row that no claim matches must not be asked for without a pause (it may be damaged).
+                    // A damaged row may never match a claim. The pause and the patience prevent an endless loop.
                     guard context.clock.monotonic() < patience || work.isWritten else {
                         action = machine.handle(.patienceOver)
                         continue
@@ -182,7 +189,7 @@ struct RefreshFlight: Sendable {
             standing: .version(access.version))
     }
 
-    /// Waits for another's claim by looking at the row, and reads it when something has changed.
+    /// Waits for another owner's claim by polling the row, and reads the row when it has changed.
     private func wait(_ work: inout Work, until patience: Duration) async throws(BrokerProblem)
         -> RefreshStateMachine.Input
     {
@@ -208,13 +215,13 @@ struct RefreshFlight: Sendable {
 
     private func ask(_ version: Int64, _ work: inout Work) async -> RefreshStateMachine.Input {
         let memory = context.memory
-        // A pair in hand is written before anything new is begun.
+        // A pair in hand is written before a new refresh begins.
         let moment = context.clock.monotonic()
         guard memory.store.mayClaim(at: moment), let bytes = try? context.vault.random(16) else { return .storeFailed }
         work.deadline = moment + Self.callBudget
         work.call = nil
         if audience != nil {
-            // What the claim before came to is written.
+            // The result of the previous claim has been written.
             work.isWritten = false
             (work.isTargetWithheld, work.isLent, work.overwrites) = (false, false, false)
             (work.fresh, work.failure) = (nil, nil)
@@ -259,7 +266,7 @@ struct RefreshFlight: Sendable {
             let refreshToken = stored.tokens.refreshToken,
             await mayCall(isFirst: work.call == nil, grant, work.deadline)
         else { return .notSent }
-        // Another call is no repeat of the one before, nor of its nonce.
+        // A call of another kind starts afresh, and repeats neither call nor nonce.
         if work.call != kind { work.sending = RefreshSending() }
         work.call = kind
         let target = kind == .audience ? audience : nil
@@ -282,7 +289,7 @@ struct RefreshFlight: Sendable {
         request.usesNonces = stored.tokens.key?.usesNonces ?? false
         request.sending = work.sending
         let begun = context.clock.monotonic()
-        // Looked at before the call: a refusal that was on its way when the endpoint came to itself is one of the fault's.
+        // Sample this before the call. A refusal that was already in flight when the endpoint recovered belongs to the outage.
         let grantsOthers = context.memory.answers.hasGranted(
             stored.provider, stored.client, since: begun - grant.emptyFor)
         let isOthers = showsAnother(than: stored)
@@ -290,7 +297,7 @@ struct RefreshFlight: Sendable {
             work.fresh = try await context.memory.places.within(
                 provider, row.subject, by: work.deadline, context.clock
             ) { () async throws(ProviderFailure) in try await provider.refresh(request, by: work.deadline) }
-            // Of the grants of others an answer with a target says no more than of this one.
+            // Only the answer to a plain call shows that the endpoint grants refreshes.
             if target == nil { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
             if work.sending.isBare {
                 tellOfProof(stored, row, "refreshed without one: the tokens stay bound to nothing")
@@ -300,7 +307,7 @@ struct RefreshFlight: Sendable {
             let error = isOthers || showsAnother(than: stored) ? error.doubted(.otherCertificate) : error
             work.failure = error
             if target != nil { work.targetFailure = error }
-            // It may be spent, whatever the last answer was.
+            // The refresh token may be spent, regardless of the last answer.
             if work.sending.mayBeSpent { work.answerLost = true }
             switch error {
             case .notSent: return .notSent
@@ -309,11 +316,12 @@ struct RefreshFlight: Sendable {
                 tellOfProof(stored, row, error.detail)
                 return .unusable
             case .rejected(let oauth) where target != nil && oauth.isAboutTarget: return .rejected(.target)
-            // Before all that condemns: the grant may live, and no other call of this moment would tell.
+            // Keep this case before all that condemn. The grant may live, and another call now would be just as uncertain.
             case .rejected(let oauth) where oauth.doubt != nil && oauth.mayMeanDeadGrant:
                 if work.sending.isBare { tellOfProof(stored, row, error.detail) }
                 return .rejected(.counted(enough: grantsOthers && isEnough(grant)))
-            // Refused for its nonce by a server that may have spent it before, it is as one whose answer was lost.
+            // The server that refused the nonce may have spent the refresh token before. This refusal therefore counts as a
+            // lost answer.
             case .rejected(let oauth) where oauth.isInvalidGrant && work.sending.mayBeSpent && !confirming: return .lost
             case .rejected(let oauth) where oauth.isInvalidGrant && oauth.isOfOldProof: return .rejected(.unclear)
             case .rejected(let oauth) where oauth.isInvalidGrant: return .rejected(.invalidGrant)
@@ -333,8 +341,9 @@ struct RefreshFlight: Sendable {
             .proofRefused(provider: stored.provider, client: stored.client, session: row.handle, detail: detail))
     }
 
-    /// Whether a call shows another certificate than the one that the session's tokens are bound to, or the first one where they
-    /// are bound to nothing yet: what is said of their grant may be said of the certificate.
+    /// Whether a call shows another certificate than the session's tokens are bound to, or shows one for unbound tokens.
+    ///
+    /// The answer may then concern the certificate instead of the grant.
     func showsAnother(than stored: StoredTokens) -> Bool {
         if stored.tokens.certificate != nil {
             return !context.shows(stored.tokens.certificate, stored.provider, stored.client)
@@ -343,10 +352,13 @@ struct RefreshFlight: Sendable {
         return client?.senderConstraint == .mtls && stored.tokens.key == nil
     }
 
-    /// Returns the proofs of the session's key, or, where its tokens are not bound and its client's are to be, of one that is
-    /// made of the refresh token: whoever makes the call after this process has the same.
+    /// Returns the maker of proofs for a call.
     ///
-    /// A call with a target begins no binding: its answer's key would be the refresh token's, too, and no set would name it.
+    /// Bound tokens use the session's key. If unbound tokens are to become bound, the key is derived from the refresh token.
+    /// Another process that makes the call later derives the same key.
+    ///
+    /// A call with a target never begins a binding. It would bind the refresh token to the key of its answer, too, and that key
+    /// would be in none of the token sets.
     func proof(
         of stored: StoredTokens, _ row: SessionRow, _ refreshToken: Secret, for target: Audience?
     ) throws(VaultFailure) -> ProofMaker? {
@@ -358,7 +370,9 @@ struct RefreshFlight: Sendable {
         return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
     }
 
-    /// Whether there is time for a call; one after the first needs the claim renewed before, with its own fence.
+    /// Whether there is time for a call.
+    ///
+    /// Before each call after the first, the claim is renewed with its own fence.
     func mayCall(isFirst: Bool, _ grant: RefreshGrant, _ deadline: Duration) async -> Bool {
         guard !isFirst else { return context.clock.monotonic() < deadline }
         guard await claim.renew(grant.fence) == true else { return false }
@@ -367,15 +381,16 @@ struct RefreshFlight: Sendable {
         return deadline - moment >= Self.confirmingBudget
     }
 
-    /// Whether a refusal that may mean a dead grant is one too many.
+    /// Whether a refusal that may mean a dead grant completes the number and the period that end a session.
     private func isEnough(_ grant: RefreshGrant) -> Bool {
         grant.emptyRefusals + 1 >= Self.countedRefusals && grant.emptyFor >= Self.countedPeriod
     }
 
-    // MARK: Looking at the subject
+    // MARK: Checking the subject
 
-    /// Looks at a refreshed id_token, ours or one that another process stored and did not look at any more: one
-    /// that is not this session's ends it; one that does not verify only loses its claims (SEC-59).
+    /// Checks a refreshed id_token, from this flight or stored unchecked by another process.
+    ///
+    /// An id_token for another subject ends the session. An id_token that only fails verification loses its claims (SEC-59).
     private func checkSubject(_ work: inout Work) async -> RefreshStateMachine.Input {
         let isOurs = work.fresh != nil
         guard let stored = work.stored, let provider = work.provider, let row = work.row,
@@ -383,12 +398,12 @@ struct RefreshFlight: Sendable {
         else { return .subjectChecked(.same) }
         let facts: SessionFacts
         do { facts = try SessionFacts.open(row, context.vault) } catch {
-            // Sealed by a replica with a newer key: nobody knows whose tokens these are to be.
+            // A replica sealed the facts with a newer key, so the subject to compare is unknown here.
             return .subjectChecked(BrokerProblem(opening: error) == nil ? .same : .unknown)
         }
         var tokens = work.fresh ?? stored.tokens
         tokens.idToken = idToken
-        // It came with another API's access token, and hashes that.
+        // The id_token came with another API's access token, and contains the hash of that token.
         if !isOurs, stored.accessVersion != nil { tokens.accessToken = Secret("") }
         let version = isOurs ? row.tokenVersion + 1 : row.tokenVersion
         work.fresh = nil
@@ -416,16 +431,17 @@ struct RefreshFlight: Sendable {
             context.cache.remove([session])
         } catch {
             _ = failed("markSubjectChecked", error)
-            // No token for another API is read before: it would be fetched again, and again.
+            // Tokens for another API are only read after this mark. The flight would fetch them repeatedly.
             if audience != nil { return .subjectChecked(.unknown) }
         }
         return .subjectChecked(.same)
     }
 
-    // MARK: Ending and giving back
+    // MARK: Ending and releasing
 
-    /// Ends the session where the tokens whose subject was looked at are still its own: after a step-up they are not, and say
-    /// nothing of it.
+    /// Ends the session if the tokens whose subject was checked are still its own.
+    ///
+    /// After a step-up they belong to another grant, and prove nothing about the session.
     private func end(
         _ reason: EndReason, ifStillAt version: Int64, _ work: Work
     ) async throws(BrokerProblem) -> Bool {
@@ -442,7 +458,7 @@ struct RefreshFlight: Sendable {
         } catch {
             context.cache.remove([session])
             _ = failed("condemnRefresh", error)
-            // On a full disk endings alone are written.
+            // A full disk still takes endings.
             guard error == .full else { throw BrokerProblem(error) }
         }
         try await EndSession(context).end(.token(session), reason: reason, handle: work.row?.handle)
@@ -463,7 +479,7 @@ struct RefreshFlight: Sendable {
             }
             return .condemned(condemned)
         } catch {
-            // Perhaps it ended all the same.
+            // The session may have ended although the call failed.
             context.cache.remove([session])
             _ = failed("condemnRefresh", error)
             await release(&work)
@@ -478,9 +494,9 @@ struct RefreshFlight: Sendable {
                 provider: stored.provider, client: stored.client, session: row.handle, reason: reason))
     }
 
-    /// Gives the claim back with what the row has to remember.
+    /// Releases the claim, with the marks that the row has to remember.
     ///
-    /// A target that was refused holds nobody else back.
+    /// After a refused target, other refreshes of the session may go on at once.
     func release(_ work: inout Work, isOfTarget: Bool = false) async {
         guard let row = work.row, let grant = work.grant else { return }
         if !isOfTarget, let stored = work.stored {
@@ -492,7 +508,7 @@ struct RefreshFlight: Sendable {
         var backOff = isOfTarget ? .zero : backOff(work)
         work.heldBackFor = backOff
         if let audience, !isOfTarget, work.isTargetsOwn {
-            // The session's own token and other APIs' may be had all the same.
+            // The session's own token, and tokens for other APIs, may still be fetched.
             context.memory.audiences.rests(audience.key, for: backOff, at: context.clock.monotonic())
             backOff = .zero
         }
@@ -506,8 +522,8 @@ struct RefreshFlight: Sendable {
             answerLost: work.answerLost, emptyRefusal: isCounted)
         do throws(StoreFailure) { try await context.store.releaseRefresh(release) } catch {
             _ = failed("releaseRefresh", error)
-            // The marks that the row has to remember name the reason of an end, and a claim that is left to lapse keeps
-            // the session waiting.
+            // Release in the background. The row's marks name the reason of an end, and a claim that is left to lapse keeps the
+            // session waiting.
             let store = context.store
             claim.giveBack(after: ClaimedSession.pauseBeforeGivingBack) { () async throws(StoreFailure) in
                 try await store.releaseRefresh(release)
@@ -521,7 +537,7 @@ struct RefreshFlight: Sendable {
         case .rejected where work.isFailureOfTarget: return .seconds(2)
         case .rejected(let refusal) where refusal.mayMeanDeadGrant: return Self.countedPause
         case .rejected(let refusal) where refusal.isInvalidGrant:
-            // Taken over a short while ago: until the late winner has had its time, asking again is no use.
+            // The claim was taken over a short while ago. A retry is useless until the late winner's time is over.
             return work.grant?.takenOverFor.map { max(.seconds(2), Self.takeOverGrace - $0) } ?? .seconds(2)
         default: return .seconds(2)
         }
@@ -538,7 +554,7 @@ struct RefreshFlight: Sendable {
                 }
                 guard !hasRunOut(row, work) else { return try await finish(.unavailable, work) }
                 guard audience != nil else { return .success(SharedFlight.Flown(row: row)) }
-                // A step-up may have dropped it since.
+                // A step-up may have dropped the token since.
                 guard let kept = work.kept else {
                     return .failure(
                         BrokerProblem(
@@ -579,7 +595,7 @@ struct RefreshFlight: Sendable {
         if let reason = row.endReason { return .failure(BrokerProblem(.sessionEnded, reason: reason)) }
         switch SessionStanding(row, context) {
         case .lapsed(let reason): return .failure(BrokerProblem(.sessionEnded, reason: reason))
-        // It lives after all: a clock that was wrong said otherwise.
+        // The session still lives. A wrong clock led to the earlier verdict.
         case .lives, .doubted: return .failure(.clockDoubted)
         }
     }

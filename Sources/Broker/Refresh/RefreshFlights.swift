@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The refreshes underway in this process: one for a session, whoever wants it.
+/// The refreshes in progress in this process, at most one for each session.
 final class RefreshFlights: Sendable {
     private struct State {
         var running: [Digest: SharedFlight] = [:]
@@ -8,13 +8,17 @@ final class RefreshFlights: Sendable {
     }
 
     private static let capacity = 20_000
-    /// Guards the flights and the back-offs; these are forgotten when there are too many: the row knows them as well.
+    /// Guards the flights and the back-offs.
+    ///
+    /// Too many back-offs are forgotten together, because the rows contain them as well.
     private let state = Mutex(State())
 
-    /// Returns the session's flight, and whether the caller has to begin it; `audience` is what it is for then, nil for the
-    /// session's own access token.
+    /// Returns the session's flight, and whether the caller has to begin it.
     ///
-    /// A session has one at a time, whatever it is for: who finds one that is for something else waits and asks again.
+    /// A new flight is for `audience`, or for the session's own access token if that is nil.
+    ///
+    /// A session has one flight at a time, for all purposes. A caller that finds a flight for another purpose waits, then tries
+    /// again.
     func join(_ session: Digest, for audience: Digest? = nil) -> (flight: SharedFlight, isNew: Bool) {
         state.withLock { state in
             if let flight = state.running[session] { return (flight, false) }
@@ -24,7 +28,7 @@ final class RefreshFlights: Sendable {
         }
     }
 
-    /// Returns the session's flight; nil where there is none.
+    /// Returns the session's flight in progress, or nil.
     func underWay(_ session: Digest) -> SharedFlight? { state.withLock { $0.running[session] } }
 
     func finish(_ session: Digest) { state.withLock { $0.running[session] = nil } }
@@ -49,14 +53,14 @@ final class RefreshFlights: Sendable {
     }
 }
 
-/// A refresh underway in this process and those who wait for it.
+/// A refresh in progress in this process, with the callers that wait for it.
 final class SharedFlight: Sendable {
     typealias Outcome = Result<Flown, BrokerProblem>
 
-    /// The result of a flight that came through.
+    /// The result of a successful flight.
     struct Flown: Sendable {
         let row: SessionRow
-        /// The access token for another API, where the flight was for one.
+        /// The access token for another API, if the flight was for one.
         var access: AccessToken?
     }
 
@@ -66,21 +70,25 @@ final class SharedFlight: Sendable {
     }
 
     private struct State {
-        /// The answer from now on; at first also when the store does not take a pair, until it does.
+        /// The answer from now on.
+        ///
+        /// While the store refuses a pair, it is a failure, which the final answer replaces.
         var outcome: Outcome?
         var waiters: [Int: Waiter] = [:]
         var gone: Set<Int> = []
         var next = 0
     }
 
-    /// The key of the access token for another API that it is for; nil for the session's own.
+    /// The key of the access token for another API; nil for the session's own token.
     let audience: Digest?
     /// Guards the outcome and the waiters.
     private let state = Mutex(State())
 
     init(for audience: Digest? = nil) { self.audience = audience }
 
-    /// Waits for the outcome; nil when `until` has passed first, or the waiting task is cancelled.
+    /// Waits for the outcome.
+    ///
+    /// Returns nil if `until` passes first or the waiting task is cancelled.
     func wait(until: Duration) async -> Outcome? {
         let id = state.withLock { state in
             state.next += 1
@@ -105,7 +113,7 @@ final class SharedFlight: Sendable {
         }
     }
 
-    /// Answers those who wait and those who come.
+    /// Answers the callers that wait, and all later ones.
     func answer(_ outcome: Outcome) {
         let waiters = state.withLock { state in
             state.outcome = outcome
@@ -115,7 +123,7 @@ final class SharedFlight: Sendable {
         for (_, waiter) in waiters { waiter.continuation.resume(returning: outcome) }
     }
 
-    /// Lets go of those whose patience is over.
+    /// Releases the callers whose patience is over.
     func expire(at moment: Duration) {
         let over = state.withLock { state in
             let over = state.waiters.filter { $0.value.until <= moment }.sorted { $0.key < $1.key }

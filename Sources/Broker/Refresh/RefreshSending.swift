@@ -1,7 +1,8 @@
 import Synchronization
 
-/// The last sending of a claim's refresh call, told by who sends it: a confirming call repeats one whose answer was lost, and
-/// what it may have used up is remembered.
+/// The last sending of a claim's refresh call, as the provider's client reports it.
+///
+/// A confirming call repeats a sending whose answer was lost. The record also contains whether the refresh token may be spent.
 package final class RefreshSending: Sendable {
     private struct State {
         var last: (nonce: String?, idempotencyKey: String)?
@@ -10,21 +11,21 @@ package final class RefreshSending: Sendable {
         var isBare = false
     }
 
-    /// Guards all of it.
+    /// Guards the whole record.
     private let state = Mutex(State())
 
     package init() {}
 
-    /// The nonce and the idempotency key of the last sending; nil where there was none, or its answer was heard.
+    /// The nonce and the idempotency key of the last sending; nil before the first sending, and once its answer has arrived.
     package var last: (nonce: String?, idempotencyKey: String)? { state.withLock { $0.last } }
 
-    /// Whether the answer to the last sending was heard.
+    /// Whether the answer to the last sending has arrived.
     package var isAnswered: Bool { state.withLock { $0.isAnswered } }
 
-    /// Whether the server asked for another nonce, and is not known to look at proofs before it spends a refresh token.
+    /// Whether the refresh token may be spent, because the server asked for another nonce and may have spent the token first.
     package var mayBeSpent: Bool { state.withLock { $0.mayBeSpent } }
 
-    /// Notes what is about to be sent.
+    /// Notes a sending that is about to begin.
     package func begins(nonce: String?, idempotencyKey: String) {
         state.withLock { state in
             state.last = (nonce, idempotencyKey)
@@ -32,7 +33,7 @@ package final class RefreshSending: Sendable {
         }
     }
 
-    /// Notes that the answer to it has come: there is nothing of it to repeat.
+    /// Notes that the answer has arrived, so there is nothing to repeat.
     package func isHeard() {
         state.withLock { state in
             state.last = nil
@@ -40,12 +41,12 @@ package final class RefreshSending: Sendable {
         }
     }
 
-    /// Whether it was sent without a proof at last, because the server had refused the one before.
+    /// Whether the call was finally sent without a proof, because the server had refused the previous proof.
     package var isBare: Bool { state.withLock { $0.isBare } }
 
-    /// Notes that it is sent without a proof.
+    /// Notes that the call is sent without a proof.
     package func goesBare() { state.withLock { $0.isBare = true } }
 
-    /// Notes that the refresh token may be spent although its answer refused it.
+    /// Notes that the refresh token may be spent although the answer refused it.
     package func spendsPerhaps() { state.withLock { $0.mayBeSpent = true } }
 }

@@ -1,13 +1,15 @@
-/// Decides a refresh, of the session's own access token or of one for another API, step by step: a pure machine that takes what
-/// happened and returns what to do (guarantee 2).
+/// Decides each step of a refresh, for the session's own access token or for another API's (guarantee 2).
 ///
-/// The shell round it (`RefreshFlight`) makes the calls; the tests are tables of *input == action*.
+/// The machine is pure. It takes an event and returns an action.
+///
+/// The shell round it (`RefreshFlight`) makes the calls. The tests are tables of *input == action*.
 struct RefreshStateMachine: Sendable {
-    /// The reason for which the refresh is wanted.
+    /// The reason for the refresh.
     enum Need: Sendable, Equatable {
         /// The access token is near or past its expiry.
         case expiring
-        /// An upstream refused this token version, or the app asked: refresh unless the version has moved already.
+        /// An upstream refused this token version, or the app asked. The token is refreshed unless its version has already
+        /// moved.
         case forced(fromVersion: Int64)
     }
 
@@ -15,15 +17,15 @@ struct RefreshStateMachine: Sendable {
     enum Purpose: Sendable, Equatable {
         /// The session's own.
         case own
-        /// One for another API, by the session's refresh token.
+        /// A token for another API, fetched with the session's refresh token.
         case audience
-        /// One for another API, for which the session's own is exchanged.
+        /// A token for another API, exchanged for the session's own token.
         case exchange
     }
 
-    /// A call of the provider.
+    /// A call to the provider.
     enum Call: Sendable, Equatable {
-        /// A refresh of the session's own access token: its answer alone speaks of the grant.
+        /// A refresh of the session's own access token. Only its answer proves something about the grant.
         case plain
         /// A refresh with a target.
         case audience
@@ -35,21 +37,28 @@ struct RefreshStateMachine: Sendable {
         /// The row's own.
         case ofRow
         case version(Int64)
-        /// There is none yet.
+        /// The token has yet to be fetched.
         case missing
     }
 
-    /// Something that happened.
+    /// An event that the shell reports.
     enum Input: Sendable, Equatable {
-        /// The row as read: its version, whether it lives, whether the access token still has time, whether it can refresh.
-        /// `unchecked`: nobody has looked at the subject of its id_token yet. `withheld`: the provider did not bind the access
-        /// token to the session's key, so there is none to use. `needsOwn`: the session's own tokens have to be refreshed before
-        /// they can be asked with for another API.
+        /// The row as read.
+        ///
+        /// - `live`: whether the session lives.
+        /// - `fresh`: whether the access token has more time than the refresh margin.
+        /// - `usable`: whether the access token has any time left.
+        /// - `refreshable`: whether there is a refresh token, and a provider that takes it.
+        /// - `unchecked`: whether the subject of the id_token has yet to be checked.
+        /// - `withheld`: set if the provider left the access token unbound although the session has a key.
+        /// - `needsOwn`: whether the session's own tokens have to be refreshed before a token for another API is requested.
         case read(
             version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,
             withheld: Withheld? = nil, standing: Standing = .ofRow, needsOwn: Bool = false)
-        /// `lossKnown`: this refresh token may have been used already, by a call that nobody heard the end of.
-        /// `settled`: no late winner can come any more.
+        /// The claim is held.
+        ///
+        /// - `lossKnown`: whether an earlier call with an unknown result may have used this refresh token.
+        /// - `settled`: whether the time of a late winner is over.
         case claimed(lossKnown: Bool, settled: Bool)
         case busy
         case heldBack
@@ -61,9 +70,9 @@ struct RefreshStateMachine: Sendable {
         case refreshed
         /// The provider answered an exchange with an access token.
         case exchanged
-        /// The exchanged token was stored and the claim given back, or another holds the claim.
+        /// The exchanged token was stored and the claim released, or another owner has the claim.
         case kept
-        /// The new id_token, if there was one, was looked at.
+        /// The new id_token, if there was one, was checked.
         case subjectChecked(SubjectCheck)
         case rejected(Refusal)
         case notSent
@@ -76,44 +85,45 @@ struct RefreshStateMachine: Sendable {
         case condemned(Bool)
     }
 
-    /// The standing of a token set whose access token is withheld.
+    /// The time since the provider answered with a withheld access token.
     enum Withheld: Sendable, Equatable {
-        /// The provider answered so a short while ago, and is left alone.
+        /// The answer is recent, so the provider is left alone.
         case lately
-        /// It may be asked again.
+        /// The provider may be called again.
         case before
     }
 
-    /// The result of looking at a refreshed id_token.
+    /// The result of checking a refreshed id_token.
     enum SubjectCheck: Sendable, Equatable { case same, another, unknown }
 
     /// The meaning of a refusal.
     enum Refusal: Sendable, Equatable {
-        /// A parsed `invalid_grant`: the refresh token is dead.
+        /// A parsed `invalid_grant`, which proves that the refresh token is dead.
         case invalidGrant
-        /// No body, or an error that may mean a dead grant: `enough` when there were so many, for so long, that it is dead.
+        /// An answer with an empty body, or an error that may mean a dead grant. `enough`: whether their number and period
+        /// prove that it is dead.
         case counted(enough: Bool)
         case unclear
-        /// Of a call with a target: it speaks of the target and of nothing else.
+        /// A refusal of a call with a target, which concerns only the target.
         case target
     }
 
-    /// Something to do.
+    /// An action for the shell.
     enum Action: Sendable, Equatable {
         case claim(version: Int64)
-        /// Call the provider; `confirming` is the one retry after a lost or unclear answer.
+        /// Call the provider; `confirming` marks the one retry after a lost or unclear answer.
         case call(confirming: Bool, Call = .plain)
-        /// Store the new pair, however long it takes, before anything else is looked at.
+        /// Store the new pair, however long it takes, before anything else is checked.
         case commit
-        /// Store the exchanged token, and give the claim back with it.
+        /// Store the exchanged token, and release the claim with it.
         case keep
-        /// Look at the new id_token, now that the pair is safe.
+        /// Check the new id_token, now that the pair is stored.
         case checkSubject
-        /// End the session, whoever holds the claim: it is another user's now.
+        /// End the session regardless of the claim, because its tokens belong to another user now.
         case end(EndReason)
-        /// End the session, with our own fence and version.
+        /// End the session, with the claim's own fence and version.
         case condemn(EndReason)
-        /// Give the claim back.
+        /// Release the claim.
         case release(then: Outcome)
         /// Read the row again after a pause.
         case wait
@@ -125,13 +135,13 @@ struct RefreshStateMachine: Sendable {
 
     /// The answer to the caller.
     enum Outcome: Sendable, Equatable {
-        /// The tokens as the row has them now.
+        /// The tokens that the row has now.
         case useStored
         case sessionEnded
         case notRefreshable
         case unavailable
         case storeUnavailable
-        /// The provider does not give this access token; the one that still lives is served, where there is one.
+        /// The provider refuses this access token. If the kept one still lives, it is served.
         case targetRefused
     }
 
@@ -148,21 +158,25 @@ struct RefreshStateMachine: Sendable {
 
     private let need: Need
     private let purpose: Purpose
-    /// The call that the claim is for.
+    /// The call to make once the row is claimed.
     private var next = Call.plain
-    /// Whether the provider refused the target with what may be of the grant: a plain refresh tells.
+    /// Whether the provider refused the target with an error that may concern the grant.
+    ///
+    /// A plain refresh decides this.
     private var isInQuestion = false
-    /// Whether an exchange is made once more: a plain refresh has replaced the access token that it was refused with.
+    /// Whether the exchange is being repeated, after a plain refresh replaced the refused access token.
     private var isExchangedAgain = false
     private var state = State.reading
-    /// Whether the access token that is stored still lives: it is served although an early refresh failed.
+    /// Whether the stored access token still lives.
+    ///
+    /// It is then served although an early refresh failed.
     private var usable = false
     private var version: Int64 = 0
-    /// The version whose subject this flight has found to be the session's.
+    /// The version whose subject this flight has confirmed.
     private var checked: Int64?
     private var lossKnown = false
     private var settled = true
-    /// Whether a new pair has been stored, by this flight or another: it is used, however short its life.
+    /// Whether this flight or another has stored a new pair, which is then used, however short its life.
     private var isRefreshed = false
 
     init(need: Need, purpose: Purpose = .own) {
@@ -187,9 +201,9 @@ struct RefreshStateMachine: Sendable {
                 return .checkSubject
             }
             self.usable = usable
-            // There is no access token, by whatever version; a new one is asked for after a pause.
+            // The access token is withheld at this version and any other. A new one is requested after a pause.
             if withheld == .lately || (withheld != nil && isRefreshed) {
-                // Another API's that lives is not the session's own.
+                // A living token for another API is served although the session's own is withheld.
                 let isServed = purpose != .own && usable && (need == .expiring || isServed(fresh: fresh, standing))
                 return finish(isServed ? .useStored : .unavailable)
             }
@@ -205,7 +219,7 @@ struct RefreshStateMachine: Sendable {
             self.settled = settled
             return call(next)
         case (.claiming, .busy):
-            // Somebody else is at it. A token that still lives need not wait for them.
+            // Another owner is refreshing. Only callers with an expired token have to wait.
             if usable, need == .expiring { return finish(.useStored) }
             state = .reading
             return .wait
@@ -225,10 +239,10 @@ struct RefreshStateMachine: Sendable {
             return refused(refusal, confirming: confirming)
         case (.calling(let confirming, let call), .rejected(let refusal)):
             return refused(refusal, call, confirming: confirming)
-        // An exchange spends nothing.
+        // An exchange spends no token, so a confirming call is pointless.
         case (.calling(_, .exchange), .lost): return release(.unavailable)
         case (.calling(let confirming, let call), .lost):
-            // The provider may have rotated. One retry with the same token (and the same idempotency key) tells.
+            // The provider may have rotated the token. One retry with the same token and idempotency key shows whether it has.
             lossKnown = true
             guard !confirming else { return release(.unavailable) }
             return self.call(call, confirming: true)
@@ -239,10 +253,11 @@ struct RefreshStateMachine: Sendable {
             if call == .plain { isRefreshed = true }
             version += 1
             return .checkSubject
-        // Perhaps by ourselves, when the answer to our own write was lost: the row is right, and is looked at.
+        // The winner may be this very flight, if the answer to its own write was lost. The row is right in each case, so read
+        // it.
         case (.committing(let call), .superseded):
             if call == .plain { isRefreshed = true }
-            // Who won may have used up what the target was refused with.
+            // The winner may have spent the refresh token that was refused together with the target.
             isInQuestion = false
             state = .reading
             return .readAgain
@@ -260,12 +275,12 @@ struct RefreshStateMachine: Sendable {
         case (.checking, .subjectChecked(.another)):
             state = .done
             return .end(.subjectChanged)
-        // Nobody gets these tokens before their subject is known.
+        // Tokens are served only after their subject is known.
         case (.checking, .subjectChecked(.unknown)): return finish(.unavailable)
 
         case (.condemning, .condemned(true)): return finish(.sessionEnded)
         case (.condemning, .condemned(false)):
-            // Version or fence moved: somebody won after all. Their pair is read.
+            // The version or the fence has moved, so another owner won. Read its pair.
             isInQuestion = false
             state = .reading
             return .readAgain
@@ -280,7 +295,9 @@ struct RefreshStateMachine: Sendable {
         isServed(fresh: fresh, standing) ? finish(.useStored) : renewed(refreshable: refreshable)
     }
 
-    /// The same for another API: the session's own tokens are refreshed first where they have to be, once.
+    /// Decides likewise for another API.
+    ///
+    /// If necessary, the session's own tokens are refreshed first, once.
     private mutating func wanted(
         fresh: Bool, refreshable: Bool, _ standing: Standing, needsOwn: Bool
     ) -> Action {
@@ -313,11 +330,11 @@ struct RefreshStateMachine: Sendable {
         return .call(confirming: confirming, call)
     }
 
-    /// Judges the refusal of a call with a target: of the grant it proves nothing.
+    /// Judges the refusal of a call with a target, which proves nothing about the grant.
     private mutating func refused(_ refusal: Refusal, _ call: Call, confirming: Bool) -> Action {
         switch refusal {
         case .target: return release(.targetRefused)
-        // The access token that was exchanged is as new as can be: it is the target that is refused.
+        // The exchanged access token has just been refreshed, so the refusal concerns the target.
         case .invalidGrant where isExchangedAgain, .counted where isExchangedAgain: return release(.targetRefused)
         case .invalidGrant, .counted:
             isInQuestion = true
@@ -331,16 +348,16 @@ struct RefreshStateMachine: Sendable {
     private mutating func refused(_ refusal: Refusal, confirming: Bool) -> Action {
         switch refusal {
         case .invalidGrant, .counted(enough: true):
-            // A claim taken over from a lapsed one may have a late winner: give it time to commit.
+            // A claim that was taken over may have a late winner, which gets time to commit.
             guard settled else { return release(.unavailable) }
             state = .condemning
             return .condemn(lossKnown ? .refreshLost : .grantRevoked)
         case .counted(enough: false): return release(.unavailable)
         case .unclear:
-            // No proof of death by itself: one confirming retry.
+            // A dead grant is still unproven. Make one confirming retry.
             guard !confirming else { return release(.unavailable) }
             return call(.plain, confirming: true)
-        // No plain call is refused so.
+        // Only calls with a target get this refusal.
         case .target: return release(.unavailable)
         }
     }
@@ -352,7 +369,7 @@ struct RefreshStateMachine: Sendable {
 
     private mutating func release(_ outcome: Outcome) -> Action {
         state = .done
-        // A refusal of the target is told as it is: it is to be remembered, whatever is served.
+        // A refusal of the target is always reported, so that it is remembered, even if a living token is served.
         return .release(then: usable && need == .expiring && outcome != .targetRefused ? .useStored : outcome)
     }
 }

@@ -1,34 +1,36 @@
-/// Keeps a session's tokens fresh: one refresh serves everyone, over any number of replicas (guarantee 2), and nobody is
-/// logged out by a passing fault (guarantee 3).
+/// Keeps a session's tokens fresh.
+///
+/// One refresh serves all callers on all replicas (guarantee 2), and users stay logged in through a passing fault (guarantee
+/// 3).
 package struct RefreshTokens: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns an access token that still has time, refreshing it first when it does not.
+    /// Returns an access token that still has time, after a refresh if necessary.
     ///
-    /// A child's is its parent's, and so is the refresh.
+    /// A child uses its parent's token and its parent's refresh.
     package func accessToken(for given: LiveSession) async throws(BrokerProblem) -> AccessToken {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
         do throws(BrokerProblem) {
-            // Tokens whose subject nobody has looked at are nobody's yet (SEC-59).
+            // Tokens are served only after their subject was checked (SEC-59).
             if session.row.subjectUnchecked { return try await refresh(session, .expiring) }
             let context = context
             let access = try session.accessToken { row throws(BrokerProblem) in try StoredTokens.open(row, context) }
             let now = context.clock.now()
             if access.token.isEmpty { return try await refresh(session, .expiring) }
-            // One of a certificate that is not shown any more is of no use, whatever time it has.
+            // If the client now shows another certificate, a token bound to the old one is useless, even with time left.
             if session.row.refreshable, !context.shows(access.certificate, session.facts.provider, session.facts.client)
             {
                 return try await refresh(session, .expiring)
             }
-            // Where nothing can be done about it, one whose end is unknown or not reached is as good as any.
+            // A session that cannot be refreshed uses its token as it is.
             if !session.row.refreshable || RefreshTiming.isFresh(access, session.tokenDigest, margin: margin, at: now) {
                 return access
             }
             if RefreshTiming.isUsable(access, at: now) {
-                // It still lives: refresh beside, and let nobody wait for a slow provider.
+                // The token still lives. Refresh it in the background, so that callers are served while a provider is slow.
                 refreshBeside(session)
                 return access
             }
@@ -38,10 +40,10 @@ package struct RefreshTokens: Sendable {
 
     private var margin: Duration { context.settings.refreshMargin }
 
-    /// Returns a newer access token than one that an upstream has refused.
+    /// Returns a newer access token after an upstream has refused one.
     ///
-    /// Throws `not_refreshable` where the upstream refuses whatever it is given (`ForcedRefreshes`), unless a newer one is there
-    /// already. A child's of this minute is never forced: a web page's script would rotate the grant.
+    /// Throws `not_refreshable` if the upstream refuses every newer token (`ForcedRefreshes`), unless a newer one is already
+    /// stored. A child's token of the last minute is never forced, because a web page's script could then rotate the grant.
     package func accessToken(
         for session: LiveSession, insteadOf refused: AccessToken, at upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {
@@ -57,7 +59,7 @@ package struct RefreshTokens: Sendable {
         guard session.facts.child != nil, RefreshTiming.isYoung(refused, at: context.clock.now()) else {
             let asker = ForcedRefreshes.Asker.upstream(upstream)
             guard mayForce(holder, insteadOf: refused.version, for: asker) else {
-                // A newer one that is there is given, whoever fetched it.
+                // Another caller may already have stored a newer token.
                 guard let newer = try await stored(holder), newer.version > refused.version else {
                     throw BrokerProblem(.notRefreshable, privateDetail: "the upstream refuses each newer token")
                 }
@@ -80,7 +82,7 @@ package struct RefreshTokens: Sendable {
             pause: context.settings.forcedRefreshPause)
     }
 
-    /// Returns the access token that is stored now, where it can be used.
+    /// Returns the access token that is stored now, if it can be used.
     private func stored(_ session: LiveSession) async throws(BrokerProblem) -> AccessToken? {
         let row: SessionRow?
         do throws(StoreFailure) { row = try await context.store.session(tokenDigest: session.tokenDigest) } catch {
@@ -93,10 +95,10 @@ package struct RefreshTokens: Sendable {
         return isShown && RefreshTiming.isUsable(access, at: context.clock.now()) ? access : nil
     }
 
-    /// Refreshes now because the app asks (`POST /v1/session/refresh`), and returns the session as it is stored then.
+    /// Refreshes now because the app asks (`POST /v1/session/refresh`), and returns the session as stored afterwards.
     ///
-    /// The provider is not called for one whose token came from a forced refresh of this minute, nor for one that another replica
-    /// has refreshed or stepped up since this one read it.
+    /// The provider is left alone if the token came from a forced refresh in the last minute. The same holds if another replica
+    /// has refreshed the session, or stepped it up, since this one read it.
     package func refreshNow(_ given: LiveSession) async throws(BrokerProblem) -> SessionView {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
@@ -132,7 +134,9 @@ package struct RefreshTokens: Sendable {
         }
     }
 
-    /// Joins the session's flight, or begins it; the flight goes on when nobody waits any more.
+    /// Joins the session's flight, or begins it.
+    ///
+    /// The flight goes on even if all callers have left.
     private func refresh(
         _ session: LiveSession, _ need: RefreshStateMachine.Need, for asker: ForcedRefreshes.Asker? = nil
     ) async throws(BrokerProblem) -> AccessToken {
@@ -148,29 +152,29 @@ package struct RefreshTokens: Sendable {
             } else {
                 context.events.emit(.refreshWaited(provider: session.facts.provider, client: session.facts.client))
             }
-            // The caller who began it waits for its calls, the others for as long as waiters do.
+            // The caller that began the flight waits for its calls. The others wait as long as waiters do.
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: begun + patience) else {
                 throw BrokerProblem(
                     .providerUnavailable, privateDetail: "hung up, or waited in vain", retryAfter: .seconds(1))
             }
-            // It was for another API: what became of that says nothing of the session's own token.
+            // The flight fetched a token for another API. Its result does not apply to the session's own token; try again.
             if !isNew, flight.audience != nil {
                 try outcome.throwIfFinal()
                 continue
             }
             let row = try outcome.get().row
-            // Another replica may have stored it, which this one's cache does not know yet.
+            // Another replica may have stored this row, so the cache of this one may be older.
             context.cache.remove(olderThan: row)
             let stored = try StoredTokens.open(row, context)
             let access = stored.access(version: row.tokenVersion)
-            // A flight that began for another need may have found nothing to do.
-            // One that a step-up overtook has an older version still.
+            // A flight that began for another need may have found the stored token good enough. A flight that a step-up
+            // overtook still has an older version.
             if !isNew, case .forced(let from) = need, access.version <= from { continue }
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
-            // Nobody gets an access token that is not there.
+            // A withheld access token must stay in the broker.
             guard !stored.tokens.isWithheld else {
                 throw BrokerProblem(
                     .providerUnavailable, privateDetail: "the provider did not bind the access token",
@@ -182,8 +186,9 @@ package struct RefreshTokens: Sendable {
 }
 
 extension BrokerContext {
-    /// Whether tokens that are bound to a certificate are good now: it is the one that their client shows; those that are
-    /// bound to none always are.
+    /// Whether tokens are usable now.
+    ///
+    /// Tokens that are bound to a certificate need a client that shows the same one. All other tokens are usable.
     func shows(_ certificate: String?, _ provider: ProviderName, _ client: ClientName) -> Bool {
         guard let certificate else { return true }
         return (providers[provider] as? any CertificateShowing)?.certificate(of: client) == certificate
@@ -191,7 +196,7 @@ extension BrokerContext {
 }
 
 extension BrokerProblem {
-    /// The problem of a session that was made of an id_token: there is nothing to refresh.
+    /// The problem of a session that was made from an id_token, and so is without tokens to refresh.
     fileprivate static var withoutTokens: BrokerProblem {
         BrokerProblem(.notRefreshable, privateDetail: "the session has no tokens of the provider's")
     }
@@ -217,17 +222,19 @@ extension StoredTokens {
 
 /// An access token to use now, for the relay and for token exchange.
 ///
-/// A class, because a cached session hands the same one to call after call.
+/// A class, so that a cached session shares one object between its calls.
 package final class AccessToken: Sendable {
     package let token: Secret
     package let credential: TokenSet.Credential
-    /// The key that it is bound to; nil for one of whoever has it.
+    /// The key that the token is bound to; nil for a bearer token.
     package let key: ProofKeyPair?
-    /// The thumbprint of the certificate that it is bound to; nil for one that is bound to none.
+    /// The thumbprint of the certificate that the token is bound to, or nil.
     package let certificate: String?
     package let expiresAt: WallTime?
     package let scope: [String]
-    /// The token set's version: an upstream that refuses this token asks for a newer one than this.
+    /// The token set's version.
+    ///
+    /// An upstream that refuses this token asks for a newer one.
     package let version: Int64
     package let issuedAt: WallTime
 
@@ -246,12 +253,15 @@ package final class AccessToken: Sendable {
     }
 }
 
-/// Says when an access token is due: a minute before its end with up to 5 % jitter by session, so that sessions of one
-/// moment do not refresh in one moment; a token that lives less than ten minutes is due in the last tenth of its life.
+/// Decides when an access token is due.
 ///
-/// A token that was stored in the future was stored by a replica whose clock was wrong, and so is its end: it is due.
+/// A token is due a minute before its end. Up to 5 % of jitter for each session keeps sessions of one moment from refreshing
+/// together. A token that lives less than ten minutes is due in the last tenth of its life.
+///
+/// A store time in the future means that a replica with a wrong clock stored the token. Its end is then wrong as well, so it is
+/// due.
 enum RefreshTiming {
-    /// The most that the clocks of replicas may part.
+    /// The greatest expected difference between the clocks of replicas.
     private static let tolerance = Duration.seconds(60)
 
     static func isFresh(_ access: AccessToken, _ session: Digest, margin: Duration, at now: WallTime) -> Bool {
@@ -263,7 +273,9 @@ enum RefreshTiming {
         return end.since(now) > due
     }
 
-    /// Whether a token was stored less than a minute ago, or so little in the future as clocks of replicas part.
+    /// Whether a token was stored less than a minute ago.
+    ///
+    /// A store time in the future counts as well, within the tolerance.
     static func isYoung(_ access: AccessToken, at now: WallTime) -> Bool {
         now.since(access.issuedAt) < .seconds(60) && access.issuedAt.since(now) <= tolerance
     }

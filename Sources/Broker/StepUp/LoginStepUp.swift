@@ -9,7 +9,7 @@ package struct LoginStepUp: Sendable, Equatable {
         self.session = session
     }
 
-    /// Returns the same with what the authorization request asks for besides, by the configuration's own parameters.
+    /// Returns the step-up with the further demands of the authorization request, from the configuration's own parameters.
     func joining(_ asked: SignInDemands) -> LoginStepUp {
         guard session != nil else { return self }
         var joined = self
@@ -19,8 +19,8 @@ package struct LoginStepUp: Sendable, Equatable {
     }
 }
 
-// The record of a login that steps a session up has a format of its own, which a release that knows no step-up does not read:
-// there it is 503, and not the sign-in that replaces the session.
+// The record of a login that steps a session up has a format of its own. A release that does not know step-ups answers 503,
+// because it cannot read the record. It would otherwise replace the session by a new sign-in.
 
 extension LoginStepUp {
     static let format: UInt8 = 4
@@ -34,7 +34,7 @@ extension LoginStepUp {
         return writer
     }
 
-    /// The beginning of such a record.
+    /// The start of such a record.
     struct Beginning {
         var reader: RecordReader
         let session: Digest
@@ -42,7 +42,7 @@ extension LoginStepUp {
         let key: ProofKeyPair?
     }
 
-    /// Reads what `begin` wrote; nil for the record of another login.
+    /// Reads the part that `begin` wrote; nil for the record of another login.
     static func beginning(_ bytes: [UInt8]) throws(RecordFailure) -> Beginning? {
         guard bytes.first == format else { return nil }
         var reader = try RecordReader(bytes, format: format)
@@ -54,14 +54,14 @@ extension LoginStepUp {
         return Beginning(reader: reader, session: session, thumbprint: thumbprint, key: key)
     }
 
-    /// Writes the demand behind what the version before reads.
+    /// Writes the demand after the part that the previous version reads.
     static func write(_ demand: StepUpDemand?, to writer: inout RecordWriter) {
         guard let demand else { return }
         writer.strings(demand.contextClasses)
         writer.optional(demand.maximumAge)
     }
 
-    /// Reads what `write` wrote.
+    /// Reads the demand that `write` wrote.
     static func demand(_ reader: inout RecordReader) throws(RecordFailure) -> StepUpDemand {
         StepUpDemand(contextClasses: try reader.strings(), maximumAge: try reader.optionalInteger())
     }

@@ -1,12 +1,14 @@
 import Synchronization
 
-/// The refresh tokens that a session had from the moment at which the code of its step-up was sent.
+/// The refresh tokens that a session has had since the code of its step-up was sent.
 ///
-/// A provider that gives no other refresh token answers the code with one of these, while a refresh of the session may rotate it
-/// and commit. Each of them belongs to the grant that the session has: revoking it, or storing it over a newer one, would end the
+/// Some providers answer the code with a refresh token that the session already has, while a refresh may rotate that token and
+/// commit. Each of these tokens belongs to the session's grant. Revoking one, or storing it over a newer one, would end the
 /// session.
 final class SeenRefreshTokens: Sendable {
-    /// A settlement that waits for its store reads the session again and again; the first is kept, and the newest.
+    /// The most tokens that are kept.
+    ///
+    /// A settlement that waits for its store reads the session repeatedly. The first token and the newest ones are kept.
     private static let capacity = 8
 
     private struct State {
@@ -16,9 +18,9 @@ final class SeenRefreshTokens: Sendable {
 
     /// A refresh that was in progress when the provider answered.
     struct Question {
-        /// The token version that it replaces.
+        /// The token version that the refresh replaces.
         let version: Int64
-        /// The latest moment of its commit.
+        /// The latest moment of the refresh's commit.
         let until: Duration
     }
 
@@ -44,7 +46,9 @@ final class SeenRefreshTokens: Sendable {
     /// Notes that a refresh may store another refresh token.
     func note(_ question: Question) { state.withLock { $0.question = question } }
 
-    /// Returns the refresh that may still store this refresh token; nil if the session has had the token, or if the refresh is over.
+    /// Returns the refresh that may still store this refresh token.
+    ///
+    /// Nil if the session has had the token, or if the refresh is over.
     func question(of token: Secret?, at moment: Duration) -> Question? {
         guard token != nil, !contains(token), let question = state.withLock({ $0.question }), moment < question.until
         else { return nil }
@@ -53,10 +57,11 @@ final class SeenRefreshTokens: Sendable {
 }
 
 extension BrokerContext {
-    /// Opens what a session's row seals, and returns its tokens; nil where it has none, or where they were changed, which whoever
-    /// uses the session next finds out.
+    /// Opens the sealed parts of a session's row, and returns its tokens.
     ///
-    /// Throws the passing problem of a value that this process has no key for yet, or that a newer version has sealed.
+    /// Returns nil if the row is without tokens, or if they were tampered with; the next use of the session detects that.
+    ///
+    /// Throws a passing problem if this process does not have the key yet, or if a newer version has sealed the row.
     func openSealed(_ row: SessionRow) throws(BrokerProblem) -> StoredTokens? {
         do {
             _ = try SessionFacts.open(row, vault)

@@ -1,34 +1,38 @@
-/// Demands of a session, for one call, how and how lately its user signed in (`require`, a query of forward-auth's, an upstream's
-/// own challenge).
+/// Demands for one call that the session's user signed in strongly and recently enough (`require`, a query of forward-auth, or
+/// an upstream's challenge).
 package struct SignInCheck: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns the session whose sign-in meets a demand: the given one, or the same as it was read again, and then the caller goes
-    /// on with that one.
+    /// Returns a session whose sign-in meets a demand.
     ///
-    /// Throws `step_up_required` where it does not, and `step_up_failed` where the session's provider cannot step up as demanded,
-    /// so that no browser is opened for nothing.
+    /// It is the given session, or the same session read again, and the caller goes on with it.
+    ///
+    /// Throws `step_up_required` if the sign-in falls short. Throws `step_up_failed` if the session's provider cannot step up
+    /// as demanded, so that the app opens no browser in vain.
     package func require(
         _ demand: StepUpDemand, of session: LiveSession
     ) async throws(BrokerProblem) -> LiveSession {
         try checkTellsAge(demand)
         guard !isMet(demand, session) else { return session }
-        // Another process may have stored a step-up that this one's cache does not know yet.
+        // Another process may have stored a step-up since this process cached the session.
         let latest = try await latest(session)
         guard !isMet(demand, latest) else { return latest }
         throw refusal(demand, latest)
     }
 
-    /// The age below which an upstream's demand counts as this: the call that follows the sign-in takes time.
+    /// The smallest age that an upstream can demand, in seconds.
+    ///
+    /// The call after the sign-in takes time, so a smaller age is raised.
     private static let shortestAge: Int64 = 60
 
-    /// Judges an upstream's own challenge to an access token, of the session's own or of a `target`: returns the session as it
-    /// stands, where its sign-in is what the upstream asks for and another access token of it may do.
+    /// Judges an upstream's own challenge to an access token, of the session itself or of a `target`.
     ///
-    /// Throws `step_up_required` where another sign-in helps, which includes an access token that is not of the session's last
-    /// sign-in; else, where this was the last token, `step_up_failed`.
+    /// Returns the current session if its sign-in meets the challenge, because another access token may be enough.
+    ///
+    /// Throws `step_up_required` if another sign-in helps, for example if the access token is older than the session's last
+    /// sign-in. Otherwise throws `step_up_failed` if this was the last token.
     package func answer(
         challenge: StepUpDemand, of session: LiveSession, target: TokenTarget?, isLast: Bool
     ) async throws(BrokerProblem) -> LiveSession {
@@ -45,13 +49,14 @@ package struct SignInCheck: Sendable {
         throw problem
     }
 
-    /// Whether the access token is of a sign-in before the session's last one.
+    /// Whether the access token comes from a sign-in before the session's last one.
     ///
-    /// That one brought no refresh token, and the access token that it lent has been refreshed since. The next sign-in lends another.
+    /// The last sign-in brought no refresh token, and the access token that it lent has been refreshed since. The next sign-in
+    /// lends another.
     private func isOfEarlierSignIn(
         _ session: LiveSession, _ target: TokenTarget?
     ) throws(BrokerProblem) -> Bool {
-        // What the refresh token brings for another API is never of a sign-in that lends.
+        // The refresh token brings the tokens for other APIs. A sign-in that only lends an access token cannot change these.
         guard let lent = session.facts.lentVersion, session.facts.child == nil, target?.grant != .refresh else {
             return false
         }
@@ -60,13 +65,15 @@ package struct SignInCheck: Sendable {
         return access.version != lent
     }
 
-    /// By a clock that is not trusted no sign-in is too old, and none is recent: the answer is 503 until the clock is set.
+    /// Refuses to judge an age while the clock is in doubt.
+    ///
+    /// The answer is then 503.
     private func checkTellsAge(_ demand: StepUpDemand) throws(BrokerProblem) {
         if demand.maximumAge != nil { try context.require(.judgeAge) }
     }
 
     private func latest(_ session: LiveSession) async throws(BrokerProblem) -> LiveSession {
-        // What a child has of it does not change.
+        // The sign-in in a child's facts never changes.
         guard session.facts.child == nil else { return session }
         return try await ResumeSession(context).reread(session)
     }
@@ -96,9 +103,11 @@ package struct SignInCheck: Sendable {
 /// The step-up that a call needs.
 package struct WantedStepUp: Sendable, Equatable {
     package let demand: StepUpDemand
-    /// Whether the session is a child: its parent steps up, and makes a new one.
+    /// Whether the session is a child.
+    ///
+    /// Its parent then steps up, and makes a new child.
     package let isOfParent: Bool
-    /// Whether the session belongs to a key, which says the challenge's scheme.
+    /// Whether the session belongs to a key, which decides the challenge's scheme.
     package let isBound: Bool
 
     package init(demand: StepUpDemand, isOfParent: Bool = false, isBound: Bool = false) {

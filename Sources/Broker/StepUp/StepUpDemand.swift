@@ -1,18 +1,20 @@
-/// A demand on how, and how lately, the user signed in (RFC 9470).
+/// A demand on the strength and the age of the user's sign-in (RFC 9470).
 package struct StepUpDemand: Sendable, Equatable {
-    /// One of these has to be the `acr`; empty where any will do.
+    /// The accepted values of `acr`; empty to accept any value.
     package var contextClasses: [String]
-    /// The most seconds that may have passed since the user signed in; nil where any will do.
+    /// The longest time since the user's sign-in, in seconds; nil to accept any age.
     package var maximumAge: Int64?
-    /// Whether the call has to show its user's presence as well, which no sign-in does.
+    /// Whether the call also has to show the user's presence, which a sign-in cannot do.
     package var presence = false
-    /// Whether some sign-in may meet it: not where two demands that both hold name no class in common.
+    /// Whether some sign-in can meet the demand.
+    ///
+    /// This is false if two joined demands have no class in common.
     package private(set) var isPossible = true
 
-    /// The most values that may be named, and the most characters of one.
+    /// The most values that a demand may name, and the most characters of one.
     package static let mostClasses = 8
     package static let longestClass = 200
-    /// The longest age that may be named.
+    /// The longest age that a demand may name, in seconds.
     package static let longestAge: Int64 = 1 << 31
 
     package init(contextClasses: [String] = [], maximumAge: Int64? = nil) {
@@ -20,7 +22,9 @@ package struct StepUpDemand: Sendable, Equatable {
         self.maximumAge = maximumAge
     }
 
-    /// Whether these may be demanded: as many as there may be, none too long, and none that a challenge could not hold.
+    /// Whether these classes may be demanded.
+    ///
+    /// Their number and length are limited, and each one has to fit into a challenge.
     package static func areClasses(_ classes: [String]) -> Bool {
         (1...mostClasses).contains(classes.count)
             && classes.allSatisfy { text in
@@ -29,7 +33,7 @@ package struct StepUpDemand: Sendable, Equatable {
             }
     }
 
-    /// Returns the demand that holds where this and another one do.
+    /// Returns the demand that requires both this one and another.
     package func joined(with other: StepUpDemand) -> StepUpDemand {
         var both = self
         if let age = other.maximumAge { both.maximumAge = min(maximumAge ?? age, age) }
@@ -45,10 +49,10 @@ package struct StepUpDemand: Sendable, Equatable {
         return both
     }
 
-    /// The demand of presence alone.
+    /// The demand for presence alone.
     static let presence = StepUpDemand().withPresence
 
-    /// The part that a sign-in can meet; nil where there is none.
+    /// The part that a sign-in can meet, or nil.
     package var ofSignIn: StepUpDemand? {
         guard presence else { return self }
         guard !isPossible || !contextClasses.isEmpty || maximumAge != nil else { return nil }
@@ -57,7 +61,7 @@ package struct StepUpDemand: Sendable, Equatable {
         return rest
     }
 
-    /// The same with presence.
+    /// Returns this demand with presence added.
     package var withPresence: StepUpDemand {
         var more = self
         more.presence = true
@@ -67,15 +71,15 @@ package struct StepUpDemand: Sendable, Equatable {
     /// The parameters of the authorization request.
     var parameters: [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
-        // Providers that honour an age take 0 for none, or for a mistake, and 1 asks the user as well.
+        // Providers that honour an age treat 0 as no limit, or as an error. With 1, they also ask the user to sign in.
         if let maximumAge { pairs.append(("max_age", String(max(maximumAge, 1)))) }
         if !contextClasses.isEmpty { pairs.append(("acr_values", contextClasses.joined(separator: " "))) }
         return pairs
     }
 
-    /// Returns whether a sign-in meets it at a time.
+    /// Returns whether a sign-in meets the demand at a time.
     ///
-    /// A time that is not known meets no age, and neither does one that has not come.
+    /// If an age is demanded, a sign-in with an unknown or a future time fails.
     package func isMet(by signIn: SignInFacts, at now: WallTime, leeway: Duration) -> Bool {
         guard isPossible else { return false }
         if !contextClasses.isEmpty {
@@ -90,27 +94,30 @@ package struct StepUpDemand: Sendable, Equatable {
     }
 }
 
-/// The manner and time of a sign-in, as its id_token says: `acr`, `amr` and `auth_time`.
+/// The manner and time of a sign-in, from the id_token's `acr`, `amr` and `auth_time`.
 package struct SignInFacts: Sendable, Equatable {
     package var contextClass: String?
     package var methods: [String]
-    /// Seconds since 1970; nil where the provider does not say, and then it is never the time of the sign-in here.
+    /// Seconds since 1970; nil if the provider left the time out.
+    ///
+    /// The broker never fills in its own time.
     package private(set) var authenticatedAt: Int64?
 
     package init(contextClass: String? = nil, methods: [String] = [], authenticatedAt: Int64? = nil) {
         self.contextClass = contextClass
         self.methods = methods
-        // A time beyond every calendar is none, and neither is 0, which a provider says that does not know it.
+        // A time beyond every calendar is dropped. So is 0, which some providers send if they do not know the time.
         self.authenticatedAt = authenticatedAt.flatMap { (1..<253_402_300_800).contains($0) ? $0 : nil }
     }
 }
 
-/// The reason for which a step-up failed: what was required, and what came; nil where nobody knows any more, or the provider
-/// said so by itself.
+/// The reason for a failed step-up, with the requirement and the actual sign-in.
+///
+/// `got` is nil if the sign-in is forgotten, or if the provider itself reported the failure.
 package struct StepUpShortfall: Sendable, Equatable {
     package let required: StepUpDemand
     package let got: SignInFacts?
-    /// Whether an upstream asks for what the session has.
+    /// Whether an upstream demands a sign-in that the session already has.
     package var isUpstreams = false
 
     package init(required: StepUpDemand, got: SignInFacts?, isUpstreams: Bool = false) {
@@ -122,9 +129,9 @@ package struct StepUpShortfall: Sendable, Equatable {
 
 /// A provider's ability to step up (`providers.NAME.step_up`).
 package struct StepUpCapability: Sendable, Equatable {
-    /// Whether it honours `acr_values` and says `acr`.
+    /// Whether the provider honours `acr_values` and sends `acr`.
     package var contextClass: Bool
-    /// Whether it honours `max_age` and says `auth_time`.
+    /// Whether the provider honours `max_age` and sends `auth_time`.
     package var maximumAge: Bool
 
     package init(contextClass: Bool, maximumAge: Bool) {
@@ -135,19 +142,19 @@ package struct StepUpCapability: Sendable, Equatable {
     package static let nothing = StepUpCapability(contextClass: false, maximumAge: false)
     package static let everything = StepUpCapability(contextClass: true, maximumAge: true)
 
-    /// Returns whether it can fulfil a demand.
+    /// Returns whether the provider can fulfil a demand.
     package func canFulfil(_ demand: StepUpDemand) -> Bool {
         (demand.contextClasses.isEmpty || contextClass) && (demand.maximumAge == nil || maximumAge)
     }
 }
 
-/// A session that has been stepped up: the same session, and the same token.
+/// A session after its step-up, which still has the same token.
 package struct SteppedUp: Sendable {
     package let session: SessionView
     /// The token that the request presented, for the cookie's `Max-Age`.
     package let token: Secret
     package let transport: ClientProfile.Transport
-    /// The session's end however often it is refreshed.
+    /// The latest end of the session, however often it is refreshed.
     package let endsAtLatest: WallTime
 
     init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport, view: SessionView) {

@@ -2,20 +2,20 @@
 ///
 /// The note puts the answers of two step-ups in order, and names the grant of the session's refresh token (decision 70).
 package struct StepUpNote: Sendable, Equatable {
-    /// The session's version that its commit began.
+    /// The session's version that this step-up began.
     package let version: Int64
     /// The time of the provider's token response, by the clock of the process that stored it.
     package let answeredAt: WallTime
-    /// The beginning of the session's grant; nil if the grant is the sign-in's.
+    /// The start of the session's grant; nil if the grant comes from the first sign-in.
     package let grant: Grant?
 
-    /// The beginning of a grant that a step-up has put in another grant's place.
+    /// The start of a grant that replaced another grant in a step-up.
     package struct Grant: Sendable, Equatable {
         /// The digest of the refresh token that the answer contained.
         package let refreshToken: Digest
         /// The grant's first token version.
         package let tokenVersion: Int64
-        /// The outbox row that revokes the grant before.
+        /// The outbox row that revokes the former grant.
         package let former: Digest
     }
 
@@ -25,10 +25,12 @@ package struct StepUpNote: Sendable, Equatable {
         self.grant = grant
     }
 
-    /// Returns whether its answer came after another step-up's, whose code was sent when the session had a version.
+    /// Returns whether this step-up's answer came after another's.
     ///
-    /// A step-up that was stored before that code was sent came first, by any clock. The times decide only between two step-ups
-    /// that overlap.
+    /// `version` is the session's version when the other's code was sent.
+    ///
+    /// If this step-up was stored before that code was sent, its answer came first, by any clock. The times decide only between
+    /// two step-ups that overlap.
     func isLater(than answeredAt: WallTime, ofCodeSentAt version: Int64) -> Bool {
         self.version > version && self.answeredAt > answeredAt
     }

@@ -1,8 +1,8 @@
-/// The settlement of a step-up's exchange: the session that was presented gets the new sign-in, or stays as it was.
+/// The settlement of a step-up's exchange. The presented session gets the new sign-in, or stays unchanged.
 extension ExchangeSettlement {
-    /// Stores the sign-in in its session, trying again until it stands or the session has ended.
+    /// Stores the sign-in in its session, and retries until it is stored or the session has ended.
     ///
-    /// The user has just signed in, and does so again for no fault of ours.
+    /// The user has just signed in, and must not have to repeat that because of a fault of the broker's.
     func stepUp(
         _ session: Digest, _ demand: StepUpDemand, _ answer: TokenSet, _ identity: ProviderIdentity,
         _ requestedScope: [String], answered: Duration
@@ -12,7 +12,7 @@ extension ExchangeSettlement {
         let origin = SignInOrigin(
             subject: context.vault.index(.subject, [profile.issuer, identity.subject]),
             sid: identity.sid.map { context.vault.index(.sid, [profile.issuer, $0]) })
-        // As old as it is when the answer comes: a store that takes minutes makes no sign-in too old.
+        // Judge the sign-in at the time of the answer. A store that is away for minutes must not make it too old.
         let isMet = demand.isMet(by: identity.signIn, at: time, leeway: plan.client.signInLeeway)
         await enter(origin)
         defer { context.memory.signIns.leave(row.key) }
@@ -22,7 +22,7 @@ extension ExchangeSettlement {
             let now = time
             let answeredAt = now.advanced(by: answered - context.clock.monotonic())
             guard let current = standing, isStanding(current) else { throw await ended(standing, tokens, origin) }
-            // The session that stays lives by these.
+            // The session lives by a refresh token that it has already had, so that token is never revoked.
             let unheld = exchange.seen.contains(tokens.refreshToken) ? nil : tokens
             guard current.subject == origin.subject else {
                 throw await settle(
@@ -51,7 +51,7 @@ extension ExchangeSettlement {
             case .moved: continue
             case .ended: throw await ended(current, tokens, origin)
             case .takenAway:
-                // Perhaps by ourselves, when the answer to our own write was lost.
+                // The exchange may have been settled by this very write, if an earlier answer to it was lost.
                 let exchange: ExchangeRow?? = await insisting("exchange") { () async throws(StoreFailure) in
                     try await context.store.exchange(row.key)
                 }
@@ -64,21 +64,25 @@ extension ExchangeSettlement {
         }
     }
 
-    /// Returns whether a session has neither ended nor lapsed; one that has lapsed by a clock which nobody believes has not.
+    /// Returns whether a session lives.
+    ///
+    /// A lapse counts only while the clock is trusted.
     private func isStanding(_ row: SessionRow) -> Bool {
         guard row.endedAt == nil else { return false }
         if case .lapsed = SessionStanding(row, context) { return false }
         return true
     }
 
-    /// Reads the session that steps up, until the store answers and this process can open the row, and notes its refresh token.
+    /// Reads the session that steps up, and notes its refresh token.
     ///
-    /// The code is spent: an answer in hand waits for a key as it waits for a store.
+    /// Retries until the store answers and this process can open the row.
+    ///
+    /// The code is spent, so the answer in hand waits for a key as it waits for a store.
     private func standing(_ session: Digest) async throws(BrokerProblem) -> SessionRow? {
         let row: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
             guard let row = try await context.store.session(tokenDigest: session) else { return nil }
             do throws(BrokerProblem) { exchange.seen.note(try context.openSealed(row)?.tokens.refreshToken) } catch {
-                // A replica with a newer key, or of a newer version, has sealed it.
+                // A replica with a newer key, or of a newer version, sealed the row.
                 throw StoreFailure.newerFormat
             }
             return row
@@ -87,19 +91,22 @@ extension ExchangeSettlement {
         return row
     }
 
-    /// Returns the tokens of an exchange that comes to nothing, where they may be revoked: not where a step-up was answered with
-    /// the refresh token that its session lives by.
+    /// Returns the tokens of a failed exchange if they may be revoked.
+    ///
+    /// If a step-up was answered with the refresh token that its session lives by, the result is nil.
     func unheld(_ tokens: TokenSet) async -> TokenSet? {
         guard let session = plan.stepUp?.session else { return tokens }
         await noteRefresh(of: session, tokens)
         do throws(BrokerProblem) { _ = try await standing(session) } catch {
-            // The process ends, and revokes nothing.
+            // The process ends, so the tokens are left alone.
             return nil
         }
         return exchange.seen.contains(tokens.refreshToken) ? nil : tokens
     }
 
-    /// Demands of a first sign-in what its login was started with; the tokens of one that is too weak make no session.
+    /// Checks a first sign-in against the demand of its login.
+    ///
+    /// Tokens of a sign-in that is too weak are revoked instead of stored.
     func checkFirst(
         _ demand: StepUpDemand, _ tokens: TokenSet, _ identity: ProviderIdentity
     ) async throws(BrokerProblem) {
@@ -127,7 +134,9 @@ extension ExchangeSettlement {
         return BrokerProblem(.sessionEnded, reason: reason)
     }
 
-    /// Spends the exchange of a step-up that leaves its session with a sign-in below the demand.
+    /// Spends the exchange of a step-up after a sign-in below the demand.
+    ///
+    /// The session keeps its earlier state.
     private func tooWeak(
         _ demand: StepUpDemand, _ got: SignInFacts, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
@@ -147,7 +156,7 @@ extension ExchangeSettlement {
         if commit.isNewGrant {
             context.notices.refreshed(before.tokenDigest, version: before.tokenVersion + 1)
         } else {
-            // The version stays, and the session and its access token do not.
+            // The token version stays, but the session and its access token have changed.
             context.notices.post(.tokensRefreshed, to: before.tokenDigest)
         }
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
@@ -163,7 +172,7 @@ extension ExchangeSettlement {
         return try steppedUp(row, facts)
     }
 
-    /// Returns the answer of a step-up whose session has these facts.
+    /// Returns the result of a step-up whose session has these facts.
     private func steppedUp(_ row: SessionRow, _ facts: SessionFacts) throws(BrokerProblem) -> SignInOutcome {
         let live = LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
         guard let token = plan.stepUpToken else { throw BrokerProblem(.sessionRequired) }
@@ -172,7 +181,7 @@ extension ExchangeSettlement {
                 live, token: token, transport: plan.client.transport, view: try ResumeSession(context).view(of: live)))
     }
 
-    /// Makes the commit of a row as it was read.
+    /// Makes the commit for a row as it was read.
     private func commit(
         _ row: SessionRow, _ before: SessionFacts, _ fresh: TokenSet, _ identity: ProviderIdentity, _ now: WallTime,
         _ answeredAt: WallTime
@@ -182,13 +191,13 @@ extension ExchangeSettlement {
         let old = try row.tokens.map {
             try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
         }
-        // A provider that never gives another refresh token answers with one that the session has or had: the grant is the same.
-        // Ended as a former one, it would take the session's refresh token along; and the answer to a refresh of it that is under
-        // way would count as an outgrown pair, which is revoked, too.
+        // A provider that keeps to one refresh token answers with one that the session has or had, so the grant is the same. To
+        // revoke it as the former grant would revoke the session's refresh token. The pair of a refresh in progress would count
+        // as outgrown, and be revoked, too.
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept
-        // The grant may yet turn out to be the same.
+        // The grant may still prove to be the same.
         let question = isNewGrant ? questionFor(fresh.refreshToken) : nil
         let next: StoredTokens?
         var outbox: [OutboxRow] = []
@@ -211,34 +220,34 @@ extension ExchangeSettlement {
         if let scope = next?.tokens.scope { facts.scope = scope }
         facts.signIn = identity.signIn
         facts.lastStepUp = StepUpNote(version: row.version + 1, answeredAt: answeredAt, grant: grant)
-        // The refresh token is of an earlier sign-in, and so is what it brings.
+        // The refresh token comes from an earlier sign-in, and so does each token that it brings.
         let isLent =
             isNewGrant ? question != nil : next?.tokens.accessToken.isEqual(to: fresh.accessToken) == true
         facts.lentVersion = isLent ? next?.accessVersion ?? row.tokenVersion + (isNewGrant ? 1 : 0) : nil
         let refreshable = next?.tokens.refreshToken != nil && plan.provider is any TokenRefreshing
         let sid = identity.sid.map { vault.index(.sid, [profile.issuer, $0]) }
-        // The idle time moves only by a time that a use may be written with.
+        // The idle time moves only while the clock allows uses to be written.
         let used = context.may(.writeUse) ? now : row.lastUsedAt
         let commit = StepUpCommit(
             exchange: self.row.key, exchangeFence: self.row.fence, tokenDigest: row.tokenDigest,
             tokenVersion: row.tokenVersion, version: row.version, isNewGrant: isNewGrant,
             tokens: try next.map { try vault.seal($0.record, as: .tokens, row: row.tokenDigest) },
             facts: try vault.seal(facts.record, as: .session, row: row.tokenDigest),
-            // Whom a revocation must spare goes by the sign-in that the refresh token is of.
+            // A revocation spares a session according to the sign-in of its refresh token.
             sid: isNewGrant ? sid : row.sid ?? sid, tokenExpiresAt: next?.tokens.expiresAt, refreshable: refreshable,
             idleExpiresAt: SessionLimits.idleEnd(usedAt: used, created: row.createdAt, facts.lifetimes), now: used,
             outbox: outbox)
         return (commit, facts)
     }
 
-    /// Returns the work of ending the grant that the session had, as its reach allows: the session itself lives.
+    /// Returns the work that revokes the session's former grant within its reach, while the session itself lives on.
     ///
     /// The work waits while a refresh in progress may show that the grant is the same.
     private func former(
         _ old: StoredTokens, _ row: SessionRow, _ now: WallTime, waiting rest: Duration?
     ) throws -> OutboxRow {
         var tokens = old.tokens.withoutKey
-        // The provider's own session is the user's, who is signed in.
+        // The provider's own session stays, because its user is signed in.
         tokens.idToken = nil
         let stored = StoredTokens(
             provider: old.provider, client: old.client, tokens: tokens, issuedAt: old.issuedAt,
@@ -255,7 +264,7 @@ extension ExchangeSettlement {
 extension ExchangeSettlement {
     /// Settles a step-up whose answer waited for its store, while another step-up with a later answer was stored.
     ///
-    /// The session stays as it is, and the tokens go to the outbox. The demand is judged by the session's sign-in.
+    /// The session stays as it is, and the tokens go to the outbox. The demand is compared with the session's sign-in.
     private func overtaken(
         by later: StepUpNote, _ standing: SessionRow, _ facts: SessionFacts, _ demand: StepUpDemand,
         revoking tokens: TokenSet?, _ origin: SignInOrigin
@@ -272,7 +281,7 @@ extension ExchangeSettlement {
             let isOwn = try await context.store.settleExchange(
                 row.key, fence: row.fence, outcome: .session(session), outbox: outbox, registration: nil)
             if isOwn { return true }
-            // Perhaps by ourselves, when the answer to our own write was lost.
+            // The exchange may have been settled by this very write, if an earlier answer to it was lost.
             return try await context.store.exchange(row.key)?.outcome == .session(session)
         }
         guard let isSettled else { throw Self.notStored }
@@ -288,10 +297,11 @@ extension ExchangeSettlement {
 }
 
 extension StoredTokens {
-    /// Returns the set with the access token of a sign-in that brought no other refresh token: what a refresh has to repeat stays
-    /// with the refresh token.
+    /// Returns the set with the access token of a sign-in that brought no other refresh token.
     ///
-    /// Tokens that are bound to a key stay as they are, for the new one is bound to another.
+    /// The values that a refresh has to repeat still belong to the refresh token.
+    ///
+    /// Tokens that are bound to a key stay as they are, because the new one is bound to another key.
     func lending(_ fresh: TokenSet, at now: WallTime) -> StoredTokens {
         guard tokens.key == nil, fresh.key == nil, tokens.credential == fresh.credential else { return self }
         var next = self

@@ -1,12 +1,12 @@
-// A provider may answer a step-up with the refresh token of a refresh in progress, before the broker has stored that token. Such a
-// token looks like another grant's. The refresh's owner knows the grant, so the revocation of the session's grant waits for the
-// owner. The step-up is stored at once.
+// A provider may answer a step-up with the refresh token of a refresh in progress, before the broker has stored that token.
+// Such a token looks like another grant's. The refresh's owner knows the grant, so the revocation of the session's grant waits
+// for the owner. The step-up is stored at once.
 
 extension RefreshState {
-    /// The time of an owner's write after the end of its claim.
+    /// The time for an owner's write after the end of its claim.
     private static let slack = Duration.seconds(5)
 
-    /// The rest of the time of a refresh that may bring a new refresh token; nil if the refresh is over.
+    /// The remaining time of a refresh that may bring a new refresh token; nil if the refresh is over.
     var mayBringFor: Duration? {
         guard !isEnded, let rest = claimRest, rest > .zero - RefreshMarks.grace else { return nil }
         return max(rest, .zero) + Self.slack
@@ -16,7 +16,7 @@ extension RefreshState {
 extension ExchangeSettlement {
     /// Notes whether a refresh of the session may bring the refresh token of a step-up's answer.
     ///
-    /// The token of a refresh that is claimed after this look is younger than the answer.
+    /// A refresh that is claimed after this check brings a token younger than the answer.
     func noteRefresh(of session: Digest, _ answer: TokenSet) async {
         guard answer.refreshToken != nil, !exchange.seen.contains(answer.refreshToken) else { return }
         let state: RefreshState?? = await insisting("refreshState") { () async throws(StoreFailure) in
@@ -27,15 +27,17 @@ extension ExchangeSettlement {
             SeenRefreshTokens.Question(version: state.tokenVersion, until: context.clock.monotonic() + rest))
     }
 
-    /// Returns the pause before a revocation that depends on whose a refresh token is.
+    /// Returns the pause before a revocation, while it is open which grant a refresh token belongs to.
     func questionFor(_ token: Secret?) -> Duration? {
         let moment = context.clock.monotonic()
         return exchange.seen.question(of: token, at: moment).map { $0.until - moment }
     }
 
-    /// Watches work in the outbox that is in question, and takes it out if the refresh in progress stores its refresh token.
+    /// Watches work in the outbox while its refresh token is in question.
     ///
-    /// A process that dies meanwhile leaves the work to `Revocations`, which spares the refresh token that the session has then.
+    /// If the refresh in progress stores that token, the work is removed.
+    ///
+    /// If the process dies meanwhile, `Revocations` does the work. It spares the refresh token that the session has then.
     func watch(_ work: [OutboxRow], _ answer: TokenSet?) {
         guard let session = plan.stepUp?.session, let token = answer?.refreshToken,
             let question = exchange.seen.question(of: token, at: context.clock.monotonic())
@@ -50,7 +52,8 @@ extension ExchangeSettlement {
                         return
                     }
                     seen.note(try context.openSealed(row)?.tokens.refreshToken)
-                    // After two refreshes between two looks the token may be the session's, so it is left alone.
+                    // Two refreshes may have passed since the last look. The token may then be the session's, so it is left
+                    // alone.
                     let isSkipped = row.tokenVersion > question.version + 1
                     if seen.contains(token) || isSkipped { return try await context.store.removeOutbox(ids) }
                     guard row.tokenVersion == question.version,

@@ -5,9 +5,9 @@ package enum BackendPermission: String, Sendable, CaseIterable {
     case introspect, token, forwardAuth = "forward-auth", handover
 }
 
-/// A service of the operator's that may ask about sessions.
+/// A service of the operator that may ask about sessions.
 ///
-/// Its credential is known by its hash only (SEC-39).
+/// Its credential is stored only as a hash (SEC-39).
 package struct BackendConfiguration: Sendable {
     /// The sessions that a backend may ask about.
     package struct Scope: Sendable {
@@ -22,26 +22,27 @@ package struct BackendConfiguration: Sendable {
     }
 
     package let name: BackendName
-    /// SHA-256 of its credential; nil for one that proves itself as a TCP peer only.
+    /// The SHA-256 of the backend's credential; nil if the backend is known only by its TCP peer address.
     package let digest: Digest?
     package let may: Set<BackendPermission>
-    /// TCP peers that are this backend, on the backends' own listener.
+    /// The TCP peer addresses of this backend, on the backends' own listener.
     package let peers: [IPNetwork]
     /// Nil means every session.
     package let allow: [Scope]?
-    /// Whether forward-auth gives it the provider's access token.
+    /// Whether forward-auth returns the provider's access token to the backend.
     package let forwardAccessToken: Bool
-    /// Whether its introspection of a session counts as use, for backends that ask in no other way.
+    /// Whether the backend's introspection counts as use of the session, for backends that use only introspection.
     package let slides: Bool
-    /// Whether the proxy in front says the original request's method and address, so that proofs can be judged here.
+    /// Whether the proxy in front forwards the original request's method and address, so that the broker can check proofs.
     package var originalRequest = false
-    /// Further origins that an original request may have, and those whose tickets it redeems (`https://app.example.com`).
+    /// Further origins of original requests, which are also the origins whose tickets the backend redeems
+    /// (`https://app.example.com`).
     package var origins = ProofOrigins()
-    /// Whether it checks proofs itself, by `cnf`.
+    /// Whether the backend checks proofs itself, using `cnf`.
     package var checksEvidence = false
-    /// The APIs beside the session's own that its token exchange may ask for.
+    /// The APIs, in addition to the session's own, that the backend's token exchange may name.
     package var tokens: [TokenTarget] = []
-    /// The sign-in that forward-auth and token exchange need.
+    /// The sign-in that forward-auth and token exchange require.
     package var require: StepUpDemand?
 
     package init(
@@ -57,22 +58,24 @@ package struct BackendConfiguration: Sendable {
         self.slides = slides
     }
 
-    /// Returns whether it may ask about the sessions of a client (SEC-42).
+    /// Returns whether the backend may ask about the sessions of a client (SEC-42).
     package func mayAsk(about provider: ProviderName, _ client: ClientName) -> Bool {
         guard let allow else { return true }
         return allow.contains { scope in scope.provider == provider && scope.clients?.contains(client) ?? true }
     }
 
-    /// Throws where it may not ask about a session.
+    /// Throws `backend_not_allowed` if the backend may not ask about the session.
     @Sendable func admits(_ session: LiveSession) throws(BrokerProblem) {
         guard mayAsk(about: session.facts.provider, session.facts.client), isNamed(by: session) else {
             throw BrokerProblem(.backendNotAllowed)
         }
     }
 
-    /// Returns whether a session is one that it is told of: a child's kind has to name it.
+    /// Returns whether the backend may see a session.
+    ///
+    /// For a child session, the settings of its kind must list the backend.
     func isNamed(by session: LiveSession) -> Bool { session.family?.policy.backends.contains(name) ?? true }
 
-    /// The evidence that it has to hand on.
+    /// The evidence that the backend must pass on.
     var demand: EvidenceDemand { checksEvidence ? .none : .any }
 }

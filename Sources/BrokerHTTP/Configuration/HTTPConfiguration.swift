@@ -3,95 +3,106 @@ package import BrokerWire
 
 /// The settings of the HTTP surface, made by the executable from the configuration file.
 package struct HTTPConfiguration: Sendable {
-    /// The `SameSite` attribute of our cookies.
+    /// The `SameSite` attribute of the broker's cookies.
     package enum SameSite: String, Sendable, CaseIterable {
         case strict, lax, none
 
-        /// The word as cookies have it.
+        /// The word as it is written in cookies.
         var attribute: String { rawValue.prefix(1).uppercased() + rawValue.dropFirst() }
     }
 
-    /// Scheme, host and perhaps port, without a trailing slash: `https://auth.example.com`.
+    /// The scheme, host and optional port, ending before any slash: `https://auth.example.com`.
     package let publicURL: String
     /// Further names accepted in `Host`.
     package var hosts: [String] = []
-    /// The address of the backends' own listener (`10.0.0.5:8081`); nil where they share the public one.
+    /// The address of the backends' own listener (`10.0.0.5:8081`); nil if backends share the public listener.
     package var backendListen: String?
-    /// Whether the listeners for apps and backends end TLS themselves.
+    /// Whether the listeners for apps and backends terminate TLS themselves.
     package var endsTLS = false
-    /// Names accepted in `Host` on the management listener, beside addresses and loopback names.
+    /// Names accepted in `Host` on the management listener, in addition to addresses and loopback names.
     package var managementHosts: [String] = []
     package var trustedProxies: [IPNetwork] = []
-    /// The translators behind which IPv4 clients are counted by their own addresses.
+    /// The address translators in front of IPv4 clients, so that limits count these clients by their own addresses.
     package var translators = AddressTranslators()
-    /// The session cookie's name; on an http `publicURL` its `__Host-` prefix is left off.
+    /// The session cookie's name.
+    ///
+    /// If `publicURL` is http, the broker omits its `__Host-` prefix.
     package var cookieName = "__Host-coatcheck"
     package var sameSite: SameSite = .strict
-    /// Web origins whose pages may call us (`https://app.example.com`).
+    /// Web origins whose pages may call the broker (`https://app.example.com`).
     package var allowedOrigins: Set<String> = []
     /// Origins of apps in a web shell (`capacitor://localhost`).
     ///
-    /// Any app can claim them, so their cookies are refused.
+    /// Any app can claim such an origin, so cookies from it are refused.
     package var shellOrigins: Set<String> = []
     package var limits = HTTPLimits()
     package var backends: [BackendConfiguration] = []
     package var adminTokens: [AdminToken] = []
-    /// The two app association files; nil is 404.
+    /// The two app association files; if one is nil, its path answers 404.
     package var appleAppSiteAssociation: [UInt8]?
     package var assetLinks: [UInt8]?
-    /// The patterns of the paths that open an app: who is shown them in a browser is asked to open it.
+    /// The path patterns of app links.
+    ///
+    /// A browser that opens such a path gets a page that asks the user to open the app.
     package var appLinkPaths: [String] = []
-    /// The contract, as served at `/openapi.yaml`.
+    /// The contract, served at `/openapi.yaml`.
     package var openAPI: [UInt8] = []
 
     /// Creates a configuration with the defaults.
     package init(publicURL: String) { self.publicURL = publicURL }
 }
 
-/// The bounds of what the public listener takes (`limits` in the configuration).
+/// The limits of the public listener (`limits` in the configuration).
 package struct HTTPLimits: Sendable {
-    /// The most that an address may begin and miss in a minute, and the caps on what waits.
+    /// The most logins and wrong secrets of an address in a minute, and the caps on pending rows.
     package var charges = ChargeLimits()
-    /// Bytes of a JSON or form body.
+    /// The most bytes of a JSON or form body.
     package var body = 64 * 1024
-    /// Bytes of a body that names every setting of a configuration.
+    /// The most bytes of a body that lists every setting of a configuration.
     static let largeBody = 1 << 20
-    /// Bytes of a relayed request body.
+    /// The most bytes of a relayed request body.
     package var relayBody = 1024 * 1024 * 1024
-    /// Open connections of one address.
+    /// The most open connections of one address.
     package var connectionsPerAddress = 512
-    /// Open connections of one address until one of them has carried a live session.
+    /// The most open connections of one address before one of them has carried a live session.
     package var anonymousConnectionsPerAddress = 128
-    /// Bytes received from one address and not yet answered, those of live sessions aside.
+    /// The most bytes that one address has sent and the broker has yet to answer, except those of live sessions.
     package var heldBytesPerAddress = 8 * 1024 * 1024
-    /// The same for a trusted proxy.
+    /// The most such bytes of a trusted proxy.
     package var heldBytesOfProxy = 64 * 1024 * 1024
-    /// The longest time for a JSON or form body in all.
+    /// The longest total time for a JSON or form body.
     package var bodyDeadline: Duration = .seconds(30)
-    /// The lowest average rate of a relayed body, in bytes a second of the time that its app is waited for.
+    /// The lowest average rate of a relayed body, in bytes per second.
+    ///
+    /// Only the time that the broker waits for the app counts.
     package var relayMinimumRate = 1024
-    /// The part of that time over which the average is taken.
+    /// The amount of waiting time for one average of the rate.
     package var relayRateWindow: Duration = .seconds(30)
-    /// The part of that time before the first window.
+    /// The amount of waiting time before the first window begins.
     package var relayRateGrace: Duration = .seconds(10)
-    /// The longest time for a relayed upload in all.
+    /// The longest total time for a relayed upload.
     package var relayUploadDeadline: Duration = .seconds(3600)
-    /// The time after its session's end for which a relayed answer goes on that is no event stream; no setting.
+    /// The time that a relayed answer may continue after its session's end, unless it is an event stream.
+    ///
+    /// The configuration cannot change it.
     var relayedGrace: Duration = .seconds(5)
-    /// Between two comments of an event stream.
+    /// The time between two comments of an event stream.
     package var eventHeartbeat: Duration = .seconds(25)
     package var connection = ConnectionLimits()
 
     package init() {}
 }
 
-/// A permission of an admin token (`management.admin_tokens.may`): to list sessions and keys, to end sessions, to back up
-/// and seal again, to compare configurations.
+/// A permission of an admin token (`management.admin_tokens.may`).
+/// - `read`: list sessions and keys
+/// - `end`: end sessions
+/// - `maintain`: write backups and seal values again
+/// - `configure`: compare configurations
 package enum AdminPermission: String, Sendable, CaseIterable { case read, end, maintain, configure }
 
-/// An operator's credential for the management listener, known by its hash only (SEC-97).
+/// An operator's credential for the management listener, stored only as a hash (SEC-97).
 package struct AdminToken: Sendable {
-    /// The name in the audit.
+    /// The token's name in the audit log.
     package let name: String
     package let digest: Digest
     package let may: Set<AdminPermission>

@@ -2,15 +2,15 @@ import Broker
 import BrokerWire
 import HTTPTypes
 
-/// A backend that has proved itself.
+/// An authenticated backend.
 struct ProvenBackend: Sendable {
     let configuration: BackendConfiguration
-    /// Whether its proof was the `Authorization` field, which then holds no session.
+    /// Whether the backend's credential was the `Authorization` field, which then carries no session token.
     let usedAuthorization: Bool
 }
 
 extension BrokerAPI {
-    /// Throws what a caller is refused with who is no backend, or none that may ask this.
+    /// Returns a check that throws unless the caller is a backend with this permission.
     func isBackend(for permission: BackendPermission) -> Route.Check {
         { [self] call throws(BrokerProblem) in
             _ = try backend(call, for: permission)
@@ -18,9 +18,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Like `isBackend`, for routes that also read the credential in their form.
+    /// Like `isBackend`, for routes that also read the credential from their form.
     ///
-    /// A caller without a credential in its head is judged after the body has come.
+    /// If the header lacks a credential, the check waits for the body.
     func isBackendOrWillBe(for permission: BackendPermission) -> Route.Check {
         { [self] call throws(BrokerProblem) in
             let fields = call.fields
@@ -33,7 +33,8 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns the backend that calls, by a field or by its form's `client_id` and `client_secret` (RFC 6749 section 2.3.1).
+    /// Returns the calling backend, from a header field or the form's `client_id` and `client_secret` (RFC 6749 section
+    /// 2.3.1).
     ///
     /// Two credentials in one request are refused, and so is the name of another backend.
     func backend(
@@ -63,12 +64,14 @@ extension BrokerAPI {
         return try admitted(ProvenBackend(configuration: match, usedAuthorization: false), for: permission)
     }
 
-    /// Returns the backend that calls; throws `backend_unauthorized` when none proved itself, and
-    /// `backend_not_allowed` when it may not ask this.
+    /// Returns the calling backend.
+    ///
+    /// Throws `backend_unauthorized` if the credential is missing or wrong, and `backend_not_allowed` if the backend lacks
+    /// the permission.
     func backend(_ call: Call, for permission: BackendPermission) throws(BrokerProblem) -> ProvenBackend {
         let found = try provenBackend(call)
         guard let found else {
-            // A caller without any credential guesses at nothing.
+            // Only a credential can be a guess, so a request that lacks one is free of charge.
             guard call.fields.backends.isEmpty, call.fields.authorization.isEmpty else {
                 try charge(call).takeWrongToken()
                 throw BrokerProblem(.backendUnauthorized)
@@ -91,7 +94,7 @@ extension BrokerAPI {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("Authorization", .duplicate)])
         }
         if let credential = call.fields.backends.first {
-            // A wrong credential is never made good by another proof.
+            // After a wrong credential, every other proof of the backend is ignored.
             return backend(of: Secret(credential), named: nil)
                 .map { ProvenBackend(configuration: $0, usedAuthorization: false) }
         }
@@ -110,11 +113,11 @@ extension BrokerAPI {
         return ProvenBackend(configuration: match, usedAuthorization: false)
     }
 
-    /// Compares with every stored digest, so that the time says nothing about which one came close (SEC-53).
+    /// Compares with every stored digest, so that the duration hides a near match (SEC-53).
     private func backend(of credential: Secret, named name: String?) -> BackendConfiguration? {
         let digest = digest(credential.bytes())
         var found: Int?
-        // By index: a backend that is copied has all its references counted.
+        // By index, because copying a backend counts all its references.
         for index in configuration.backends.indices where configuration.backends[index].digest == digest {
             found = index
         }
@@ -125,9 +128,10 @@ extension BrokerAPI {
     }
 }
 
-/// The request that a proxy asks about (`backends.NAME.original_request`): its method and address, as the proxy says them.
+/// The method and address of the original request, as the proxy reports them (`backends.NAME.original_request`).
 ///
-/// It says who may use a proof, so nothing of it is guessed: two sorts of fields that differ, or one field twice, are 400.
+/// Both decide who may use a proof, so the broker must not guess them. It answers 400 if two kinds of fields differ, or if
+/// one field occurs twice.
 enum OriginalRequest {
     private struct Parts {
         var method: String?
@@ -137,7 +141,9 @@ enum OriginalRequest {
         var host: String?
         var uri: String?
 
-        /// The address of the three forwarded fields; throws for a host or a target that another reader would cut elsewhere.
+        /// The address from the three forwarded fields.
+        ///
+        /// Throws if another reader could split the host or the target differently.
         func forwardedURL() throws(BrokerProblem) -> String? {
             guard let scheme, let host, let uri else { return nil }
             guard !scheme.isEmpty, scheme.utf8.allSatisfy({ (0x41...0x5A).contains($0 & 0xDF) }) else {
@@ -150,10 +156,12 @@ enum OriginalRequest {
             return "\(scheme)://\(host)\(uri)"
         }
 
-        /// The whole address; throws for one that names its host, or ends its path, in a way that another reader would not see.
+        /// The address from the field that contains all of it.
+        ///
+        /// Throws if another reader could find a different host or a different end of the path.
         func originalURL() throws(BrokerProblem) -> String? {
             guard let url else { return nil }
-            // Between `://` and the path there is a host and nothing else, for it was put together as the other is.
+            // Only a host may be between `://` and the path, as in the address made of three fields.
             let rest = url.firstRange(of: "://").map { url[$0.upperBound...] } ?? ""
             let path = rest.firstIndex(of: "/") ?? rest.endIndex
             guard path < rest.endIndex, Authority.isWellFormed(rest[..<path].utf8),
@@ -167,9 +175,10 @@ enum OriginalRequest {
         BrokerProblem(.invalidRequest, errors: [FieldFault(field, .malformed)])
     }
 
-    /// Returns what a proof has to be about; nil where the proxy does not say it whole, which is as no proof.
+    /// Returns the method and address that a proof must cover; nil if the proxy's fields are incomplete.
     ///
-    /// An address at an origin that is not `accepted` is nobody's.
+    /// Nil has the same effect as a missing proof. If `accepted` rejects the address's origin, every proof fails for the
+    /// target.
     static func target(
         in fields: HTTPFields, accepted: (ProofAddress) -> Bool
     ) throws(BrokerProblem) -> ProofTarget? {
@@ -186,7 +195,7 @@ enum OriginalRequest {
         var parts = Parts()
         for field in fields {
             let name = field.name.canonicalName
-            // Most fields are none of them, and their first byte says so.
+            // The first byte alone rules out most fields.
             guard name.utf8.first == UInt8(ascii: "x") else { continue }
             switch name {
             case "x-original-method": try set(&parts.method, field)
@@ -211,7 +220,7 @@ enum OriginalRequest {
     private static func same(
         _ original: String?, _ forwarded: String?, _ name: String
     ) throws(BrokerProblem) -> String? {
-        // By bytes: a String is equal to another that is written differently.
+        // Compare bytes, because two different spellings can be equal as a `String`.
         guard let original, let forwarded, !original.utf8.elementsEqual(forwarded.utf8) else {
             return original ?? forwarded
         }

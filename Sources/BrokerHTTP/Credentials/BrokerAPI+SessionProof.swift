@@ -3,10 +3,10 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// Returns the session token that the request presents: that of the cookie or the bearer field, else that of a web child's
-    /// cookie; nil when it has none.
+    /// Returns the session token that the request presents; nil if it is missing.
     ///
-    /// Neither cookie stands for the other: where a request has both, the app's counts.
+    /// The session cookie or the bearer field comes first, then the cookie of a web child. Each cookie is only for its own
+    /// kind of session. If both are present, the app's cookie counts.
     func presentedToken(_ call: Call) throws(BrokerProblem) -> PresentedToken? {
         if let token = try presentedSession(call) { return PresentedToken(secret: token, isWebCookie: false) }
         return try webCookie(call).map { PresentedToken(secret: $0, isWebCookie: true) }
@@ -15,9 +15,10 @@ extension BrokerAPI {
     /// Returns the value of a web child's cookie.
     func webCookie(_ call: Call) throws(BrokerProblem) -> Secret? { try cookie(cookies.webName, call) }
 
-    /// Returns the session token that the request presents, from the cookie or the bearer field; nil when it has none.
+    /// Returns the session token from the session cookie or the bearer field; nil if both are missing.
     ///
-    /// Two values for the cookie, or a cookie and a bearer token that differ, are 400: one of them was planted.
+    /// Throws a 400 for two values of the cookie, or for a cookie and a bearer token that differ. In both cases an attacker
+    /// may have planted one of them.
     func presentedSession(_ call: Call) throws(BrokerProblem) -> Secret? {
         let cookie = try sessionCookie(call)
         guard !call.fields.authorization.isEmpty else { return cookie }
@@ -42,7 +43,7 @@ extension BrokerAPI {
         _ call: Call, demanding demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> LiveSession { try await presented(call, demanding: demand).session }
 
-    /// The same for what is closed to children: a session that is nobody's child; throws `client_not_allowed` for another.
+    /// Returns the live session for a route that is closed to children; throws `client_not_allowed` for a child session.
     func ownSession(
         _ call: Call, demanding demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> LiveSession {
@@ -55,7 +56,9 @@ extension BrokerAPI {
         }
     }
 
-    /// The same with the end of the pass that opened it; `admits` says who may ask at all, which comes first.
+    /// Returns the live session and the end of the pass that opened it.
+    ///
+    /// `admits` throws if this session may not use the route. It runs before the evidence is checked.
     func presented(
         _ call: Call, demanding demand: EvidenceDemand = .any,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
@@ -73,15 +76,15 @@ extension BrokerAPI {
         return presented
     }
 
-    /// Throws what a request without a live session, or without evidence for it, is refused with; returns the session, whose the
-    /// body is.
+    /// Throws if the request lacks a live session, or evidence for it; returns the session whose limits the body counts
+    /// against.
     ///
-    /// The body counts for its address as well.
+    /// The body counts against its address as well.
     @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         try await look(call) { _ in }
     }
 
-    /// The same for what is closed to children.
+    /// The check of `hasSession`, for routes that are closed to children.
     @Sendable func hasOwnSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         try await look(call, admits: Self.isNobodysChild)
     }
@@ -98,7 +101,7 @@ extension BrokerAPI {
                 try admits(session)
             }
         }
-        // With a stolen cookie and no key, nobody uses up what the session's own phone may have.
+        // A thief who has the cookie but lacks the key must not use up the allowance of the session's own phone.
         let address = rules.client(of: call).address.map(configuration.translators.client)
         return HeldBodies.Owner(session: found.row, address: found.isProven ? nil : address?.limitKey)
     }
@@ -117,7 +120,7 @@ extension BrokerAPI {
             charge: charge(call).ofProofs)
     }
 
-    /// Returns the proof of presence that the request shows.
+    /// Returns the presence proof of the request.
     func presence(in call: Call) -> PresentedEvidence {
         PresentedEvidence(
             proofs: presences(call),
@@ -125,22 +128,25 @@ extension BrokerAPI {
             charge: charge(call).ofProofs)
     }
 
-    /// Returns the values of the field that brings a proof of presence; looked for where a call needs it, which few do.
+    /// Returns the values of the field that carries a presence proof.
+    ///
+    /// Callers read it on demand, because few calls need it.
     func presences(_ call: Call) -> [String] { call.request.headerFields[values: .coatcheckPresence] }
 
-    /// Returns the passes of a request, by cookie and field.
+    /// Returns the passes of a request, from cookie and header field.
     func passes(_ call: Call) throws(BrokerProblem) -> [Secret] {
         try (cookie(cookies.passName, call).map { [$0] } ?? []) + call.fields.passes.map { Secret($0) }
     }
 
-    /// Returns the login token that the request presents: the body's, else the cookie's.
+    /// Returns the login token of the request: the body's, or else the cookie's.
     func loginToken(_ call: Call, body: Secret?) throws(BrokerProblem) -> Secret? {
         if let body { return body }
         return try cookie(cookies.loginName, call)
     }
 
-    /// Runs a lookup by a secret; one that finds nothing takes from the address's bucket, so that a known token never
-    /// waits (SEC-121).
+    /// Runs a lookup by a secret, and charges the address's bucket only if the lookup fails.
+    ///
+    /// A known token therefore never waits (SEC-121).
     func counting<Value>(
         _ call: Call, _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
@@ -166,13 +172,15 @@ extension BrokerAPI {
     }
 }
 
-/// A session token with how it came.
+/// A session token, and its way into the request.
 struct PresentedToken: Sendable {
     let secret: Secret
-    /// Whether it came as a web child's cookie, which is for web children alone, and the only way for theirs.
+    /// Whether the token came in the cookie of a web child.
+    ///
+    /// Only web children use this cookie, and they use only this cookie.
     let isWebCookie: Bool
 
-    /// Throws `session_required` where the cookie is not the session's.
+    /// Throws `session_required` if the session may not use the cookie that carried its token.
     func checkCarries(_ session: LiveSession) throws(BrokerProblem) {
         guard (session.facts.child?.kind == .web) == isWebCookie else { throw BrokerProblem(.sessionRequired) }
     }

@@ -1,17 +1,19 @@
 import Broker
 import HTTPTypes
 
-/// Writes the broker's five cookies, each as one literal so that no attribute is ever missing (SEC-37).
+/// Writes the broker's five cookies.
+///
+/// One function writes the attributes of all five, so that each cookie has them (SEC-37).
 struct CookieWriter: Sendable {
-    /// The session cookie's name as it goes over the wire.
+    /// The name of the session cookie, as sent to the browser.
     let sessionName: String
     /// The login cookie's name.
     let loginName: String
     /// The name of a web child's cookie.
     let webName: String
-    /// The name of the cookie in which an app leaves the secret of a hand-over.
+    /// The name of the app's cookie with the secret of a hand-over.
     let handoverName: String
-    /// The name of the cookie that holds a bound session's pass.
+    /// The name of the cookie that contains a bound session's pass.
     let passName: String
     private let common: String
     private let attributes: String
@@ -19,20 +21,20 @@ struct CookieWriter: Sendable {
 
     init(_ configuration: HTTPConfiguration, isSecure: Bool, now: @escaping @Sendable () -> WallTime) {
         self.now = now
-        // On plain http a browser would throw a `__Host-` cookie away: development uses another name (SEC-37).
+        // Browsers reject a `__Host-` cookie on plain http, so development uses another name (SEC-37).
         let prefix = "__Host-"
         let name = configuration.cookieName
         sessionName = isSecure || !name.hasPrefix(prefix) ? name : String(name.dropFirst(prefix.count))
         loginName = sessionName + "-login"
         passName = sessionName + "-pass"
         webName = sessionName + "-web"
-        // The app sets it, and knows no name of the configuration's.
+        // The app sets this cookie, and does not know the configured names.
         handoverName = (isSecure ? prefix : "") + "coatcheck-handover"
         common = "; Path=/" + (isSecure ? "; Secure" : "") + "; HttpOnly; SameSite="
         attributes = common + configuration.sameSite.attribute
     }
 
-    /// Returns the field that sets a web child's cookie for the seconds that remain.
+    /// Returns the field that sets a web child's cookie for its remaining seconds.
     func web(_ token: Secret, lifetime: Duration, _ sameSite: SameSitePolicy) -> HTTPField {
         let word = sameSite.rawValue.prefix(1).uppercased() + sameSite.rawValue.dropFirst()
         return make(webName, token.reveal(), common + word, seconds: lifetime.wholeSeconds)
@@ -44,7 +46,7 @@ struct CookieWriter: Sendable {
     /// The field that clears the secret of a hand-over.
     var clearedHandover: HTTPField { make(handoverName, "", seconds: 0) }
 
-    /// Returns the field that sets the session cookie for the seconds that remain, 400 days at most.
+    /// Returns the field that sets the session cookie for its remaining seconds, at most 400 days.
     func session(_ token: Secret, lifetime: Duration) -> HTTPField {
         make(sessionName, token.reveal(), seconds: lifetime.wholeSeconds)
     }
@@ -59,7 +61,7 @@ struct CookieWriter: Sendable {
         make(passName, pass.text.reveal(), seconds: pass.lifetime.wholeSeconds)
     }
 
-    /// Returns the fields that clear the session cookie and, where the request brought one, that of its pass.
+    /// Returns the fields that clear the session cookie and, if the request brought a pass, the cookie of the pass.
     func cleared(_ hasPass: Bool) -> [HTTPField] {
         [make(sessionName, "", seconds: 0)] + (hasPass ? [make(passName, "", seconds: 0)] : [])
     }
@@ -68,10 +70,10 @@ struct CookieWriter: Sendable {
         make(name, value, attributes, seconds: seconds)
     }
 
-    /// Writes `Expires` behind `Max-Age` (decision 86).
+    /// Writes `Expires` after `Max-Age` (decision 86).
     ///
-    /// Java's jar quotes the value of a cookie with `Max-Age` alone. It uses the first of the two, so a wrong clock here ends no
-    /// cookie.
+    /// Java's cookie jar puts the value in quotes if `Max-Age` comes alone. It uses `Max-Age` if both are present, so a
+    /// wrong clock on the device does not end a cookie.
     private func make(_ name: String, _ value: String, _ attributes: String, seconds: Int64) -> HTTPField {
         let age = min(max(seconds, 0), 400 * 86_400)
         let end = age == 0 ? WallTime(seconds: 0) : now().advanced(by: .seconds(age))

@@ -1,6 +1,6 @@
 import Broker
 
-/// Writes what an app needs to draw its buttons (`GET /v1/providers`).
+/// Writes the data that an app needs to draw its sign-in buttons (`GET /v1/providers`).
 enum ProvidersBody {
     static func bytes(_ profiles: [ProviderProfile]) -> [UInt8] {
         var writer = JSONWriter(capacity: 1024)

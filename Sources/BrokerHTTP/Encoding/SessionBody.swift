@@ -3,9 +3,11 @@ import HTTPTypes
 
 /// Writes session objects.
 ///
-/// Every member is always there, and none is a token (SEC-52).
+/// Every member is always present. Tokens are left out (SEC-52).
 enum SessionBody {
-    /// Returns the object's bytes; bearer clients get their token with the 201.
+    /// Returns the object's bytes.
+    ///
+    /// With the 201, clients with bearer tokens get their token here.
     static func bytes(_ session: SessionView, sessionToken: Secret? = nil, pass: GrantedPass? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 640)
         writer.object { writer in
@@ -19,7 +21,7 @@ enum SessionBody {
         return writer.bytes
     }
 
-    /// Writes the members into an object that is open.
+    /// Writes the members into an open object.
     static func members(of session: SessionView, into writer: inout JSONWriter) {
         writer.member("handle", session.handle.text)
         writer.member("version", session.version)
@@ -90,7 +92,7 @@ enum SessionListBody {
     }
 }
 
-/// Writes the sessions that operators list: session objects with `device`, `sender_constrained`, `ended_at` and `reason`.
+/// Writes the operators' list of sessions: session objects with `device`, `sender_constrained`, `ended_at` and `reason`.
 enum AdminSessionListBody {
     static func bytes(_ page: SessionPage) -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + 640 * page.items.count)
@@ -113,14 +115,16 @@ enum AdminSessionListBody {
     }
 }
 
-/// Makes the `X-Auth-*` fields of forward-auth (SEC-86): all of them always, so that a client's own copies are
-/// overwritten; empty when unknown.
+/// Makes the `X-Auth-*` fields of forward-auth (SEC-86).
+///
+/// Every field is always present, so that it overwrites a copy from the client. An unknown value is empty.
 enum IdentityFields {
-    /// The most bytes that a value may have.
+    /// The most bytes of a value.
     static let maximumBytes = 256
 
-    /// Appends the fields; throws `backend_not_allowed` for a subject that does not fit, because half a subject could be
-    /// somebody else's.
+    /// Appends the fields.
+    ///
+    /// Throws `backend_not_allowed` for a subject that is too long, because half a subject could name another user.
     static func append(_ session: LiveSession, to fields: inout [HTTPField]) throws(BrokerProblem) {
         let facts = session.facts
         let subject = encode(facts.subject)
@@ -158,14 +162,16 @@ enum IdentityFields {
         identity.first { $0.name == name }?.value
     }
 
-    /// Returns the address, or nothing if the provider's verdict is anything but yes (SEC-33).
+    /// Returns the email address, or an empty text unless the provider has verified it (SEC-33).
     private static func email(in identity: [(name: String, value: JSONValue)]) -> String {
         guard claim("email_verified", in: identity).map(EmailVerdict.isVerified) ?? true else { return "" }
         let text = encode(claim("email", in: identity)?.string ?? "")
         return text.utf8.count <= maximumBytes ? text : ""
     }
 
-    /// Encodes and, where it is too long, leaves it out: a list or name that is cut off means something else.
+    /// Encodes the text, or returns an empty text if it is too long.
+    ///
+    /// A truncated list or name would have another meaning.
     private static func bounded(_ text: String) -> String {
         let encoded = encode(text)
         return encoded.utf8.count <= maximumBytes ? encoded : ""
@@ -173,7 +179,8 @@ enum IdentityFields {
 
     private static let hexadecimalDigits = Array("0123456789ABCDEF".utf8)
 
-    /// Percent-encodes everything outside 0x21–0x7E, and the percent sign itself: two subjects never look the same.
+    /// Percent-encodes everything outside 0x21–0x7E and the percent sign itself, so that two subjects always look
+    /// different.
     static func encode(_ text: String) -> String {
         var text = text
         let isPlain = text.withUTF8 { bytes in bytes.allSatisfy { $0 &- 0x21 < 0x5E && $0 != UInt8(ascii: "%") } }
@@ -194,16 +201,18 @@ enum IdentityFields {
     }
 }
 
-/// Writes what a phone is told of its pass.
+/// Writes the description of a pass for the phone.
 enum PassBody {
-    /// Returns the object's bytes; clients with cookies have the pass itself in theirs.
+    /// Returns the object's bytes.
+    ///
+    /// For clients with cookies, the pass itself is only in the cookie.
     static func bytes(_ pass: GrantedPass) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         writer.object { members(of: pass, into: &$0) }
         return writer.bytes
     }
 
-    /// Writes the members into an object that is open.
+    /// Writes the members into an open object.
     static func members(of pass: GrantedPass, into writer: inout JSONWriter) {
         writer.member("expires_at", pass.expiresAt)
         writer.member("expires_in", pass.lifetime.wholeSeconds)

@@ -8,7 +8,9 @@ enum StartedLoginBody {
         return writer.bytes
     }
 
-    /// Writes the members; the login token only for clients that keep no cookies.
+    /// Writes the members.
+    ///
+    /// The login token is included only for clients that keep no cookies.
     static func members(of login: StartedLogin, into writer: inout JSONWriter) {
         writer.member("login_id", login.loginID)
         writer.member("authorization_url", login.authorizationURL.reveal())

@@ -1,9 +1,9 @@
 import Broker
 import HTTPTypes
 
-/// Writes what a step-up demands, and what it came to.
+/// Writes the demand and the result of a step-up.
 enum StepUpBody {
-    /// Writes `required` and `got` into a problem document that is open.
+    /// Writes `required` and `got` into an open problem document.
     static func members(of shortfall: StepUpShortfall, into writer: inout JSONWriter) {
         writer.name("required")
         writer.object { members(of: shortfall.required, into: &$0) }
@@ -15,7 +15,7 @@ enum StepUpBody {
         }
     }
 
-    /// Writes a demand in the form that `POST /v1/logins` takes it.
+    /// Writes a demand in the form that `POST /v1/logins` accepts.
     static func members(of demand: StepUpDemand, into writer: inout JSONWriter) {
         if !demand.contextClasses.isEmpty {
             writer.member("acr_values", demand.contextClasses.joined(separator: " "))
@@ -24,10 +24,10 @@ enum StepUpBody {
         if demand.presence { writer.member("presence", true) }
     }
 
-    /// The challenge of RFC 9470 section 3, by the scheme that the session goes by.
+    /// The challenge of RFC 9470 section 3, with the scheme that the session uses.
     static func challenge(_ wanted: WantedStepUp) -> HTTPField {
         var text = (wanted.isBound ? "DPoP" : "Bearer") + #" error="insufficient_user_authentication""#
-        // Neither has a quote or a backslash in it, wherever it came from.
+        // Every demand is validated on input, so both values are free of quotes and backslashes.
         if !wanted.demand.contextClasses.isEmpty {
             text += #", acr_values="\#(wanted.demand.contextClasses.joined(separator: " "))""#
         }

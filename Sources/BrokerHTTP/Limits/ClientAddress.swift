@@ -1,21 +1,21 @@
 import Broker
 
-/// Works out whose request it is behind trusted proxies (SEC-104): the right-most hop that is not a trusted one.
+/// The client's address behind trusted proxies (SEC-104), which is the right-most untrusted hop.
 struct ClientAddress: Sendable, Equatable {
-    /// The address, when one is known.
+    /// The address; nil if unknown.
     let address: IPAddress?
     /// The text for the log.
     let text: String
-    /// The entries of `X-Forwarded-For` that the walk took.
+    /// The number of `X-Forwarded-For` entries that were used.
     let hops: Int
 
-    /// Walks `X-Forwarded-For` from the right as long as the hop before was trusted.
+    /// Reads `X-Forwarded-For` from the right as long as the previous hop is trusted.
     ///
-    /// A malformed entry stops the walk: the last hop that could be read stays the client.
+    /// A malformed entry ends the reading. The last readable hop is then the client.
     init(peer: IPAddress?, peerText: String, forwardedFor: [String], trusted: [IPNetwork]) {
         var address = peer
         var text = peerText
-        // The word of an untrusted peer is not even taken apart.
+        // The field of an untrusted peer is ignored unparsed.
         var hops = 0
         var rest = Rest(fields: forwardedFor[...])
         while let current = address, trusted.contains(where: { $0.contains(current) }), let hop = rest.popLast() {
@@ -29,7 +29,7 @@ struct ClientAddress: Sendable, Equatable {
         self.text = text
     }
 
-    /// The rest of the fields that has not been read, from the right.
+    /// The part of the fields that is still unread, taken from the right.
     private struct Rest {
         var fields: ArraySlice<String>
         var field: Substring?

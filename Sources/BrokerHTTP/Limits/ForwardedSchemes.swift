@@ -1,16 +1,18 @@
 import BrokerWire
 
-/// The entries of `X-Forwarded-Proto`, of all its fields in order.
+/// The entries of all `X-Forwarded-Proto` fields, in order.
 ///
-/// A proxy in front of another writes one entry, or appends its own as it does to `X-Forwarded-For`. An empty entry keeps its
-/// place, because the entries before it would move to other proxies.
+/// A proxy behind another one either writes one entry, or appends its own as it does in `X-Forwarded-For`. An empty entry
+/// keeps its place. Otherwise, the entries before it would be attributed to other proxies.
 struct ForwardedSchemes: Sendable, Equatable {
-    /// The result of a look at the entry that counts.
+    /// The result for the entry that counts.
     enum Verdict: Sendable, Equatable {
         case secure
-        /// Another scheme; `entry` counts from the right, from 1.
+        /// Another scheme than https.
+        ///
+        /// `entry` counts from the right, beginning with 1.
         case plain(entry: Int)
-        /// Fewer entries than hops.
+        /// The list has fewer entries than there are hops.
         case tooShort(entries: Int, hops: Int)
     }
 
@@ -21,19 +23,19 @@ struct ForwardedSchemes: Sendable, Equatable {
         entries = fields.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(Self.trimmed) }
     }
 
-    /// Whether there are several entries, so that the hops choose one.
+    /// Whether there are several entries, so that the number of hops selects one.
     var isList: Bool { entries.count > 1 }
 
-    /// Judges the entry of the address at the end of a walk of so many hops.
+    /// Judges the entry that belongs to the client's address, after the given number of hops.
     ///
-    /// A walk of 0 hops gets the last entry, and every walk gets a single one.
+    /// For 0 hops the last entry counts. A single entry counts for any number.
     func verdict(behind hops: Int) -> Verdict {
         let number = isList ? max(hops, 1) : 1
         guard number <= entries.count else { return .tooShort(entries: entries.count, hops: number) }
         return Self.isSecure(entries[entries.count - number]) ? .secure : .plain(entry: number)
     }
 
-    /// Whether a scheme is https, or the one of WebSockets over TLS that Traefik writes for it.
+    /// Whether a scheme is https, or `wss`, which Traefik writes for WebSockets over TLS.
     private static func isSecure(_ scheme: Substring) -> Bool {
         scheme.isASCIIEqual(to: "https") || scheme.isASCIIEqual(to: "wss")
     }

@@ -2,28 +2,30 @@ package import Broker
 import BrokerRelay
 import Synchronization
 
-/// Counts the memory that bodies of requests with a session take, by subject and by session, against what each may have.
+/// Counts the memory of the request bodies of sessions, and limits it for each subject and each session.
 ///
-/// A body for the broker itself is held whole until it is answered. So is a small one for an upstream, because it may have to be
-/// sent again; of a large one some pieces are.
-/// There is an entry only for who has a body under way.
+/// A body for the broker itself is kept whole until its answer. So is a small body for an upstream, because the broker may
+/// have to send it again. Of a large one, the broker keeps some pieces at a time.
+///
+/// An entry exists only while a body is in progress.
 package final class HeldBodies: Sendable {
-    /// The bytes held for a request, until they are given back.
+    /// The bytes reserved for one request, until they are released.
     package struct Place: Sendable {
         fileprivate let bytes: Int
         fileprivate let subject: Key
         fileprivate let session: Key
     }
 
-    /// The session whose a body is.
+    /// The session that a body belongs to.
     package struct Owner: Sendable {
         let session: SessionRow
-        /// The address that the body comes from, while only that one has to do with it: the request has not proved that it may use
-        /// the session.
+        /// The address of the body, if the request has not yet proved that it may use the session.
+        ///
+        /// The bytes then count for this address alone.
         let address: IPAddress?
     }
 
-    /// The subject or session that bytes are counted for, at one address or everywhere.
+    /// The subject or session whose bytes are counted, at one address or at all.
     fileprivate struct Key: Sendable, Hashable {
         let digest: Digest
         let address: IPAddress?
@@ -38,21 +40,22 @@ package final class HeldBodies: Sendable {
     private let limitPerSession: Int
     private let state = Mutex(State())
 
-    /// Creates it with what a subject may have; one session has half of that.
+    /// Creates the counter with a limit per subject; a session may have half of it.
     package init(limitPerSubject: Int = 8 << 20) {
         self.limitPerSubject = max(limitPerSubject, Relay.heldBody)
         limitPerSession = max(limitPerSubject / 2, Relay.heldBody)
     }
 
-    /// Takes what a body of an announced length may come to, nil for one that is not announced, and of which `most` is held; throws
-    /// `rate_limited` when its session or subject holds as much as it may.
+    /// Reserves memory for a body of the announced length, at most `most` bytes; a nil length reserves `most`.
+    ///
+    /// Throws `rate_limited` if the session or subject would exceed its limit.
     package func take(_ length: Int?, of most: Int = Relay.heldBody, for session: SessionRow) throws(BrokerProblem)
         -> Place
     {
         try take(length, of: most, for: Owner(session: session, address: nil))
     }
 
-    /// Takes the same for a session that the request may not have proved.
+    /// Reserves the same for a session that the request may not have proved.
     func take(_ length: Int?, of most: Int, for owner: Owner) throws(BrokerProblem) -> Place {
         let bytes = min(max(length ?? most, 0), most)
         let place = Place(
@@ -72,7 +75,7 @@ package final class HeldBodies: Sendable {
         return place
     }
 
-    /// Gives a place back.
+    /// Releases a place.
     package func giveBack(_ place: Place) {
         state.withLock { state in
             let ofSubject = (state.subjects[place.subject] ?? 0) - place.bytes
@@ -82,6 +85,6 @@ package final class HeldBodies: Sendable {
         }
     }
 
-    /// The number of subjects and sessions that are remembered.
+    /// The number of subjects and sessions with an entry.
     var entries: Int { state.withLock { $0.subjects.count + $0.sessions.count } }
 }

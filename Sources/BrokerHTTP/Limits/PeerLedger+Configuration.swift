@@ -2,11 +2,11 @@ import Broker
 package import BrokerWire
 
 extension PeerPolicy {
-    /// Returns what one address and its networks may take of a listener for apps and backends (SEC-105).
+    /// Returns the limits of one address and its networks on a listener for apps and backends (SEC-105).
     ///
-    /// Nobody has more than a quarter of the connections that all listeners may have together (`all`; nil for no such
-    /// bound). Trusted proxies speak for everybody behind them: they have as many connections as they want, and more
-    /// bytes. Loopback peers are not limited in development.
+    /// Each has at most a quarter of the connections that all listeners may have together (`all`; nil for no such limit). A
+    /// trusted proxy represents all clients behind it, so its connections are unlimited and it may send more bytes. In
+    /// development, loopback peers are unlimited.
     package static func each(
         _ configuration: HTTPConfiguration, ofAll all: Int? = nil
     ) -> @Sendable (PeerAddress) -> [PeerPolicy] {
@@ -44,14 +44,15 @@ extension PeerPolicy {
             let connections = min(limits.connectionsPerAddress, quarter)
             let anonymous = min(limits.anonymousConnectionsPerAddress, connections)
             self.connections = Self.shares(connections, line: 4, quarter)
-            // A connection over TLS takes up to 140 KiB with its body, so a line holds 64 MiB and a network 128 MiB at most.
+            // A TLS connection with its body takes up to 140 KiB. So a customer's line takes at most 64 MiB, and a network
+            // 128 MiB.
             let ofNetwork = min(Self.times(7, anonymous), quarter)
             anonymousConnections = Self.shares(anonymous, line: 3, ofNetwork)
             let bytes = limits.heldBytesPerAddress
             heldBytes = LimitShares(address: bytes, customer: Self.times(2, bytes), network: Self.times(4, bytes))
         }
 
-        /// Multiplies an address's connections by `line` for a line, up to the connections of a network.
+        /// Multiplies the connections of an address by `line` for a customer's line, up to the limit of a network.
         private static func shares(_ address: Int, line: Int, _ network: Int) -> LimitShares {
             LimitShares(address: min(address, network), customer: min(times(line, address), network), network: network)
         }

@@ -2,31 +2,37 @@ package import Broker
 import HTTPTypes
 import Synchronization
 
-/// The facts of one request that the log may know: never the raw path, the query, a cookie or a body (SEC-114, SEC-118).
+/// The facts about one request that the log may contain.
+///
+/// The raw path, the query, cookies and the body are excluded (SEC-114, SEC-118).
 package struct RequestRecord: Sendable {
-    /// The method, `-` when the request could not be read.
+    /// The method; `-` if the request could not be read.
     package let method: String
-    /// The route's template (`/v1/sessions/{handle}`), `-` when no route was found.
+    /// The route's template (`/v1/sessions/{handle}`); `-` if no route was found.
     package let route: String
     package let status: Int
-    /// From the request's head to its answer's head; a stream's body goes on after.
+    /// The time from the request's header to the answer's header.
+    ///
+    /// A streamed body continues after it.
     package let duration: Duration
     package let requestID: String
-    /// The client's address, worked out behind trusted proxies.
+    /// The client's address, determined behind trusted proxies.
     package let client: String
-    /// The session that it presented or made; nil where there is none, or none was looked for.
+    /// The session that the request presented or created; nil if it is unknown or the route did not look it up.
     package let session: SessionHandle?
-    /// The upstream whose call has failed, with the API that its token was for; nil for all else.
+    /// The upstream whose call failed, with the API of its token; nil otherwise.
     package let failed: FailedCallee?
-    /// The trace that it is part of; nil where nothing is traced.
+    /// The trace of the request; nil if tracing is off.
     package let traceID: String?
-    /// The TCP peer that sent `X-Forwarded-For` and is no trusted proxy: all who come through it look like one client.
+    /// The TCP peer that sent `X-Forwarded-For` but is not a trusted proxy.
+    ///
+    /// All clients behind it count as one client.
     package let untrustedProxy: String?
-    /// The client's own words, for `safeUserAgent`.
+    /// The client's own text, for `safeUserAgent`.
     private let userAgent: String?
-    /// The problem's code, if it was refused.
+    /// The problem's code if the request was refused.
     package let code: ProblemCode?
-    /// The private detail of what was refused; for the log only, made of our own words.
+    /// The private detail of a refusal, made of the broker's own words and only for the log.
     package let privateDetail: String?
 
     init(
@@ -50,10 +56,10 @@ package struct RequestRecord: Sendable {
         self.privateDetail = privateDetail
     }
 
-    /// The user agent in printable ASCII, everything else as `?`, at most 200 characters (SEC-115).
+    /// The user agent as printable ASCII, with `?` for other characters, at most 200 characters (SEC-115).
     package var safeUserAgent: String? {
         userAgent.map { text in
-            // Nearly every one is short and plain.
+            // Nearly every user agent is short and plain.
             guard text.utf8.count > 200 || !text.utf8.allSatisfy({ (0x20...0x7E).contains($0) }) else { return text }
             return String(
                 decoding: text.unicodeScalars.lazy.prefix(200).map { scalar in
@@ -63,9 +69,9 @@ package struct RequestRecord: Sendable {
     }
 }
 
-/// Takes request records: one for each request, from the task that served it.
+/// Receives one record for each request, from the task that served it.
 package struct RequestLog: Sendable {
-    /// Takes a record; must not block.
+    /// Receives a record; it must not block.
     package let record: @Sendable (RequestRecord) -> Void
 
     /// Creates a log from its closure.
@@ -92,11 +98,11 @@ extension TraceSpan {
 
 /// Makes request ids: `req_` and 11 base64url characters of 64 random bits.
 ///
-/// Ours, never the client's (SEC-107).
+/// The broker ignores ids that clients send (SEC-107).
 package enum RequestID {
     /// Returns the id of these random bits.
     ///
-    /// Fifteen characters, which a `String` holds without an allocation.
+    /// A `String` stores these fifteen characters inline, so the id costs no allocation.
     package static func make(_ bits: UInt64) -> String {
         String(unsafeUninitializedCapacity: 15) { buffer in
             var next = 0
@@ -115,10 +121,10 @@ package enum RequestID {
 
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
-    /// Returns a fresh id: the process begins at a random place in a permutation of all 64-bit numbers (SplitMix64), so
-    /// none comes twice, and none costs a system call.
+    /// Returns a fresh id, unique in this process and made without a system call.
     ///
-    /// They are names, not secrets.
+    /// The process begins at a random place in a permutation of all 64-bit numbers (SplitMix64). Ids are names, and need
+    /// not be secret.
     package static func fresh() -> String {
         var bits = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
         bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9

@@ -1,6 +1,6 @@
 import Broker
 
-/// The API that a token exchange names, by the fields of RFC 8693 section 2.1.
+/// The API that a token exchange names, with the fields of RFC 8693 section 2.1.
 struct AskedTarget: Sendable {
     /// The field that may be repeated.
     static let repeatable = "resource"
@@ -16,10 +16,12 @@ struct AskedTarget: Sendable {
         scope = words?.split(separator: " ").map(String.init) ?? []
     }
 
-    /// Whether nothing is named: the session's own token is meant.
+    /// Whether the request names no API, which means the session's own token.
     var isEmpty: Bool { resources.isEmpty && audience == nil && scope.isEmpty }
 
-    /// Returns the target of a list that is this as a whole: the parts of two are none.
+    /// Returns the listed target that equals this one as a whole.
+    ///
+    /// Parts of two targets do not combine to a match.
     func among(_ targets: [TokenTarget]) -> TokenTarget? {
         targets.first { target in
             Self.isSame(resources, target.resources) && Self.isSame(scope, target.scope)
@@ -27,7 +29,7 @@ struct AskedTarget: Sendable {
         }
     }
 
-    /// Returns whether two lists hold the same texts, byte for byte, in whatever order.
+    /// Returns whether two lists contain the same texts, byte for byte, in any order.
     private static func isSame(_ left: [String], _ right: [String]) -> Bool {
         func bytes(_ texts: [String]) -> Set<[UInt8]> { Set(texts.map { Array($0.utf8) }) }
         return left.count == right.count && bytes(left) == bytes(right)

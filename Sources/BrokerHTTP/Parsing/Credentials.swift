@@ -6,23 +6,25 @@ enum CookieReader {
     enum Result: Equatable {
         case absent
         case one(String)
-        /// Two values for one name: somebody planted one of them.
+        /// Two values for one name, of which an attacker may have planted one.
         case several
         /// A value with a quote at one end.
         case halfQuoted
     }
 
-    /// Returns the cookie of exactly this name: only SP and HTAB are trimmed, names are compared byte by byte, `$Version`,
-    /// `$Path` and pairs without a name are ignored.
+    /// Returns the cookie of exactly this name.
     ///
-    /// One pair of quotes around the whole value is taken off, because Java's cookie jars add it (decision 86). The pairs are split
-    /// at `;` first, and escapes are kept.
+    /// Names are compared byte by byte. Only SP and HTAB are trimmed. `$Version`, `$Path` and pairs that lack a name are
+    /// ignored.
+    ///
+    /// One pair of quotes around the whole value is removed, because Java's cookie jars add it (decision 86). The pairs are
+    /// split at `;` first, and escapes are kept.
     static func value(of name: String, in fields: [String]) -> Result {
         let prefix = Array(name.utf8) + [UInt8(ascii: "=")]
         var found: String?
         var isHalfQuoted = false
         for field in fields {
-            // Bytes by number: a field is as long, and has as many pairs, as a stranger likes.
+            // Bytes are read by index, because a stranger chooses the length of a field and its number of pairs.
             var field = field
             let isPlanted = field.withUTF8 { bytes in
                 var start = 0
@@ -33,7 +35,7 @@ enum CookieReader {
                         continue
                     }
                     guard found == nil else { return true }
-                    // Trimmed at the pair's ends only: what stands behind the `=` is the value.
+                    // Only the ends of the pair are trimmed: everything after the `=` is the value.
                     var value = (pair.start + prefix.count)..<pair.end
                     let quotes = value.isEmpty ? 0 : quotes(bytes, value)
                     if quotes == 2 { value = (value.lowerBound + 1)..<(value.upperBound - 1) }
@@ -47,7 +49,7 @@ enum CookieReader {
         return isHalfQuoted ? .halfQuoted : found.map { .one($0) } ?? .absent
     }
 
-    /// Returns the bounds of the pair that begins at `start`, trimmed, and where the next one begins.
+    /// Returns the trimmed bounds of the pair that begins at `start`, and the start of the next pair.
     private static func trimmed(_ bytes: UnsafeBufferPointer<UInt8>, _ start: Int) -> (start: Int, end: Int, next: Int)
     {
         var stop = start
@@ -59,7 +61,7 @@ enum CookieReader {
         return (first, end, stop + 1)
     }
 
-    /// Returns how many ends of a value have a quote; a lone quote has one end.
+    /// Returns the number of ends of a value that have a quote; a lone quote counts as one end.
     private static func quotes(_ bytes: UnsafeBufferPointer<UInt8>, _ value: Range<Int>) -> Int {
         let quote = UInt8(ascii: "\"")
         let opens = bytes[value.lowerBound] == quote
@@ -75,12 +77,12 @@ enum CookieReader {
 
 /// The credentials of an `Authorization` field.
 ///
-/// Its mere presence proves nothing (SEC-43).
+/// The presence of the field alone proves nothing (SEC-43).
 enum Authorization: Sendable {
     case bearer(Secret)
-    /// HTTP Basic: a name and a secret.
+    /// HTTP Basic, with a name and a secret.
     case basic(name: String, secret: Secret)
-    /// A scheme we do not speak, or one spoken badly.
+    /// An unsupported scheme, or a malformed credential.
     case other
 
     /// Parses a field's value (RFC 9110 section 11.4).
@@ -90,7 +92,7 @@ enum Authorization: Sendable {
             return
         }
         let credential = value[space...].drop { $0 == " " }
-        // A proof beside it is evidence; the scheme is none (RFC 9449 section 7.1).
+        // A proof sent with the token is evidence, but the scheme alone is not (RFC 9449 section 7.1).
         let scheme = value[..<space]
         if scheme.isASCIIEqual(to: "bearer") || scheme.isASCIIEqual(to: "dpop"), !credential.isEmpty,
             credential.utf8.count <= 512,
@@ -107,14 +109,16 @@ enum Authorization: Sendable {
     private static func basic(_ credential: Substring) -> Authorization? {
         guard credential.utf8.count <= 1024, let bytes = base64(credential),
             let text = String(validating: bytes, as: UTF8.self), let colon = text.firstIndex(of: ":"),
-            // RFC 6749 section 2.3.1: both are form-encoded before they are joined.
+            // Both are form-encoded before they are joined (RFC 6749 section 2.3.1).
             let name = FormPairs.decode(text[..<colon].utf8),
             let secret = FormPairs.decode(text[text.index(after: colon)...].utf8)
         else { return nil }
         return .basic(name: name, secret: Secret(secret))
     }
 
-    /// Decodes RFC 4648 base64: the alphabet is base64url's but for two characters, and the padding is due.
+    /// Decodes RFC 4648 base64.
+    ///
+    /// The alphabet differs from base64url's in two characters, and the padding is required.
     private static func base64(_ text: Substring) -> [UInt8]? {
         let stripped =
             text.utf8.last == UInt8(ascii: "=")

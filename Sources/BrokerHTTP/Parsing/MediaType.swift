@@ -1,7 +1,7 @@
 import Broker
 import BrokerWire
 
-/// A media type that a route takes, and no other (SEC-45).
+/// A media type that a route accepts exclusively (SEC-45).
 enum MediaType: String {
     case json = "application/json"
     case form = "application/x-www-form-urlencoded"
@@ -16,7 +16,7 @@ enum MediaType: String {
         return Substring(type).isASCIIEqual(to: rawValue)
     }
 
-    /// Returns the beginning of a `Content-Type` for the log, reduced to harmless bytes.
+    /// Returns the beginning of a `Content-Type` for the log, reduced to safe bytes.
     static func logged(_ value: String) -> String {
         let bytes = value.utf8.prefix(64).filter { byte in
             switch byte {

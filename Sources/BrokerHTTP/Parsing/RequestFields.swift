@@ -25,14 +25,14 @@ struct RequestFields: Sendable {
 
     init(_ fields: HTTPFields) {
         for field in fields {
-            // In lower case; by its length first, so that it is not compared with every name.
+            // The name is in lower case. Its length is checked first, to save most comparisons.
             let name = field.name.canonicalName
             switch name.utf8.count {
             case 6 where name == "cookie": cookies.append(field.value)
             case 13 where name == "authorization": authorization.append(Self.plain(field.value))
             case 6 where name == "origin": origins.append(Self.plain(field.value))
             case 14 where name == "sec-fetch-site": fetchSites.append(Self.plain(field.value))
-            // Bytes behind the `;` are ignored, and the bytes before it are compared with ASCII.
+            // Bytes after the `;` are ignored, and the bytes before it are compared with ASCII.
             case 12 where name == "content-type": contentTypes.append(field.value)
             case 14 where name == "content-length":
                 contentLength = Int(field.value)
@@ -55,15 +55,15 @@ struct RequestFields: Sendable {
         }
     }
 
-    /// All fields but cookies are ASCII by their grammars.
+    /// Replaces a value that is not ASCII; all fields but cookies are ASCII by their grammars.
     ///
-    /// Of anything else it is enough to know that it is there: looking for a character in a thousand combining marks
-    /// takes a time that the client must not choose (SEC-106).
+    /// For such a value, its presence is enough. A search in a thousand combining marks would take a time that the client
+    /// must not choose (SEC-106).
     private static func plain(_ value: String) -> String { value.isASCII ? value : "\u{FFFD}" }
 }
 
 extension MediaType {
-    /// The one of a route; nil where its body is not looked at.
+    /// The media type of a route; nil if the route does not read a body.
     init?(_ traits: Route.Traits) {
         if traits.contains(.json) {
             self = .json
@@ -74,13 +74,13 @@ extension MediaType {
         }
     }
 
-    /// Throws `unsupported_media_type` for a request whose body is of any other type, encoded, or not there.
+    /// Throws `unsupported_media_type` if the type is missing or another one, or if the body is encoded.
     func check(_ fields: RequestFields) throws(BrokerProblem) {
         guard let fault = fault(in: fields) else { return }
         throw BrokerProblem(.unsupportedMediaType, detail: "The body has to be \(rawValue).", privateDetail: fault)
     }
 
-    /// Returns the fault of a request's type, for the log.
+    /// Returns the fault in a request's media type, for the log.
     func fault(in fields: RequestFields) -> String? {
         guard fields.contentTypes.count == 1, let value = fields.contentTypes.first else {
             return fields.contentTypes.isEmpty ? "no Content-Type" : "\(fields.contentTypes.count) Content-Type fields"

@@ -1,6 +1,6 @@
 import Broker
 
-/// Reads the fields of a form request by name and collects every fault, like `RequestObject`.
+/// Reads the fields of a form request by name and collects all faults, like `RequestObject`.
 struct RequestForm {
     private let pairs: FormPairs
     private var faults: [FieldFault] = []
@@ -8,7 +8,7 @@ struct RequestForm {
 
     /// Parses a form of unique, well-formed fields (RFC 6749 section 3.1).
     ///
-    /// One name may be repeated.
+    /// Only the field `repeatable` may occur more than once.
     init(parsing bytes: [UInt8], repeatable: String? = nil) throws(BrokerProblem) {
         do throws(FormPairs.Failure) {
             pairs = try FormPairs(parsing: bytes, repeatable: repeatable, skipsEmpty: true)
@@ -40,7 +40,7 @@ struct RequestForm {
             errors: [fault])
     }
 
-    /// Returns a field that may be missing; an empty one is (RFC 6749 section 3.2).
+    /// Returns an optional field; an empty field counts as missing (RFC 6749 section 3.2).
     mutating func optional(
         _ name: String, maximum: Int, where allows: (Unicode.Scalar) -> Bool = RequestText.isVisible
     ) -> String? {
@@ -54,7 +54,7 @@ struct RequestForm {
         text(name, required: required, maximum: maximum, where: RequestText.isVisible)
     }
 
-    /// Returns a field of some alphabet.
+    /// Returns a field whose characters `allows` accepts.
     mutating func text(
         _ name: String, required: Bool, maximum: Int, where allows: (Unicode.Scalar) -> Bool
     ) -> String? {
@@ -66,7 +66,7 @@ struct RequestForm {
         return checked(text, name, maximum, allows)
     }
 
-    /// Returns all fields of a name that may be repeated, of visible ASCII.
+    /// Returns all fields of a repeatable name, of visible ASCII.
     mutating func list(_ name: String, maximum: Int, count: Int) -> [String] {
         read.append(name)
         let all = pairs.values(name)
@@ -82,16 +82,18 @@ struct RequestForm {
         return nil
     }
 
-    /// Adds a fault that the reader found by itself.
+    /// Adds a fault that the caller found.
     mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
 
-    /// Checks that a field, if it is there, has the only value it may have.
+    /// Checks that a field, if present, has its only permitted value.
     mutating func expect(_ name: String, _ value: String, required: Bool) {
         guard let text = visible(name, required: required, maximum: 256), text != value else { return }
         faults.append(FieldFault(name, .notAllowed))
     }
 
-    /// Throws everything that was found wrong; unknown fields too, unless they are to be ignored.
+    /// Throws all faults that were found.
+    ///
+    /// Unknown fields count as faults unless they are to be ignored.
     consuming func finish(ignoringUnknown: Bool = false) throws(BrokerProblem) {
         let unknown =
             ignoringUnknown ? [] : pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
@@ -100,13 +102,13 @@ struct RequestForm {
     }
 }
 
-/// Reads query parameters by name and collects every fault; unknown ones are faults too.
+/// Reads query parameters by name and collects all faults; unknown parameters are faults too.
 struct RequestQuery {
     private let pairs: FormPairs
     private var faults: [FieldFault] = []
     private var read: [String] = []
 
-    /// Parses what stands after the `?`, if anything does.
+    /// Parses the text after the `?`; nil is an empty query.
     init(parsing query: Substring?) throws(BrokerProblem) {
         do throws(FormPairs.Failure) { pairs = try FormPairs(parsing: query ?? "", maximumPairs: 16) } catch {
             if case .duplicate(let name) = error {
@@ -118,7 +120,7 @@ struct RequestQuery {
         }
     }
 
-    /// Returns a parameter that may be missing.
+    /// Returns an optional parameter.
     mutating func text(_ name: String, maximum: Int) -> String? {
         read.append(name)
         guard let text = pairs[name] else { return nil }
@@ -129,10 +131,10 @@ struct RequestQuery {
         return text
     }
 
-    /// Adds a fault that the reader found by itself.
+    /// Adds a fault that the caller found.
     mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
 
-    /// Throws everything that was found wrong.
+    /// Throws all faults that were found.
     consuming func finish() throws(BrokerProblem) {
         let unknown = pairs.pairs.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
         let all = faults + unknown.map { FieldFault($0.firstScalars(64), .unknown) }
@@ -140,13 +142,13 @@ struct RequestQuery {
     }
 }
 
-/// Judges the texts of requests by the alphabets of the contract.
+/// Checks the texts of requests against the alphabets of the contract.
 enum RequestText {
-    /// Returns what is wrong with a text, or nil.
+    /// Returns the fault in a text, or nil.
     static func fault(
         in text: String, length: ClosedRange<Int>, where allows: (Unicode.Scalar) -> Bool
     ) -> FieldFault.Code? {
-        // Four bytes are the most that a character has: this looks at no more of an endless text.
+        // A character has at most four bytes, so this bounds the work for an endless text.
         guard text.utf8.count <= length.upperBound * 4 else { return .tooLong }
         let count = text.unicodeScalars.count
         guard count <= length.upperBound else { return .tooLong }
@@ -154,34 +156,34 @@ enum RequestText {
         return text.unicodeScalars.allSatisfy(allows) ? nil : .malformed
     }
 
-    /// Returns whether it is no control character.
+    /// Returns whether the character is printable, which excludes control characters.
     static func isPrintable(_ scalar: Unicode.Scalar) -> Bool { scalar.value >= 0x20 && scalar.value != 0x7F }
 
-    /// Returns whether it is ASCII that leaves a mark.
+    /// Returns whether the character is visible ASCII.
     static func isVisible(_ scalar: Unicode.Scalar) -> Bool { (0x21...0x7E).contains(scalar.value) }
 
-    /// Returns whether it is visible ASCII or a space.
+    /// Returns whether the character is visible ASCII or a space.
     static func isASCIIText(_ scalar: Unicode.Scalar) -> Bool { (0x20...0x7E).contains(scalar.value) }
 
-    /// Returns whether it is of base64url's alphabet.
+    /// Returns whether the character belongs to base64url's alphabet.
     static func isBase64URL(_ scalar: Unicode.Scalar) -> Bool {
         isAlphanumeric(scalar) || scalar == "-" || scalar == "_"
     }
 
-    /// Returns whether it is of RFC 7636's alphabet for verifiers.
+    /// Returns whether the character belongs to RFC 7636's alphabet for verifiers.
     static func isVerifier(_ scalar: Unicode.Scalar) -> Bool {
         isBase64URL(scalar) || scalar == "." || scalar == "~"
     }
 
-    /// Returns whether it may stand in a child session's name.
+    /// Returns whether the character is allowed in a child session's name.
     static func isPlaceName(_ scalar: Unicode.Scalar) -> Bool {
         ("a"..."z").contains(scalar) || ("0"..."9").contains(scalar) || scalar == "-"
     }
 
-    /// Returns whether it may stand in a parameter's or an attribute's name.
+    /// Returns whether the character is allowed in the name of a parameter or an attribute.
     static func isNamePart(_ scalar: Unicode.Scalar) -> Bool { isBase64URL(scalar) || scalar == "." }
 
-    /// Returns whether it is a letter or digit of ASCII.
+    /// Returns whether the character is a letter or digit of ASCII.
     static func isAlphanumeric(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.value {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true
@@ -189,7 +191,7 @@ enum RequestText {
         }
     }
 
-    /// Returns whether it may stand in a scope list (RFC 6749 section 3.3), its separator included.
+    /// Returns whether the character is allowed in a scope list, or separates its words (RFC 6749 section 3.3).
     static func isScopeList(_ scalar: Unicode.Scalar) -> Bool {
         isASCIIText(scalar) && scalar != "\"" && scalar != "\\"
     }

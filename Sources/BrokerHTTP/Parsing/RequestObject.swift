@@ -1,23 +1,26 @@
 import Broker
 
-/// Reads the members of a JSON request by name and collects every fault, so that they are named together.
+/// Reads the members of a JSON request by name and collects all faults, so that one answer names them together.
 ///
-/// Read all members, then call `finish`: what was never read is unknown. Values are not repeated in faults (SEC-107).
+/// Read all members, then call `finish`, which reports every unread member as unknown. Faults never repeat a value
+/// (SEC-107).
 struct RequestObject {
     private let object: JSONObject
-    /// The names on the way to this object, for the pointers.
+    /// The names that lead to this object, for the pointers.
     private let path: [String]
     private var faults: [FieldFault]
     private var read: [String] = []
 
     /// The most faults that one answer names.
     private static let maximumFaults = 32
-    /// The most members of one of its objects.
+    /// The most members of each object in a body.
     private static let maximumMembers = 256
-    /// The bytes that a body may have for each of its values, in objects and lists at any depth: 4,096 in 64 KiB.
+    /// The bytes of a body for each of its values, in objects and lists at any depth.
+    ///
+    /// A body of 64 KiB may have 4,096 values.
     private static let bytesOfValue = 16
 
-    /// Parses a body; throws `invalid_request` for what is no JSON object.
+    /// Parses a body; throws `invalid_request` unless it is a JSON object.
     init(parsing bytes: [UInt8], maximumBytes: Int) throws(BrokerProblem) {
         let result: JSONParser.Result
         do throws(JSONFailure) {
@@ -45,18 +48,20 @@ struct RequestObject {
         faults = []
     }
 
-    /// Adds a fault of a member.
+    /// Adds a fault for a member.
     mutating func fault(_ name: String, _ code: FieldFault.Code) {
         faults.append(FieldFault(Self.bounded(JSONPointer.make(path + [name])), code))
     }
 
-    /// Throws everything that was found wrong.
+    /// Throws all faults that were found.
     consuming func finish() throws(BrokerProblem) {
         let all = allFaults
         guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 
-    /// The faults found, as many as an answer names: the rest is not even looked at.
+    /// The faults found, at most as many as an answer names.
+    ///
+    /// The search stops at this number.
     private var allFaults: [FieldFault] {
         let unknown = object.members.lazy.map(\.name).filter { name in !read.contains { $0.hasBytes(of: name) } }
         let named = faults.prefix(Self.maximumFaults)
@@ -66,7 +71,7 @@ struct RequestObject {
             }
     }
 
-    /// Returns whether the member stands there, whatever it is.
+    /// Returns whether the member is present, with any value.
     func contains(_ name: String) -> Bool { object[name] != nil }
 
     private mutating func value(_ name: String, required: Bool) -> JSONValue? {
@@ -76,7 +81,7 @@ struct RequestObject {
         return value
     }
 
-    /// Returns a string of so many characters, each of which `allows`; nil when it is missing or faulty.
+    /// Returns a string of the given length whose characters `allows` accepts; nil if it is missing or faulty.
     mutating func text(
         _ name: String, required: Bool = false, length: ClosedRange<Int>,
         where allows: (Unicode.Scalar) -> Bool = RequestText.isPrintable
@@ -93,7 +98,7 @@ struct RequestObject {
         return text
     }
 
-    /// Returns a whole number of a range; nil when it is missing or faulty.
+    /// Returns a whole number in the given range; nil if it is missing or faulty.
     mutating func integer(_ name: String, in range: ClosedRange<Int64>) -> Int64? {
         guard let value = value(name, required: false) else { return nil }
         guard case .number = value else {
@@ -107,7 +112,7 @@ struct RequestObject {
         return number
     }
 
-    /// Returns a secret of somebody else's: 1–4096 visible ASCII characters.
+    /// Returns another party's secret: 1–4096 visible ASCII characters.
     mutating func opaque(_ name: String, required: Bool = false) -> Secret? {
         text(name, required: required, length: 1...4096, where: RequestText.isVisible).map { Secret($0) }
     }
@@ -127,7 +132,7 @@ struct RequestObject {
         return name
     }
 
-    /// Returns an object's members, each value judged by `check`, which returns what is wrong with it.
+    /// Returns the members of an object; `check` returns the fault of a value.
     mutating func members(
         _ name: String, required: Bool = false, maximum: Int, check: (JSONValue) -> FieldFault.Code?
     ) -> [(name: String, value: JSONValue)]? {
@@ -151,7 +156,7 @@ struct RequestObject {
         return object.members
     }
 
-    /// Reads an object member by `body`, which gets a reader of its own; its faults count here.
+    /// Reads an object member using `body`, which gets a reader for it; that reader's faults count here.
     mutating func object<Value>(_ name: String, _ body: (inout RequestObject) -> Value?) -> Value? {
         guard let value = value(name, required: false) else { return nil }
         guard case .object(let object) = value else {
@@ -164,7 +169,7 @@ struct RequestObject {
         return result
     }
 
-    /// Reads a list of objects by `body`, which gets a reader of each; their faults count here.
+    /// Reads a list of objects using `body`, which gets a reader for each; the readers' faults count here.
     mutating func list<Value>(
         _ name: String, required: Bool, maximum: Int, _ body: (inout RequestObject) -> Value?
     ) -> [Value]? {
@@ -179,7 +184,7 @@ struct RequestObject {
         }
         var found: [Value] = []
         for (index, item) in items.enumerated() {
-            // The rest is not even looked at.
+            // Enough faults are found, so the rest is ignored.
             guard faults.count < Self.maximumFaults else { break }
             guard case .object(let object) = item else {
                 fault(JSONPointer.make([name, String(index)]), .wrongType)
@@ -192,6 +197,6 @@ struct RequestObject {
         return found
     }
 
-    /// Names are the client's words: enough of one to find it, no more.
+    /// Shortens a pointer, because the client chose the names in it.
     private static func bounded(_ pointer: String) -> String { pointer.firstScalars(128) }
 }

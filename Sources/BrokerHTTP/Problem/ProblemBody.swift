@@ -1,10 +1,12 @@
 import Broker
 
-/// Writes problem documents (RFC 9457): the one place where a problem becomes bytes.
+/// Writes problem documents (RFC 9457).
+///
+/// Only here does a problem become bytes.
 enum ProblemBody {
     /// Returns the document's bytes.
     ///
-    /// Nothing of `privateDetail` is in it.
+    /// `privateDetail` is left out entirely.
     static func bytes(_ problem: BrokerProblem, requestID: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 256)
         writer.object { writer in
@@ -40,7 +42,7 @@ enum ProblemBody {
         return writer.bytes
     }
 
-    /// Writes the faults by field, if there are any.
+    /// Writes the faults for each field, if there are any.
     static func errors(_ faults: [FieldFault], into writer: inout JSONWriter) {
         guard !faults.isEmpty else { return }
         writer.name("errors")
@@ -55,10 +57,11 @@ enum ProblemBody {
     }
 }
 
-/// Writes the errors of introspection and token exchange as OAuth's (RFC 6749 section 5.2), so that client libraries
-/// understand them; our own code stands beside.
+/// Writes the errors of introspection and token exchange in OAuth's form (RFC 6749 section 5.2).
+///
+/// Client libraries therefore understand them. The broker's own code is included as well.
 enum OAuthErrorBody {
-    /// Returns the OAuth error of a problem, and the status it goes out with.
+    /// Returns the OAuth error of a problem, and its status.
     static func render(_ problem: BrokerProblem) -> (status: Int, bytes: [UInt8]) {
         let (error, status) = name(problem.code)
         let detail = problem.detail ?? problem.code.standardDetail
@@ -91,11 +94,11 @@ enum OAuthErrorBody {
         switch code {
         case .backendUnauthorized: ("invalid_client", 401)
         case .backendNotAllowed: ("unauthorized_client", 403)
-        // The session is the grant here: a dead one is 400, not 401, which would be the caller's fault.
+        // The session is the grant here, so an ended session is a 400. A 401 would blame the caller's own credential.
         case .sessionRequired, .sessionEnded, .notRefreshable, .loginRequired, .proofRequired, .useDPoPNonce,
             .proofInvalid:
             ("invalid_grant", 400)
-        // RFC 9470, as far as a token endpoint can say it.
+        // RFC 9470, as far as a token endpoint can express it.
         case .stepUpRequired: ("insufficient_user_authentication", 400)
         case .stepUpFailed: ("access_denied", 403)
         case .rateLimited, .providerUnavailable, .storeUnavailable, .upstreamBusy, .upstreamNonce,

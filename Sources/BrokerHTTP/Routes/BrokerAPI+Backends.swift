@@ -3,23 +3,23 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// `GET /v1/forward-auth`: decides on the session alone.
+    /// `GET /v1/forward-auth`: decides from the session alone.
     ///
-    /// Headers that tell the original request are not looked at (SEC-83 … SEC-85) but for the proof of a session that belongs
-    /// to a key, where the backend is trusted to say them; any failure denies (SEC-87).
+    /// Header fields about the original request are ignored (SEC-83 … SEC-85). The exception is the proof of a bound
+    /// session, if the backend is trusted to forward the request's method and address. Any failure denies (SEC-87).
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         let demand = try demand(in: call.query, over: backend.configuration.require)
         guard let token = try forwardedSession(call, backend) else { throw BrokerProblem(.sessionRequired) }
-        // Not counted: the backend has proved itself, and the guess is not its own but one of all its users'.
+        // Wrong tokens are not charged, because the backend is authenticated and the guess may come from any of its users.
         var session = try await useCases.resumeSession.use(
             token.secret, { () throws(BrokerProblem) in try forwardedEvidence(call, backend.configuration) }
         ) { session throws(BrokerProblem) in
-            // What a backend presents by itself it may have redeemed a ticket for.
+            // The backend may have got a token of its own by redeeming a ticket, so no cookie rule applies to it.
             if token.isFromApp { try token.token.checkCarries(session) }
             try backend.configuration.admits(session)
         }
-        // A gateway that cannot ask for it is told so before anybody signs in again.
+        // A gateway that cannot forward a presence proof is refused here, before the user is sent to sign in again.
         let presence = demand?.presence == true ? try forwardedPresence(call, backend.configuration) : nil
         if let demand = demand?.ofSignIn {
             session = try await useCases.signInCheck.require(demand, of: session)
@@ -30,20 +30,20 @@ extension BrokerAPI {
         try IdentityFields.append(session, to: &fields)
         if backend.configuration.forwardAccessToken {
             let access = session.hasTokens ? try await useCases.refreshTokens.accessToken(for: session) : nil
-            // A Zephr session is no access token: whoever holds it is the user at Zephr.
+            // A Zephr session must not go out as an access token, because its holder can act as the user at Zephr.
             let value = access.map { $0.credential == .bearer ? $0.token.reveal() : "" } ?? ""
             guard HTTPField.isValidValue(value) else { throw BrokerProblem(.providerError) }
             fields.append(HTTPField(name: .authToken, value: value))
         }
-        // Last: a request that is refused for anything else may come again with the same proof.
+        // Take the presence proof last. If another check refuses the request, the app may send the same proof again.
         if let shown { try await shown.take() }
         return Answer(.ok, consume fields)
     }
 
-    /// Returns what the backend's settings and the proxy's query demand of the sign-in.
+    /// Returns the sign-in that the backend's settings and the proxy's query demand.
     ///
-    /// The query is the proxy's own, and counts whoever calls, because it only tightens. What cannot be read denies, with 403:
-    /// nginx takes no other refusal.
+    /// The query belongs to the proxy. It counts for any caller, because it can only make the demand stricter. If the query
+    /// is unreadable, the answer is 403, because nginx would treat a 400 as an error.
     private func demand(
         in query: Substring?, over configured: StepUpDemand?
     ) throws(BrokerProblem) -> StepUpDemand? {
@@ -75,7 +75,7 @@ extension BrokerAPI {
         }
     }
 
-    /// A session token with whether the app or browser brought it, or the backend.
+    /// A session token, and whether the app or browser sent it, or the backend.
     private struct ForwardedToken {
         let token: PresentedToken
         let isFromApp: Bool
@@ -98,7 +98,8 @@ extension BrokerAPI {
         return token(bearer)
     }
 
-    /// Returns the evidence that the app showed the proxy: its pass, and its proof where the proxy says what it was about.
+    /// Returns the evidence that the app showed to the proxy: its pass, and its proof if the proxy forwards method and
+    /// address.
     private func forwardedEvidence(
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> PresentedEvidence {
@@ -109,7 +110,7 @@ extension BrokerAPI {
             charge: backendProofCharge)
     }
 
-    /// Returns the request that the proxy asks about, where it is trusted to say and says it.
+    /// Returns the original request, if the proxy is trusted to forward it and does so.
     private func originalRequest(
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> ProofTarget? {
@@ -120,8 +121,10 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns the proof of presence that the app showed the proxy; throws `backend_not_allowed` where nobody says what it was about:
-    /// asked for another, the app would ask its user in vain.
+    /// Returns the presence proof that the app showed to the proxy.
+    ///
+    /// Throws `backend_not_allowed` if the proxy does not forward the original request. Otherwise, the app would prompt its
+    /// user for a proof that cannot be checked.
     private func forwardedPresence(
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> PresentedEvidence {
@@ -133,7 +136,7 @@ extension BrokerAPI {
         return PresentedEvidence(proofs: presences(call), target: target, charge: backendProofCharge)
     }
 
-    /// Returns the evidence that a backend was given by the app, from its form.
+    /// Returns the evidence that the app gave to a backend, from the backend's form.
     private func evidence(in form: inout RequestForm) -> PresentedEvidence {
         let pass = form.optional("pass", maximum: 64)
         let proof = form.optional("dpop", maximum: DPoPProof.maximumBytes)
@@ -147,7 +150,7 @@ extension BrokerAPI {
             charge: backendProofCharge)
     }
 
-    /// `POST /v1/introspect` (RFC 7662); it slides the idle time for backends with `slides` alone.
+    /// `POST /v1/introspect` (RFC 7662); it slides the idle time only for backends with `slides`.
     @Sendable func introspect(_ call: Call) async throws(BrokerProblem) -> Answer {
         var form = try form(call, for: Self.introspected)
         let backend = try backend(call, for: .introspect, in: &form)
@@ -167,11 +170,15 @@ extension BrokerAPI {
 
     /// The fields of an introspection.
     ///
-    /// Others are ignored (RFC 6749 section 3.2), and each has to be unique.
+    /// Each must be unique.
+    ///
+    /// Other fields are ignored (RFC 6749 section 3.2).
     private static let introspected = FormNames(
         exact: ["token", "pass", "dpop", "htm", "htu", "client_id", "client_secret"], othersRepeat: false)
 
-    /// Answers about a session that the backend is told nothing of: want of evidence says its code, and is no log-out.
+    /// Answers about a session that the backend must not see.
+    ///
+    /// Missing evidence is reported with its code, because the session has not ended.
     private func inactive(_ problem: BrokerProblem, _ call: Call) throws(BrokerProblem) -> Answer {
         var writer = JSONWriter(capacity: 96)
         switch problem.code {
@@ -219,7 +226,8 @@ extension BrokerAPI {
 
     /// `POST /v1/token` (RFC 8693): the provider's access token for a session.
     ///
-    /// Unknown fields are refused, because a misspelt target would hand out the session's own token (decision 9).
+    /// Unknown fields are refused. Otherwise, a request with a misspelt target would get the session's own token (decision
+    /// 9).
     @Sendable func exchangeToken(_ call: Call) async throws(BrokerProblem) -> Answer {
         var form = try form(call, repeatable: AskedTarget.repeatable)
         let backend = try backend(call, for: .token, in: &form)
@@ -259,7 +267,7 @@ extension BrokerAPI {
         }
         let access: AccessToken?
         do throws(BrokerProblem) { access = try await accessToken(of: session, at: audience) } catch {
-            // The session lives: it is nothing that a new token of its own would need a sign-in for.
+            // The session lives and a new sign-in cannot help, so `invalid_grant` would be wrong here.
             guard audience != nil, error.code == .notRefreshable else { throw error }
             return oauthRefusal("invalid_target", "The session can get no tokens for another API.", call)
         }
@@ -288,19 +296,19 @@ extension BrokerAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
-    /// Returns a session's access token, its own or one of another API; nil where it has none.
+    /// Returns the access token of a session, its own or that for another API; nil if it is missing.
     private func accessToken(
         of session: LiveSession, at target: TokenTarget?
     ) async throws(BrokerProblem) -> AccessToken? {
         guard session.hasTokens else { return nil }
         guard let target else { return try await useCases.refreshTokens.accessToken(for: session) }
         let kind = useCases.profiles.first { $0.name == session.facts.provider }?.kind
-        // Other kinds give tokens for their own API alone.
+        // Providers of other kinds issue tokens only for their own API.
         guard kind == .oidc || kind == .oauth2 else { return nil }
         return try await useCases.audienceTokens.accessToken(for: session, at: target)
     }
 
-    /// Reads the request that a backend wants a proof for; nil where it wants none.
+    /// Reads the request that a backend wants to prove; nil if the backend did not ask for a proof.
     private func proofTarget(in form: inout RequestForm) -> ProveForBackend.Target? {
         let address = form.visible("dpop_htu", required: false, maximum: 4096)
         let method = form.visible("dpop_htm", required: address != nil, maximum: 32)
@@ -308,7 +316,8 @@ extension BrokerAPI {
         if method != nil, address == nil { form.fault("dpop_htu", .required) }
         guard let method, let address else { return nil }
         if HTTPRequest.Method(method) == nil { form.fault("dpop_htm", .malformed) }
-        // The scheme of loopback is for tests; a query or fragment is in no proof (RFC 9449 section 4.2).
+        // Plain http is accepted for loopback, for tests. The address in a proof has no query or fragment (RFC 9449 section
+        // 4.2).
         let parsed = ProofAddress(address)
         if parsed == nil || address.contains(where: { $0 == "?" || $0 == "#" })
             || !(address.lowercased().hasPrefix("https:") || parsed?.isLoopback == true)

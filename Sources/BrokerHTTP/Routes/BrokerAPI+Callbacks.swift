@@ -5,7 +5,7 @@ import HTTPTypes
 extension BrokerAPI {
     /// `GET /callback/{provider}`: the hosted callback (flow C).
     ///
-    /// The one state-consuming GET: HEAD, prefetch and link previews leave the login as it is (SEC-44).
+    /// Only this GET consumes a state. HEAD, prefetch and link previews leave the login unchanged (SEC-44).
     @Sendable func hostedCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
         if call.isHead { return Answers.empty(.ok, call) }
         guard !call.fields.isPrefetch else {
@@ -23,13 +23,13 @@ extension BrokerAPI {
         return try await toTheApp(pairs, of: provider, call)
     }
 
-    /// `POST /callback/{provider}`: the same by `response_mode=form_post` (Apple).
+    /// `POST /callback/{provider}`: the hosted callback with `response_mode=form_post` (Apple).
     ///
-    /// No cookie is read or set.
+    /// This route ignores cookies and sets none.
     @Sendable func hostedFormCallback(_ call: Call) async throws(BrokerProblem) -> Answer {
         let provider = try provider(of: call)
         let pairs = try RequestForm.pairs(call.body, for: useCases.hostedCallback.names(of: provider))
-        // The answer is in the body, all of it: what stands in the query was put there by somebody else.
+        // The provider's whole answer is in the body, so a query can only come from another party.
         guard (call.query ?? "").isEmpty else {
             throw BrokerProblem(.invalidCallback, privateDetail: "a query beside a form post")
         }
@@ -43,14 +43,14 @@ extension BrokerAPI {
             provider: provider, parameters: pairs, charge: charge(call))
         let location = target.reveal()
         guard HTTPField.isValidValue(location) else { throw BrokerProblem(.internalError) }
-        // 303 and nothing else: the browser must not repeat a POST, nor keep the redirect (SEC-94).
+        // With a 303, the browser sends a GET instead of repeating the POST, and does not cache the redirect (SEC-94).
         return Answers.empty(.seeOther, call, adding: [HTTPField(name: .location, value: location)])
     }
 
-    /// `POST /v1/backchannel-logout/{provider}`: the logout token's signature is its authentication.
+    /// `POST /v1/backchannel-logout/{provider}`: authenticated by the logout token's signature.
     @Sendable func backchannelLogout(_ call: Call) async throws(BrokerProblem) -> Answer {
         let provider = try provider(of: call)
-        // Providers add fields of their own, and write them as they like.
+        // Providers add fields of their own, in any form.
         var form = try form(call, for: FormNames(exact: ["logout_token"]))
         let token = form.visible("logout_token", required: true, maximum: 16_384)
         try form.finish(ignoringUnknown: true)
@@ -59,7 +59,7 @@ extension BrokerAPI {
         return Answers.empty(.ok, call)
     }
 
-    /// Throws `provider_not_found` for a path that names none.
+    /// Throws `provider_not_found` if the path names an unknown provider.
     @Sendable func hasProvider(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         _ = try provider(of: call)
         return nil

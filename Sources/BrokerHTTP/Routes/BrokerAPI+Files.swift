@@ -25,8 +25,9 @@ extension BrokerAPI {
 }
 
 extension BrokerAPI {
-    /// Answers a browser at a callback path of an app that did not open: the same for everybody, without scripts, and
-    /// without anything of the address, in which a code may stand.
+    /// Answers a browser at a callback path of an app that failed to open.
+    ///
+    /// The page is the same for all and free of scripts. The address may contain a code, so the page repeats no part of it.
     @Sendable func askToOpenApp(_ call: Call) async throws(BrokerProblem) -> Answer {
         var fields = Answers.fields(call.requestID)
         fields.append(Self.html)
@@ -53,10 +54,12 @@ extension BrokerAPI {
             """)
 }
 
-/// The bodies that are the same for everybody, each made once: however many answers wait to be read, they share it.
+/// The bodies that are the same for all requests.
+///
+/// Each is created once, and all answers that wait to be read share it.
 struct ConstantBodies: Sendable {
     let contract: ByteBuffer
-    /// The two app association files; nil is 404.
+    /// The two app association files; if one is nil, its path answers 404.
     let appleAppSiteAssociation: ByteBuffer?
     let assetLinks: ByteBuffer?
     let providers: ByteBuffer

@@ -4,9 +4,9 @@ import HTTPTypes
 import NIOCore
 
 extension BrokerAPI {
-    /// `POST /v1/session/handovers`: a ticket for a web view of the app's own.
+    /// `POST /v1/session/handovers`: a ticket for the app's own web view.
     @Sendable func beginHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
-        // What it gives outlives a pass.
+        // The resulting session may outlive a pass, so a proof is required.
         let parent = try await ownSession(call, demanding: .proof)
         let handover = try await useCases.handOver.begin(
             try handoverOrder(call), of: parent, charge: charge(call))
@@ -34,12 +34,14 @@ extension BrokerAPI {
         return HandoverOrder(origin: origin, path: path ?? "/", challenge: digest)
     }
 
-    /// Whether a text stays at its origin, whatever browser resolves it.
+    /// Whether a browser that resolves the text stays at its origin.
     private static func isPath(_ text: String) -> Bool {
         text.hasPrefix("/") && !text.hasPrefix("//") && !text.utf8.contains { $0 == 0x5C || $0 == 0x23 }
     }
 
-    /// `GET /handover/{ticket}`: the page that posts by its own script; changes nothing, whoever follows it.
+    /// `GET /handover/{ticket}`: a page that submits its form with its own script.
+    ///
+    /// Opening the page leaves the ticket unspent.
     @Sendable func showHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         let ticket = ticket(of: call)
         try await counting(call) { () async throws(BrokerProblem) in try await useCases.handOver.look(ticket) }
@@ -48,7 +50,7 @@ extension BrokerAPI {
         return Answer(.ok, fields, body: .whole(HandoverPage.page))
     }
 
-    /// `POST /handover/{ticket}`: spends the ticket for the secret in the browser's cookie.
+    /// `POST /handover/{ticket}`: spends the ticket if the browser's cookie has the secret.
     @Sendable func spendHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         try checkIsOwnPage(call)
         let ticket = ticket(of: call)
@@ -60,7 +62,7 @@ extension BrokerAPI {
                 try await useCases.handOver.spend(ticket, verifier: verifier, held: held)
             }
         } catch {
-            // Whoever brings no secret guesses at none: a scanner that posts.
+            // Only a secret can be a guess. A request that lacks one may come from a link scanner.
             if error.code == .verifierMismatch, verifier != nil { try charge(call).takeWrongToken() }
             throw error
         }
@@ -73,7 +75,9 @@ extension BrokerAPI {
         return Answer(.seeOther, fields)
     }
 
-    /// `POST /v1/handovers/redeem`: a backend spends a ticket of its own origin with the secret of that very request's cookie.
+    /// `POST /v1/handovers/redeem`: a backend spends a ticket for its own origin.
+    ///
+    /// The backend sends the secret from the cookie of the request that brought the ticket.
     @Sendable func redeemHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .handover)
         var body = try json(call)
@@ -96,8 +100,10 @@ extension BrokerAPI {
 
     private func ticket(of call: Call) -> Secret { Secret(String(call.parameters.first ?? "")) }
 
-    /// Throws `cross_origin` unless the request says that a page of ours made it: another's must not spend a ticket, and none
-    /// says nothing of itself (engines that know no `Sec-Fetch-Site` send `Origin`).
+    /// Throws `cross_origin` unless the request proves that one of the broker's own pages made it.
+    ///
+    /// Otherwise, another site's page could spend a ticket. One of the two fields must be present: engines that lack
+    /// `Sec-Fetch-Site` send `Origin`.
     private func checkIsOwnPage(_ call: Call) throws(BrokerProblem) {
         let (sites, origins) = (call.fields.fetchSites, call.fields.origins)
         guard sites.count <= 1, origins.count <= 1, !(sites.isEmpty && origins.isEmpty),
@@ -106,20 +112,21 @@ extension BrokerAPI {
     }
 }
 
-/// The page of a hand-over: the same for everybody, and nothing of the address in it.
+/// The page of a hand-over, which is the same for all and repeats no part of the address.
 enum HandoverPage {
     static let script = "document.forms[0].submit()"
     static let style =
         "body{font:17px/1.5 system-ui,sans-serif;margin:20vh 1em 0;text-align:center}button{font:inherit;padding:.5em 1.5em}"
-    /// The digests of both (CSP Level 3 section 2.3.1); a test makes them anew.
+    /// The digests of both (CSP Level 3 section 2.3.1); a test computes them again.
     static let scriptDigest = "ePniVEkSivX/c7XWBGafqh8tSpiRrKiqYeqbG7N1TOE="
     static let styleDigest = "Qe/cRgjGL49Q6LxDbA85BYNN1n6VZBo8db3Ofj6ke0E="
 
     static let html = HTTPField(name: .contentType, value: "text/html; charset=utf-8")
 
-    /// The fields of the page and of what its form is answered with.
+    /// The fields of the page, and of the answer to its form.
     ///
-    /// A `Referer` of it never holds the ticket, and its post's `Origin` is ours and not `null` (`strict-origin`).
+    /// With `strict-origin`, the `Referer` never contains the ticket, and the form's `Origin` is the broker's instead of
+    /// `null`.
     static func fields(_ requestID: String) -> [HTTPField] {
         Answers.fields(requestID).map { field in
             switch field.name {
@@ -144,7 +151,7 @@ enum HandoverPage {
             <script>\(script)</script>
             """))
 
-    /// A refusal in words, for a web view that would show nothing else.
+    /// A refusal as a page, because a web view would show an empty page instead.
     static func refusal(_ problem: BrokerProblem) -> [UInt8] {
         Array(
             document(

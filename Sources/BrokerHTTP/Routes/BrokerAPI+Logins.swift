@@ -6,7 +6,7 @@ extension BrokerAPI {
     /// `POST /v1/logins`: starts a login (flow A).
     @Sendable func startLogin(_ call: Call) async throws(BrokerProblem) -> Answer {
         var input = try startLoginInput(call)
-        // What comes of it outlives a pass.
+        // The stepped-up session outlives a pass, so a proof is required.
         if input.demand != nil, try presentedToken(call) != nil {
             input.steppingUp = try await ownSession(call, demanding: .proof)
         } else if input.provider == nil {
@@ -61,7 +61,7 @@ extension BrokerAPI {
         return StepUpDemand(contextClasses: classes, maximumAge: age)
     }
 
-    /// Returns the words of a member `scope`.
+    /// Returns the words of the member `scope`.
     func scopeList(_ body: inout RequestObject) -> [String]? {
         guard let text = body.text("scope", length: 1...2048, where: RequestText.isScopeList) else { return nil }
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
@@ -69,7 +69,7 @@ extension BrokerAPI {
         return parts.map(String.init)
     }
 
-    /// `GET /v1/providers`: what an app needs to draw its buttons.
+    /// `GET /v1/providers`: the data that an app needs to draw its sign-in buttons.
     @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Answer {
         Answers.json(.ok, shared: constants.providers, call)
     }

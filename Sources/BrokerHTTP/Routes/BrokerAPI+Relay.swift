@@ -5,7 +5,8 @@ import HTTPTypes
 import NIOCore
 
 extension BrokerAPI {
-    /// `ANY /v1/relay/{upstream}/{path…}`: calls an upstream with the session's access token; streams both ways.
+    /// `ANY /v1/relay/{upstream}/{path…}`: calls an upstream with the session's access token, and streams in both
+    /// directions.
     @Sendable func relayCall(_ call: Call) async throws(BrokerProblem) -> Answer {
         guard let relay, let target = RelayTarget(call.request.path ?? "") else {
             throw BrokerProblem(.upstreamNotFound)
@@ -41,22 +42,24 @@ extension BrokerAPI {
             }
             return streamed
         }
-        // One that took as long as a streamed answer may go on is not told to a session that has ended.
+        // If the call took longer than a streamed answer may continue, the session may have ended meanwhile.
         if NIODeadline.now() - begun >= TimeAmount(configuration.limits.relayedGrace) { try await checkLives(session) }
         return self.answer(answer, wholeBody(answer, call), call)
     }
 
-    /// Returns the use of a session by a body that is not small: what it carries is use (decision 76).
+    /// Returns the session use for a large body, because each piece counts as use (decision 76).
     private func longUpload(_ call: Call, _ session: LiveSession) -> SessionUse? {
         guard (call.fields.contentLength ?? .max) > Relay.heldBody else { return nil }
         return SessionUse(of: session, useCases.resumeSession)
     }
 
-    /// Returns the writing of a streamed answer, which ends with the session, or with the pass that opened it.
+    /// Returns the function that writes a streamed answer.
+    ///
+    /// The answer ends with the session, or with the pass that opened it.
     private func written(
         _ stream: RelayBody, isEventStream: Bool, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
     ) async throws(BrokerProblem) -> @concurrent @Sendable (any BodyWriter) async throws -> Void {
-        // Entered before the session is looked up for the last time, so that an ending between the two is not missed.
+        // Enter the answer first and then look up the session, so that an ending in between is noticed.
         let relayed = RelayedAnswer(
             of: session, in: useCases.listenToSession, isEventStream: isEventStream,
             grace: configuration.limits.relayedGrace, use: SessionUse(of: session, useCases.resumeSession),
@@ -71,7 +74,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Throws `session_ended` for a session that is over; one that cannot be looked up now lives (guarantee 3).
+    /// Throws `session_ended` if the session has ended.
+    ///
+    /// If the look-up fails, the session counts as live (guarantee 3).
     private func checkLives(_ session: LiveSession) async throws(BrokerProblem) {
         do throws(BrokerProblem) { try await useCases.resumeSession.checkLives(session.tokenDigest) } catch {
             guard error.code == .sessionEnded || error.code == .sessionRequired else { return }
@@ -105,7 +110,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns an upstream's own token; a session that has nothing to ask with may not call it, and a new sign-in may.
+    /// Returns the token for an upstream's own API.
+    ///
+    /// If this session lacks the means to get one, it may not call the upstream. A new sign-in may.
     private func targetToken(
         _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?, by upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
@@ -128,14 +135,14 @@ extension BrokerAPI {
     }
 
     private func answer(_ answer: RelayResponse, _ body: Answer.Body, _ call: Call) -> Answer {
-        // Whatever the upstream said about these, the page is served from our origin (SEC-108).
+        // The broker's values replace the upstream's, because the page comes from the broker's origin (SEC-108).
         let policy =
             mediaType(answer).isASCIIEqual(to: "application/pdf")
             ? SecurityFields.relayedPDFSecurity : SecurityFields.relayedContentSecurity
         let ours = [policy, SecurityFields.contentType, SecurityFields.referrer]
         var fields = ours
         fields.reserveCapacity(answer.headers.count + 8)
-        // The upstream's date is the upstream's; the answer is ours (RFC 9110 section 6.6.1).
+        // The upstream's date describes its own message, and this answer is the broker's (RFC 9110 section 6.6.1).
         for field in answer.headers where field.name != .date && !ours.contains(where: { $0.name == field.name }) {
             fields.append(field)
         }
@@ -146,20 +153,20 @@ extension BrokerAPI {
         return Answer(answer.status, consume fields, body: body)
     }
 
-    /// The answer's media type, without its parameters; empty where it has none, or several.
+    /// The answer's media type, stripped of its parameters; empty unless there is exactly one.
     private func mediaType(_ answer: RelayResponse) -> Substring {
         var found: String?
         for field in answer.headers where field.name == .contentType {
-            // Of two, a browser takes which it likes.
+            // With two types, each browser would choose its own.
             guard found == nil else { return "" }
             found = field.value
         }
         return Substring((found ?? "").utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") })
     }
 
-    /// Returns the body of an answer that is there as a whole.
+    /// Returns the body of an answer that is complete.
     private func wholeBody(_ answer: RelayResponse, _ call: Call) -> Answer.Body {
-        // HEAD: a length that is not known is not said.
+        // An answer to HEAD omits an unknown length.
         guard case .buffered(let buffer) = answer.body else {
             return call.isHead ? .stream(length: nil) { try await $0.finish(nil) } : .none
         }

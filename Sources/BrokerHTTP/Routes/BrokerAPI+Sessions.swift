@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// `POST /v1/sessions`: takes a code, or what stands for one, and makes a session of it.
+    /// `POST /v1/sessions`: creates a session from a code, or from a value that replaces a code.
     @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
         let outcome = try await counting(call) { () async throws(BrokerProblem) in
@@ -17,7 +17,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns the 200 of a session that was stepped up: its cookie stays, and so does a bearer's token.
+    /// Returns the 200 for a session that was stepped up.
+    ///
+    /// The cookie or bearer token remains the same.
     private func stillThere(_ steppedUp: SteppedUp, _ call: Call) -> Answer {
         RequestScope.concerns(steppedUp.session.handle)
         let lifetime = steppedUp.endsAtLatest.since(clock.now())
@@ -26,7 +28,7 @@ extension BrokerAPI {
             adding: steppedUp.transport == .cookie ? [cookies.session(steppedUp.token, lifetime: lifetime)] : [])
     }
 
-    /// Returns the 201 of a new session, with its cookie or its token.
+    /// Returns the 201 for a new session, with its cookie or its token.
     func created(_ signedIn: SignedIn, _ call: Call) -> Answer {
         RequestScope.concerns(signedIn.session.handle)
         switch signedIn.transport {
@@ -78,7 +80,7 @@ extension BrokerAPI {
         return ImportedTokens(accessToken: access, refreshToken: refresh, merchantID: merchant)
     }
 
-    /// `GET /v1/session`: this session; it does not slide the idle time.
+    /// `GET /v1/session`: this session; reading it does not slide the idle time.
     @Sendable func readSession(_ call: Call) async throws(BrokerProblem) -> Answer {
         let view = try useCases.resumeSession.view(of: try await session(call))
         return Answers.json(.ok, SessionBody.bytes(view), call)
@@ -99,7 +101,7 @@ extension BrokerAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
-    /// `POST /v1/session/pass`: a pass in exchange for a proof, for a session that belongs to a key.
+    /// `POST /v1/session/pass`: a pass in exchange for a proof, for a bound session.
     @Sendable func grantPass(_ call: Call) async throws(BrokerProblem) -> Answer {
         let session = try await session(call, demanding: .proof)
         let pass = try useCases.grantPass.grant(to: session)
@@ -107,16 +109,16 @@ extension BrokerAPI {
             .ok, PassBody.bytes(pass), call, adding: pass.transport == .cookie ? [cookies.pass(pass)] : [])
     }
 
-    /// `PUT /v1/session/presence-key`: the key that the device uses only with its user.
+    /// `PUT /v1/session/presence-key`: the device's key for presence proofs.
     @Sendable func registerPresenceKey(_ call: Call) async throws(BrokerProblem) -> Answer {
         let session = try await presented(call, demanding: .proof, admits: RegisterPresenceKey.admits).session
         let view = try await useCases.registerPresenceKey.register(presence(in: call), for: session)
         return Answers.json(.ok, SessionBody.bytes(view), call)
     }
 
-    /// `POST /v1/session/children`: a session for a widget, a watch, an extension, behind this one.
+    /// `POST /v1/session/children`: a child session, for example for a widget, a watch or an extension.
     @Sendable func makeChild(_ call: Call) async throws(BrokerProblem) -> Answer {
-        // What it gives outlives a pass.
+        // The child may outlive a pass, so a proof is required.
         let parent = try await ownSession(call, demanding: .proof)
         let child = try await useCases.makeChild.make(try childOrder(call), of: parent, charge: charge(call))
         return created(child, call)
@@ -137,7 +139,8 @@ extension BrokerAPI {
 
     /// Returns the fields that clear the cookies of a session that has ended.
     ///
-    /// A web child's end clears its own cookie, and never the app's; and what came in `Authorization` alone may be a child's.
+    /// A web child's end clears its own cookie, and never the app's. A token that came only in `Authorization` may belong
+    /// to a child, so its end leaves the cookies alone.
     private func cleared(_ call: Call) -> [HTTPField] {
         guard !rules.hasSessionCookie(call.fields) else { return cookies.cleared(rules.hasPassCookie(call.fields)) }
         guard call.fields.authorization.isEmpty else { return [] }
@@ -145,7 +148,9 @@ extension BrokerAPI {
         return cookies.cleared(rules.hasPassCookie(call.fields))
     }
 
-    /// `DELETE /v1/session`: gone here at once; 204 whether or not there was one, or 200 with the provider's log-out page.
+    /// `DELETE /v1/session`: ends the session on this replica at once.
+    ///
+    /// Answers 204 even if there was no session, or 200 with the provider's log-out page.
     @Sendable func logOut(_ call: Call) async throws(BrokerProblem) -> Answer {
         var query = try RequestQuery(parsing: call.query)
         let wanted = query.text("logout_url", maximum: 8)
@@ -166,7 +171,7 @@ extension BrokerAPI {
         return Answers.empty(.noContent, call, adding: cleared(call))
     }
 
-    /// `GET /v1/sessions`: the user's own devices.
+    /// `GET /v1/sessions`: the sessions of the user's devices.
     @Sendable func listSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         var query = try RequestQuery(parsing: call.query)
         let cursor = query.text("cursor", maximum: 256)

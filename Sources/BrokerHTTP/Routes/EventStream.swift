@@ -3,13 +3,14 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// One listener of `GET /v1/session/events`: notices and comments, merged into one stream that ends with the session,
-/// the client or the process.
+/// One listener of `GET /v1/session/events`: notices and comments, merged into one stream.
+///
+/// The stream ends with the session, the client or the process.
 struct EventStream: Sendable {
     private enum Tick: Sendable {
         case notice(SessionNotice)
         case heartbeat
-        /// The pass that opened it has ended.
+        /// The pass that opened the stream has ended.
         case passEnded
     }
 
@@ -20,10 +21,10 @@ struct EventStream: Sendable {
     private let subscription: Subscription
     private let eventLoop: any EventLoop
     private let connection: ClientConnection?
-    /// The end of the pass that opened it; nil for a stream that lives as its session.
+    /// The end of the pass that opened the stream; nil if the stream lives as long as its session.
     private let end: NIODeadline?
 
-    /// Listens to a session from now on, `rest` at most.
+    /// Listens to a session from now on, for at most `rest`.
     init(
         _ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call,
         until rest: Duration? = nil
@@ -46,10 +47,13 @@ struct EventStream: Sendable {
         connection = call.connection
     }
 
-    /// Writes until there is nothing more to tell.
+    /// Writes events until the stream ends.
     ///
-    /// At each heartbeat the session is looked up again: one that lapses is ended by nobody, and a notice of another
-    /// replica can be lost. None of it holds up a shutdown: the stream ends when the server begins to quiesce.
+    /// Each heartbeat looks up the session again, for two reasons:
+    /// - A lapse of the session is announced by no notice.
+    /// - A notice of another replica can be lost.
+    ///
+    /// The stream never delays a shutdown, because it ends when the server begins to quiesce.
     @concurrent func write(
         _ first: SessionView, every heartbeat: Duration, to writer: any BodyWriter
     ) async throws {
@@ -85,10 +89,10 @@ struct EventStream: Sendable {
             case .notice(.ended(let reason)):
                 try await writer.write(Self.end(reason))
                 break ticks
-            // The session goes on: its client proves its key, and listens again.
+            // The session continues. Its client proves its key and listens again.
             case .passEnded: break ticks
             case .notice(.superseded):
-                // The session goes on: its client listens again if it still wants to.
+                // The session continues. Its client listens again if it still wants to.
                 break ticks
             }
         }
@@ -98,11 +102,13 @@ struct EventStream: Sendable {
 
     private enum State {
         case alive
-        /// Without a reason when the session is not even known any more.
+        /// The session has ended; the reason is nil if the session is unknown by now.
         case ended(EndReason?)
     }
 
-    /// Returns what became of the session; one that cannot be looked up now is taken to be alive (guarantee 3).
+    /// Returns the state of the session.
+    ///
+    /// If the look-up fails, the session counts as alive (guarantee 3).
     private func state() async -> State {
         do throws(BrokerProblem) {
             try await sessions.checkLives(session)
@@ -139,7 +145,7 @@ extension BrokerAPI {
         return Answers.json(.ok, SessionBody.bytes(try await useCases.refreshTokens.refreshNow(session)), call)
     }
 
-    /// `GET /v1/session/events`: what happens to the session, as server-sent events.
+    /// `GET /v1/session/events`: the session's events, as server-sent events.
     @Sendable func sessionEvents(_ call: Call) async throws(BrokerProblem) -> Answer {
         let presented = try await presented(call)
         let session = presented.session
@@ -147,7 +153,7 @@ extension BrokerAPI {
         fields.append(ConstantFields.eventStream)
         fields.append(ConstantFields.unbuffered)
         guard !call.isHead else { return Answer(.ok, fields) }
-        // Subscribed before the second look, so that an ending between the two is not missed.
+        // Subscribe first and then look up the session again, so that an ending in between is noticed.
         let stream = EventStream(
             useCases.listenToSession, session, lookedUpBy: useCases.resumeSession, on: call,
             until: presented.passEndsAt.map { $0.since(clock.now()) })

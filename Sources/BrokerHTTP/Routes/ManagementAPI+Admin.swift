@@ -19,7 +19,7 @@ extension ManagementAPI {
         return Answers.json(.ok, AdminSessionListBody.bytes(page), call)
     }
 
-    /// `DELETE /admin/v1/sessions/{handle}`.
+    /// `DELETE /admin/v1/sessions/{handle}`: ends one session.
     @Sendable func endSession(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         guard let text = call.parameters.first, let handle = SessionHandle(String(text)) else {
@@ -29,20 +29,22 @@ extension ManagementAPI {
         return Answers.empty(.noContent, call)
     }
 
-    /// `DELETE /admin/v1/subjects/{provider}/{subject}/sessions`; the subject is percent-encoded.
+    /// `DELETE /admin/v1/subjects/{provider}/{subject}/sessions`: ends the sessions of a subject, which is percent-encoded.
     @Sendable func endSubject(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         let provider: ProviderName = try call.name(orElse: .providerNotFound)
         guard let raw = call.parameters.dropFirst().first, raw.utf8.count <= 1536,
-            // In a path `+` is a plus; only `%` escapes.
+            // In a path, `+` means a plus sign; only `%` starts an escape.
             let subject = FormPairs.decode(String(raw.map { $0 == "+" ? "%2B" : String($0) }.joined()).utf8),
             (1...512).contains(subject.utf8.count)
         else { throw BrokerProblem(.notFound) }
         return try await end(AdminSessions.Filter(provider: provider, subject: subject), token, call)
     }
 
-    /// `DELETE /admin/v1/sessions?provider=&client=&binding=none&cursor=`: every session of a provider, or of one of its clients;
-    /// with `binding=none` those that belong to no key, some at a time.
+    /// `DELETE /admin/v1/sessions?provider=&client=&binding=none&cursor=`: ends the sessions of a provider or one of its
+    /// clients.
+    ///
+    /// With `binding=none` it ends only sessions that belong to no key, a part in each call.
     @Sendable func endSessions(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .end)
         var query = try RequestQuery(parsing: call.query)
@@ -52,7 +54,7 @@ extension ManagementAPI {
         let isUnbound = isUnbound(&query)
         let cursor = isUnbound ? query.text("cursor", maximum: 256) : nil
         try query.finish()
-        // Nobody ends everything by leaving a parameter out.
+        // A missing parameter must not end all sessions.
         guard filter.provider != nil else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("provider", .required)])
         }
@@ -76,7 +78,7 @@ extension ManagementAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
-    /// `GET /admin/v1/providers`: discovery, breaker and key state.
+    /// `GET /admin/v1/providers`: the state of discovery, breaker and keys.
     @Sendable func listProviders(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         var writer = JSONWriter(capacity: 512)
@@ -119,7 +121,7 @@ extension ManagementAPI {
         return state
     }
 
-    /// Throws what a caller is refused with who is no admin, or none that may do this.
+    /// Returns a check that throws unless the caller is an admin with this permission.
     func isAdmin(for permission: AdminPermission) -> Route.Check {
         { [self] call throws(BrokerProblem) in
             _ = try admin(call, for: permission)
@@ -127,9 +129,9 @@ extension ManagementAPI {
         }
     }
 
-    /// Returns the admin token that the request brings.
+    /// Returns the admin token of the request.
     ///
-    /// With none configured there is no `/admin`.
+    /// `/admin` exists only if an admin token is configured.
     func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
         guard !configuration.adminTokens.isEmpty else { throw BrokerProblem(.notFound) }
         guard call.fields.authorization.count <= 1 else {
@@ -139,11 +141,11 @@ extension ManagementAPI {
         var found: AdminToken?
         if case .bearer(let secret) = Authorization(value) {
             let digest = digest(secret.bytes())
-            // All of them are compared, so that the time says nothing about which one came close.
+            // Compares with all tokens, so that the duration hides a near match.
             for token in configuration.adminTokens where token.digest == digest { found = token }
         }
         guard let found else {
-            // Loopback is where operators sit, and where anybody who guesses would have to sit too.
+            // Loopback addresses are charged too, because both operators and attackers would use them.
             if let address = call.connection?.address, let wait = wrongTokens.take(address) {
                 throw BrokerProblem(.rateLimited, retryAfter: wait)
             }

@@ -3,10 +3,12 @@ import BrokerWire
 import HTTPTypes
 
 extension ManagementAPI {
-    /// The most settings that a configuration is compared by.
+    /// The most settings in one comparison of configurations.
     private static let maximumItems = 10_000
 
-    /// `POST /admin/v1/config/diff`: which settings of a configuration are those of the running one; no value travels.
+    /// `POST /admin/v1/config/diff`: compares the settings of a configuration with the running one.
+    ///
+    /// The request contains digests instead of values.
     @Sendable func compareConfiguration(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .configure)
         guard let comparison else { throw BrokerProblem(.notFound) }
@@ -40,17 +42,17 @@ extension ManagementAPI {
     }
 }
 
-/// Compares a configuration with the running one, setting by setting, as a closure that the executable fills in.
+/// Compares a configuration with the running one, setting by setting, as a closure that the executable provides.
 ///
-/// Neither side's values travel: what is compared are digests under the salt that the caller chose.
+/// The values are never sent. The closure compares digests under the caller's salt.
 package struct ManagementComparison: Sendable {
     /// One setting of either configuration.
     package struct Item: Sendable, Equatable {
-        /// Its place, as a dotted path.
+        /// The setting's dotted path.
         package let path: String
-        /// Whether its value is another, or only one of the two has it.
+        /// Whether the values differ, or only one configuration has the setting.
         package let isChanged: Bool
-        /// Whether a change takes a restart.
+        /// Whether a change of this setting requires a restart.
         package let needsRestart: Bool
 
         package init(path: String, isChanged: Bool, needsRestart: Bool) {
@@ -60,7 +62,7 @@ package struct ManagementComparison: Sendable {
         }
     }
 
-    /// Returns all settings of both, by path.
+    /// Returns all settings of both configurations, by path.
     package let compare: @Sendable (_ salt: [UInt8], _ digests: [String: Digest]) -> [Item]
 
     package init(compare: @escaping @Sendable (_ salt: [UInt8], _ digests: [String: Digest]) -> [Item]) {

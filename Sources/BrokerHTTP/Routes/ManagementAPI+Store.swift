@@ -11,7 +11,7 @@ extension ManagementAPI {
         }
         var object = try object(call)
         let file = object.text("file", required: true, length: 2...4096)
-        // A relative path starts where the process stands, which nobody should have to guess.
+        // A relative path would depend on the working directory of the process, which the operator would have to guess.
         if let file, !file.hasPrefix("/") || file.hasSuffix("/") { object.fault("file", .malformed) }
         try object.finish()
         guard let file else { throw BrokerProblem(.invalidRequest) }
@@ -34,7 +34,7 @@ extension ManagementAPI {
         return Answers.json(.created, writer.bytes, call)
     }
 
-    /// `GET /admin/v1/keys`: the ring's keys, and how many stored values need each.
+    /// `GET /admin/v1/keys`: the ring's keys, and the number of stored values that need each.
     @Sendable func listKeys(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         guard let store else { throw BrokerProblem(.notFound) }
@@ -58,14 +58,14 @@ extension ManagementAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
-    /// `POST /admin/v1/keys/reseal`: begins to seal again what older keys have sealed.
+    /// `POST /admin/v1/keys/reseal`: begins to seal again the values that older keys have sealed.
     @Sendable func reseal(_ call: Call) async throws(BrokerProblem) -> Answer {
         let token = try admin(call, for: .maintain)
         guard let store else { throw BrokerProblem(.notFound) }
         return Answers.json(.accepted, Self.body(try await store.admin.reseal(actor: token.name)), call)
     }
 
-    /// `GET /admin/v1/keys/reseal`: how far it has come in this process.
+    /// `GET /admin/v1/keys/reseal`: the progress in this process.
     @Sendable func resealProgress(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         guard let store else { throw BrokerProblem(.notFound) }
@@ -91,14 +91,14 @@ extension ManagementAPI {
     }
 }
 
-/// The management listener's work on the store and the keys, as closures that the executable fills in.
+/// The management listener's work on the store and the keys, as closures that the executable provides.
 package struct ManagementStore: Sendable {
-    /// A backup that was written and looked through.
+    /// A backup that was written and verified.
     package struct Backup: Sendable {
         package let bytes: Int64
         package let sessions: Int
         package let schema: Int
-        /// Whether the key ring opens it, and a sentence about that.
+        /// Whether the key ring opens the backup, and a sentence about the result.
         package let opens: Bool
         package let ring: String
 
@@ -111,14 +111,14 @@ package struct ManagementStore: Sendable {
         }
     }
 
-    /// A key of the ring, or one that rows name and the ring does not have.
+    /// A key of the ring, or a key that rows name and the ring lacks.
     package struct Key: Sendable {
-        /// The key's use now.
+        /// The key's present use.
         package enum Use: String, Sendable { case seals, opens, waits, missing }
 
         package let id: String
         package let use: Use
-        /// The time from which it seals, where it waits.
+        /// The time when a waiting key begins to seal.
         package let sealsFrom: WallTime?
 
         package init(id: String, use: Use, sealsFrom: WallTime? = nil) {
@@ -128,7 +128,7 @@ package struct ManagementStore: Sendable {
         }
     }
 
-    /// The reason for which a backup was not written, in a sentence for the operator.
+    /// The reason why a backup failed, as a sentence for the operator.
     package struct Refusal: Error, Sendable {
         package let text: String
 
@@ -138,7 +138,7 @@ package struct ManagementStore: Sendable {
     package let admin: AdminStore
     /// Returns the ring's keys, newest first.
     package let keys: @Sendable () -> [Key]
-    /// Writes a backup to a new file; nil where the engine has means of its own.
+    /// Writes a backup to a new file; nil if the engine has its own backup tools.
     package let backUp: (@Sendable (_ file: String) async throws(Refusal) -> Backup)?
 
     package init(

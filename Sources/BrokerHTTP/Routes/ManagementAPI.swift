@@ -7,13 +7,13 @@ import NIOCore
 final class ManagementAPI: Sendable {
     let health: ManagementHealth
     let sessions: AdminSessions
-    /// Nil where nobody administers the store.
+    /// The store's administration; nil if it is not offered.
     let store: ManagementStore?
-    /// Nil where no file stands behind the configuration.
+    /// The comparison of configurations; nil unless the configuration came from a file.
     let comparison: ManagementComparison?
     let configuration: HTTPConfiguration
     let clock: BrokerClock
-    /// SHA-256, for comparing admin tokens with what is stored of them.
+    /// SHA-256, for comparing admin tokens with their stored digests.
     let digest: @Sendable ([UInt8]) -> Digest
     let wrongTokens: TokenBuckets
 
@@ -34,13 +34,15 @@ final class ManagementAPI: Sendable {
             ?? TokenBuckets(perMinute: configuration.limits.charges.wrongTokensPerMinute, monotonic: clock.monotonic)
     }
 
-    /// `GET /livez`: the process serves requests.
+    /// `GET /livez`: reports that the process serves requests.
     @Sendable func live(_ call: Call) async throws(BrokerProblem) -> Answer {
         Answers.json(.ok, Self.status("live"), call)
     }
 
-    /// `GET /readyz`: the store is reachable and migrated, its role has its rights, the key ring opens it; providers and the clock are shown and do
-    /// not count, nor does a full disk: sessions are served all the same.
+    /// `GET /readyz`: reports whether the broker is ready.
+    ///
+    /// Ready means that the store is reachable and migrated, its role has its rights, and the key ring opens it. Providers,
+    /// the clock and a full disk are shown, but do not count. With a full disk, sessions are still served.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
@@ -75,7 +77,7 @@ final class ManagementAPI: Sendable {
         return Answers.json(.serviceUnavailable, writer.bytes, call, adding: [Self.retryAfter])
     }
 
-    /// Writes the certificates that clients show, and what time they have; absent where there are none.
+    /// Writes the certificates of clients and their remaining time; omitted if the list is empty.
     private func certificates(_ writer: inout JSONWriter) {
         let all = health.certificates()
         guard !all.isEmpty else { return }
@@ -93,7 +95,7 @@ final class ManagementAPI: Sendable {
         }
     }
 
-    /// Returns the first condition that turns readiness red, in one word.
+    /// Returns the first condition that turns readiness red, as one word.
     private static func status(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> String {
         if found.drain != nil { return "shutting_down" }
         if !storeAnswers { return "store_unavailable" }
@@ -101,7 +103,7 @@ final class ManagementAPI: Sendable {
         return found.keysFit ? "ready" : "keys_do_not_fit"
     }
 
-    /// The faults, a sentence each.
+    /// The faults, one sentence each.
     private static func problems(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> [String] {
         var problems: [String] = []
         if let drain = found.drain {
@@ -146,17 +148,19 @@ final class ManagementAPI: Sendable {
     }
 }
 
-/// The state of the process that the management listener tells, as closures that the executable fills in.
+/// The state of the process that the management listener reports, as closures that the executable provides.
 package struct ManagementHealth: Sendable {
-    /// One provider's state.
+    /// The state of one provider.
     package struct Provider: Sendable {
         package let name: ProviderName
         package let kind: ProviderKind
-        /// In one word, for `/readyz`.
+        /// The state in one word, for `/readyz`.
         package let state: String
-        /// Discovery, breaker and keys, for `/admin/v1/providers`; names differ from `name` and `kind`.
+        /// Discovery, breaker and keys, for `/admin/v1/providers`.
+        ///
+        /// The names differ from `name` and `kind`.
         package let details: [(name: String, value: JSONValue)]
-        /// Sentences for `problems` in `/readyz`; they change no status.
+        /// Sentences for `problems` in `/readyz`; they do not change the status.
         package let warnings: [String]
 
         package init(
@@ -183,47 +187,50 @@ package struct ManagementHealth: Sendable {
             self.notAfter = notAfter
         }
 
-        /// The whole days that are left, less than none once it has run out.
+        /// The number of whole days left; negative after the certificate has expired.
         func daysLeft(at now: WallTime) -> Int64 {
             let seconds = notAfter.since(now).wholeSeconds
             return seconds >= 0 ? seconds / 86_400 : -((-seconds + 86_399) / 86_400)
         }
     }
 
-    /// The conditions that readiness shows beside the store's answer and the providers.
+    /// The conditions that readiness shows, in addition to the store's answer and the providers.
     package struct Conditions: Sendable {
-        /// Whether the store's role has, or once had, the rights that the tables need.
+        /// Whether the store's role has the rights that the tables need, or had them once.
         package var hasRights = true
-        /// The rights that it lacks, in words; nil for none.
+        /// The missing rights of the role, in words; nil if it has all.
         package var lackingRights: String?
-        /// Whether the key ring opens what is stored.
+        /// Whether the key ring opens the stored values.
         package var keysFit = true
-        /// The finding of the last try, in words.
+        /// The result of the last attempt, in words.
         package var keys = ""
-        /// The values that another ring has sealed while it stood in this one's place, in words; nil where there are none.
+        /// The values that another ring sealed while it was in use instead of this one, in words; nil if all are this
+        /// ring's.
         package var foreignKeys: String?
-        /// The clock's lead over the store's; nil where the store has none, or it was not asked yet.
+        /// The clock's lead over the store's clock; nil if the store keeps no time, or has yet to be asked.
         package var clockAhead: Duration?
-        /// The work under way while the process shuts down, which turns readiness red first (SEC-123); nil when it does not.
+        /// The remaining work while the process shuts down; nil otherwise.
+        ///
+        /// Readiness turns red first (SEC-123).
         package var drain: (requests: Int, streams: Int)?
         package var diskIsFull = false
-        /// Endings that the disk has not taken yet.
+        /// The number of endings that are not on disk yet.
         package var pendingEndings = 0
-        /// `ok`, or why it takes nothing; nil where there is none.
+        /// `ok`, or the reason why the endings file rejects writes; nil if the file is not configured.
         package var endingsFile: String?
         package var unkeptEndings = 0
 
         package init() {}
     }
 
-    /// Throws when the store does not answer or is not migrated (`BrokerStore.ping`).
+    /// Throws unless the store answers and is migrated (`BrokerStore.ping`).
     package let ping: @Sendable () async throws(StoreFailure) -> Void
     package let conditions: @Sendable () -> Conditions
     /// Returns the metrics as Prometheus text.
     package let metrics: @Sendable () async -> String
-    /// Returns the providers' states; shown, and counting for nothing.
+    /// Returns the providers' states, which are shown only.
     package let providers: @Sendable () -> [Provider]
-    /// Returns the certificates that clients show; they count for nothing either.
+    /// Returns the certificates of clients, which are shown only.
     package let certificates: @Sendable () -> [Certificate]
 
     package init(

@@ -3,18 +3,18 @@ import BrokerWire
 import NIOCore
 import Synchronization
 
-/// A relayed answer that is written piece by piece, and the ends that it may meet before its own: its session's (guarantee 6),
-/// and that of the pass that opened it.
+/// A relayed answer that is written in pieces and may be ended early, by its session (guarantee 6) or its pass.
 ///
-/// An event stream of no announced length ends as one that has no more to say, and its app asks again. Everything else is cut,
-/// so that it does not look whole: five seconds after its session's end, an hour after its pass's. It costs no task of its own.
+/// An event stream of unannounced length ends normally, and its app sends the request again. Any other answer is cut, so
+/// that it does not look complete. The cut comes five seconds after the session's end, or an hour after the pass's end. The
+/// ending costs no extra task.
 final class RelayedAnswer: Sendable {
-    /// The part of it that the register of sessions holds: it ends the answer, from any thread.
+    /// The part that the register of sessions refers to; it can end the answer from any thread.
     private final class Ending: SessionFollower {
         private struct State {
             var isOver = false
             var isCut = false
-            /// Whether it has been written to its end, or to where it was cut.
+            /// Whether the answer has been written to its end or up to its cut.
             var isWritten = false
             var writer: (any BodyWriter)?
             var timers: [Scheduled<Void>] = []
@@ -23,7 +23,7 @@ final class RelayedAnswer: Sendable {
         private let isEventStream: Bool
         private let grace: Duration
         private let eventLoop: any EventLoop
-        /// Closes the upstream's connection, which ends the wait for its next piece.
+        /// Closes the upstream's connection, which ends the wait for the next piece.
         private let close: @Sendable () -> Void
         private let state = Mutex(State())
 
@@ -36,13 +36,13 @@ final class RelayedAnswer: Sendable {
             self.close = close
         }
 
-        /// Whether nothing more is to be written.
+        /// Whether writing must stop.
         var isOver: Bool { state.withLock { $0.isOver } }
         var isCut: Bool { state.withLock { $0.isCut } }
 
         func sessionEnded(_ reason: EndReason?) { end(in: isEventStream ? .zero : grace) }
 
-        /// Ends the answer after a time, unless it has ended by then.
+        /// Ends the answer after the given time, unless it has ended before.
         func end(in time: Duration) {
             guard time > .zero else { return end() }
             let timer = eventLoop.scheduleTask(in: TimeAmount(time)) { [weak self] in
@@ -60,13 +60,13 @@ final class RelayedAnswer: Sendable {
             }
             guard !isLate else { return }
             close()
-            // Whatever the client has not read is thrown away, also where it reads nothing.
+            // Unread bytes are discarded, even if the client has stopped reading.
             writer?.cut()
         }
 
         func begins(_ writer: any BodyWriter) { state.withLock { $0.writer = writer } }
 
-        /// Forgets what would have ended it.
+        /// Cancels the timers, and releases the writer.
         func ends() {
             let timers = state.withLock { state in
                 state.isWritten = true
@@ -78,15 +78,15 @@ final class RelayedAnswer: Sendable {
     }
 
     private let ending: Ending
-    /// The use of its session; nil where nothing slides.
+    /// The session use that each piece reports; nil if the answer does not slide the session.
     private let use: SessionUse?
     private let register: ListenToSession
-    /// Its place in the register, which it leaves when nobody holds it any more.
+    /// The answer's place in the register, removed when the answer is released.
     private let place: SessionNotices.Place
 
-    /// Enters an answer of a session in the register; `close` closes its upstream's connection, from any thread.
+    /// Enters an answer of a session in the register; `close` closes the upstream's connection, from any thread.
     ///
-    /// The session is to be looked up after this: an ending before that is found by the look, and one behind it is told.
+    /// Look up the session after this call. The look-up finds an earlier ending, and the register reports a later one.
     init(
         of session: LiveSession, in register: ListenToSession, isEventStream: Bool, grace: Duration, use: SessionUse?,
         on eventLoop: any EventLoop, close: @escaping @Sendable () -> Void
@@ -102,12 +102,13 @@ final class RelayedAnswer: Sendable {
         ending.ends()
     }
 
-    /// Has the answer end after a time: when the pass that opened it does.
+    /// Ends the answer after the given time, when its pass ends.
     func end(in time: Duration) { ending.end(in: time) }
 
-    /// Writes the answer's body until it or the answer ends.
+    /// Writes the answer's body until the body or the answer ends.
     ///
-    /// An upstream that breaks off throws here, and the connection is cut: a body that is not whole must not look so.
+    /// Throws if the upstream's body breaks off. The connection is then cut, because an incomplete body must not look
+    /// complete.
     @concurrent func write(
         _ body: some AsyncSequence<ByteBuffer, any Error> & Sendable, to writer: any BodyWriter
     ) async throws {
@@ -126,6 +127,6 @@ final class RelayedAnswer: Sendable {
         try await writer.finish(nil)
     }
 
-    /// The session, or the pass, ended some time ago.
+    /// The grace after the end of the session or the pass is over.
     private struct Cut: Error {}
 }

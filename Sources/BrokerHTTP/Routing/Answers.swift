@@ -6,9 +6,9 @@ import Synchronization
 
 /// Makes responses with their constant fields.
 ///
-/// The security fields and the request id are in every one (SEC-108).
+/// Every response has the security fields and the request id (SEC-108).
 enum Answers {
-    /// Returns the fields that every answer begins with, with room for a few more.
+    /// Returns the fields that begin every answer, with room for a few more.
     static func fields(_ requestID: String, cache: HTTPField = ConstantFields.noStore) -> [HTTPField] {
         var fields: [HTTPField] = []
         fields.reserveCapacity(16)
@@ -18,7 +18,7 @@ enum Answers {
         return fields
     }
 
-    /// Returns a JSON answer that nobody may store.
+    /// Returns a JSON answer that caches must not store.
     static func json(
         _ status: HTTPResponse.Status, _ bytes: [UInt8], _ call: Call, adding extra: [HTTPField] = []
     ) -> Answer {
@@ -28,21 +28,21 @@ enum Answers {
         return Answer(status, consume fields, body: .whole(ByteBuffer(bytes: bytes)))
     }
 
-    /// Returns a JSON answer whose body is the same for everybody.
+    /// Returns a JSON answer with a body that is the same for all requests.
     static func json(_ status: HTTPResponse.Status, shared body: ByteBuffer, _ call: Call) -> Answer {
         var fields = fields(call.requestID)
         fields.append(ConstantFields.json)
         return Answer(status, consume fields, body: .whole(body))
     }
 
-    /// Returns an answer without a body.
+    /// Returns an answer with an empty body.
     static func empty(_ status: HTTPResponse.Status, _ call: Call, adding extra: [HTTPField] = []) -> Answer {
         var fields = fields(call.requestID)
         fields += extra
         return Answer(status, consume fields)
     }
 
-    /// Returns a file that does not depend on who asks.
+    /// Returns a file that is the same for all callers.
     static func file(_ file: ByteBuffer, type: HTTPField, _ call: Call) -> Answer {
         var fields = fields(call.requestID, cache: publicCache)
         fields.append(type)
@@ -53,8 +53,9 @@ enum Answers {
 }
 
 extension Answer {
-    /// Counts a streamed body as work under way for as long as it is written: a relayed one as part of its request,
-    /// any other as an event stream.
+    /// Counts a streamed body as work in progress while it is written.
+    ///
+    /// A relayed body counts as part of its request, any other body as an event stream.
     mutating func countWriting(in load: ServerLoad, asRequest: Bool) {
         guard case .stream(let length, let write) = body else { return }
         body = .stream(length: length) { writer in
@@ -65,27 +66,29 @@ extension Answer {
     }
 }
 
-/// Counts the work under way on the listeners of this process, for whoever waits until it is over.
+/// Counts the work in progress on the listeners of this process, for a shutdown that waits for its end.
 package final class ServerLoad: Sendable {
     private let answering = Atomic<Int>(0)
     private let streaming = Atomic<Int>(0)
     private let draining = Atomic<Bool>(false)
 
-    /// The memory of the bodies of sessions' requests.
+    /// The memory of the request bodies of sessions.
     let bodies = HeldBodies()
 
     package init() {}
 
-    /// The requests that are being served, relayed bodies to their last byte.
+    /// The number of requests being served; a relayed request counts until the last byte of its body.
     package var requests: Int { answering.load(ordering: .relaxed) }
 
-    /// The open event streams.
+    /// The number of open event streams.
     package var streams: Int { streaming.load(ordering: .relaxed) }
 
-    /// Whether the process is on its way out: answers ask their clients for another connection.
+    /// Whether the process is shutting down.
+    ///
+    /// Answers then ask their clients to use another connection.
     package var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-    /// Begins to ask clients for other connections, so that few are left when the listeners drain.
+    /// Begins to ask clients for other connections, so that few remain when the listeners drain.
     package func drains() { draining.store(true, ordering: .relaxed) }
 
     func requestBegan() { answering.add(1, ordering: .relaxed) }
@@ -94,16 +97,22 @@ package final class ServerLoad: Sendable {
     func streamEnded() { streaming.subtract(1, ordering: .relaxed) }
 }
 
-/// The header fields of every answer (SEC-108), made once: a field that is made is checked, and there are several in each.
+/// The header fields of every answer (SEC-108).
+///
+/// Each is created once, because creating a field includes a check and each answer has several.
 enum SecurityFields {
-    /// Only where `hasStrictTransport` of the listener's rules says so, and then added to the finished answer.
+    /// Added to the finished answer, and only if `hasStrictTransport` of the listener's rules is set.
     static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
     static let contentSecurity = HTTPField(
         name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
-    /// Of a relayed answer: a page of the upstream's is served from our origin, and may do nothing there, whatever the
-    /// first directive leaves out.
+    /// The policy for relayed answers.
+    ///
+    /// An upstream's page is served from the broker's origin, and must be powerless there. The additional directives cover
+    /// the cases that `default-src` leaves out.
     static let relayedContentSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed + "; sandbox")
-    /// Of a relayed PDF, which browsers show by a program of their own, and not in a sandbox.
+    /// The policy for a relayed PDF.
+    ///
+    /// Browsers show a PDF with a program of their own, which does not work in a sandbox.
     static let relayedPDFSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed)
     private static let relayed = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     static let contentType = HTTPField(name: .xContentTypeOptions, value: "nosniff")
@@ -118,7 +127,7 @@ enum ConstantFields {
     static let noStore = HTTPField(name: .cacheControl, value: "no-store")
     static let json = HTTPField(name: .contentType, value: "application/json")
     static let problem = HTTPField(name: .contentType, value: "application/problem+json")
-    /// For nginx, which buffers some kilobytes of an answer by default.
+    /// For nginx, which otherwise buffers some kilobytes of an answer.
     static let unbuffered = HTTPField(name: .accelBuffering, value: "no")
     static let eventStream = HTTPField(name: .contentType, value: "text/event-stream")
     static let varyOrigin = HTTPField(name: .vary, value: "Origin")
@@ -132,8 +141,8 @@ enum ConstantFields {
     static let basicChallenge = HTTPField(name: .wwwAuthenticate, value: "Basic realm=\"coatcheck-backend\"")
 }
 
-// Names that HTTPTypes does not have. `Name(_:)` is optional only for names that are no tokens; these are, and a typing
-// mistake would be caught by the first test that makes an answer.
+// Names that HTTPTypes lacks. `Name(_:)` returns nil only for a text that is not a token. A typing mistake here fails the
+// first test that creates an answer.
 extension HTTPField.Name {
     private static func known(_ name: StaticString) -> HTTPField.Name {
         HTTPField.Name(name.description) ?? .server

@@ -1,7 +1,7 @@
 package import Broker
 import HTTPTypes
 
-/// The backends' own listener: what a backend may ask, and nothing else.
+/// The backends' own listener, which serves only the routes for backends.
 package enum BackendRouter {
     static func routes(_ api: BrokerAPI) -> [Route] {
         [
@@ -19,7 +19,7 @@ package enum BackendRouter {
         ]
     }
 
-    /// Returns what serves the backends' own listener; the parameters are those of `BrokerRouter.responder`.
+    /// Returns the responder of the backends' own listener; the parameters are those of `BrokerRouter.responder`.
     package static func responder(
         useCases: BrokerUseCases, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(),

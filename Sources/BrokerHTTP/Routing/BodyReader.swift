@@ -4,15 +4,15 @@ import BrokerWire
 import NIOCore
 import Synchronization
 
-/// Reads a whole request body, bounded in bytes and time (SEC-102, SEC-105, library note 3).
+/// Reads a whole request body, limited in bytes and time (SEC-102, SEC-105, library note 3).
 enum BodyReader {
     /// Returns the body.
     ///
-    /// The connection closes behind the answer to a body that is too large, too slow or malformed.
+    /// If the body is too large, too slow or malformed, the connection closes after the answer.
     static func collect(_ call: Call, upTo maximum: Int, within deadline: Duration) async throws(BrokerProblem)
         -> [UInt8]
     {
-        // A body that says that it is too large is not asked for: no `100 Continue` goes out (RFC 9110 section 10.1.1).
+        // A body that is announced as too large is refused before any `100 Continue` (RFC 9110 section 10.1.1).
         if let length = call.fields.contentLength, length > maximum { throw BrokerProblem(.tooLarge) }
         do throws(BodyFault) {
             return try await call.stream.collect(upTo: maximum, within: deadline)
@@ -21,7 +21,7 @@ enum BodyReader {
         }
     }
 
-    /// Returns the problem of a body that is not whole.
+    /// Returns the problem for an incomplete body.
     static func problem(_ fault: BodyFault) -> BrokerProblem {
         switch fault {
         case .tooLarge: BrokerProblem(.tooLarge)
@@ -33,7 +33,9 @@ enum BodyReader {
     }
 }
 
-/// The members of bodies, on routes that say their media type; that it is this type was looked at before the body came.
+/// Parses bodies, on routes that declare their media type.
+///
+/// The type is checked before the body arrives.
 extension BrokerAPI {
     /// Returns the request's JSON object.
     func json(_ call: Call) throws(BrokerProblem) -> RequestObject {
@@ -45,16 +47,17 @@ extension BrokerAPI {
         try RequestForm(parsing: call.body, repeatable: repeatable)
     }
 
-    /// Returns the request's form for the fields that its route knows.
+    /// Returns the request's form, for the fields that its route knows.
     func form(_ call: Call, for names: FormNames) throws(BrokerProblem) -> RequestForm {
         try RequestForm(parsing: call.body, for: names)
     }
 }
 
-/// An app's request body on its way to an upstream: it ends with `request_timeout` when the app sends it too slowly, or
-/// when it takes longer in all than an upload may.
+/// An app's request body on its way to an upstream.
 ///
-/// Time that the upstream takes does not count as the app's: nobody waits for the app then (library note 3).
+/// The body fails with `request_timeout` if the app sends too slowly, or if it takes longer than an upload may. Only the
+/// time that the broker waits for the app counts. While the upstream is slow, the broker does not wait for the app (library
+/// note 3).
 struct RelayedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
@@ -62,7 +65,7 @@ struct RelayedBody: AsyncSequence, Sendable {
     private let watch: Watch
     private let use: SessionUse?
 
-    /// Reads a call's body; `longest` is a bound of its own beside the limits', `use` hears of each piece.
+    /// Reads a call's body; `longest` is a further time limit, and `use` is notified of each piece.
     init(_ call: Call, limits: HTTPLimits, within longest: Duration? = nil, use: SessionUse? = nil) {
         body = call.stream
         self.use = use
@@ -93,16 +96,16 @@ struct RelayedBody: AsyncSequence, Sendable {
         }
     }
 
-    /// Looks from time to time whether the app sends too slowly.
+    /// Checks periodically whether the app sends too slowly.
     ///
-    /// One timer for a body, not one for every chunk.
+    /// One timer serves the whole body, instead of one for each chunk.
     final class Watch: Sendable {
         private struct State {
             var rate: ProgressRate
             var begun: NIODeadline?
-            /// The time since which the app is waited for; nil while it is not.
+            /// The time since which the broker waits for the app; nil at other times.
             var waitingSince: NIODeadline?
-            /// The time for which the app was waited for before.
+            /// The total of earlier waiting times.
             var waited: Int64 = 0
             var timer: RepeatedTask?
 
@@ -148,7 +151,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             state.withLock { $0.timer = timer }
         }
 
-        /// Ends a wait by what came; nil is the body's end.
+        /// Ends a wait with the received piece; nil is the body's end.
         func end(_ chunk: ByteBuffer?) {
             let timer = state.withLock { state -> RepeatedTask? in
                 state.waited = state.waited(at: .now())
@@ -160,7 +163,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             timer?.cancel()
         }
 
-        /// Ends the watch: nothing more comes.
+        /// Ends the watch, because no further piece will come.
         func giveUp() {
             let timer = state.withLock { state in
                 state.waitingSince = nil
@@ -177,7 +180,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             }
             guard isLate else { return }
             giveUp()
-            // Ends the wait for the next piece.
+            // Abandoning the body ends the wait for the next piece.
             body.abandon(.timedOut)
         }
     }

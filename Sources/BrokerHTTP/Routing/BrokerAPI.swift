@@ -4,20 +4,20 @@ import HTTPTypes
 
 /// The dependencies of the handlers: the use cases, the configuration and the limits.
 ///
-/// The handlers themselves are its extensions in `Routes/`.
+/// The handlers are extensions of this class, in `Routes/`.
 final class BrokerAPI: Sendable {
     let useCases: BrokerUseCases
-    /// The relay to upstreams; nil when none is configured.
+    /// The relay to upstreams; nil if the configuration has no upstreams.
     let relay: Relay?
     let configuration: HTTPConfiguration
     let name: PublicName
     let cookies: CookieWriter
     let clock: BrokerClock
-    /// SHA-256, for comparing credentials with what is stored of them.
+    /// SHA-256, for comparing credentials with their stored digests.
     let digest: @Sendable ([UInt8]) -> Digest
     let rules: ListenerRules
     let constants: ConstantBodies
-    /// The work under way on all listeners.
+    /// The work in progress on all listeners.
     let load: ServerLoad
     private let ledger: ChargeLedger
 
@@ -40,16 +40,17 @@ final class BrokerAPI: Sendable {
         self.ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)
     }
 
-    /// Returns whom the request's costs are charged to (SEC-119, SEC-121); the routes hand it to the use cases, which
-    /// know what arises.
+    /// Returns the payer of the request's costs (SEC-119, SEC-121).
+    ///
+    /// The routes pass it to the use cases, which know the costs.
     func charge(_ call: Call) -> Charge {
-        // Without an address (a Unix socket, a test) there is nobody to tell apart.
+        // A Unix socket or a test has no address, so all its callers look the same.
         guard let peer = call.connection?.address, !(name.isLoopback && peer.isLoopback) else {
             return Charge(nil, in: ledger)
         }
         return Charge(rules.client(of: call).address.map(configuration.translators.client), in: ledger)
     }
 
-    /// The payer of the checks of proofs that a proven backend brings.
+    /// The payer for checking the proofs that an authenticated backend sends.
     var backendProofCharge: ProofCharge { ProofCharge(ofBackendIn: ledger) }
 }

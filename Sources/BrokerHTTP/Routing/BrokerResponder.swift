@@ -4,12 +4,12 @@ package import BrokerWire
 package import HTTPTypes
 package import NIOCore
 
-/// Serves one listener: finds the route, holds it to the rules that all routes share, and makes every answer whole.
+/// Serves one listener: finds the route, applies the rules that all routes share, and completes every answer.
 ///
-/// One function instead of a stack of middlewares: the rules and their order stand in `serve`, and a request costs no
-/// allocation for them.
+/// One function replaces a stack of middlewares. `serve` shows all rules in their order, and they cost no allocation.
 ///
-/// A class, because each request asks the running configuration for it, and a copy would count a score of references.
+/// The type is a class, because each request fetches it from the running configuration. A copy of a struct would count a
+/// score of references.
 package final class BrokerResponder: WireService {
     /// The routes, for the test that compares them with the contract.
     package let routes: [Route]
@@ -20,7 +20,7 @@ package final class BrokerResponder: WireService {
     private let clock: BrokerClock
     private let load: ServerLoad
     private let log: RequestLog
-    /// Nil where nothing is traced.
+    /// The starter of traces; nil if tracing is off.
     private let traces: TraceStarter?
     private let framing: FramingProblems
     private let date = FormattedTimeCache(\.httpDate)
@@ -57,11 +57,12 @@ package final class BrokerResponder: WireService {
         isRefusing = true
     }
 
-    /// The same listener while the process ends: it refuses everything (503 `shutting_down`), and touches nothing that may
-    /// be closed by then.
+    /// A responder for this listener that refuses every request, while the process ends (503 `shutting_down`).
+    ///
+    /// Resources that may be closed by then remain unused.
     package var refusing: BrokerResponder { BrokerResponder(refusing: self) }
 
-    /// The status that nginx and others log where the client hung up before the answer; it is never sent.
+    /// The status that nginx and others log if the client hung up before the answer; it is never sent.
     private static let clientClosedRequest = 499
 
     /// Serves a request of a connection.
@@ -75,7 +76,7 @@ package final class BrokerResponder: WireService {
         framing.answer(refusal, connection)
     }
 
-    /// Serves a request, which in-process has no connection; whatever becomes of it has an answer.
+    /// Serves a request and always returns an answer; an in-process request has no connection.
     package func respond(
         to request: HTTPRequest, body: RequestBody, on eventLoop: any EventLoop, of connection: ClientConnection? = nil
     ) async -> Answer {
@@ -99,7 +100,7 @@ package final class BrokerResponder: WireService {
         }
         var answer: Answer
         var problem: BrokerProblem?
-        // Consumed: a copy that lives on would have every field copied when the next is appended.
+        // Consume the outcome. If a copy remained, each appended field would copy all fields.
         switch consume outcome {
         case .success(let made): answer = made
         case .failure(let error):
@@ -119,7 +120,7 @@ package final class BrokerResponder: WireService {
         if call.isHead, !circumstances.isRelay || problem != nil { answer.leaveBodyOut() }
         if isRefusing || load.isDraining { answer.closes = true }
         answer.countWriting(in: load, asRequest: circumstances.isRelay)
-        // Nobody heard the refusal of a call that its client gave up: it must not look like an outage.
+        // The client hung up before the refusal, so an outage in the log would be misleading.
         let isUnheard = problem != nil && call.connection?.isGone == true
         let status = isUnheard ? Self.clientClosedRequest : answer.status.code
         scope.span?.endRequest(request.method, template, status, problem, scope)
@@ -150,14 +151,14 @@ package final class BrokerResponder: WireService {
         circumstances.isPage =
             route.traits.contains(.page)
             && call.request.headerFields[.accept]?.contains("application/problem+json") != true
-        // The next process, or another one, is a moment away.
+        // The next process, or another one, is ready in a moment.
         if isRefusing { throw BrokerProblem(.shuttingDown, retryAfter: .zero) }
         try rules.checkOrigin(call, route)
         let call = call.with(parameters: found.parameters)
         guard !route.traits.contains(.relay), call.fields.hasBody || MediaType(route.traits) != nil else {
             return try await route.handler(call)
         }
-        // nginx and others announce the body of the user's request and keep it.
+        // nginx and others announce the body of the user's request but keep it.
         guard !route.readsNoBody else {
             do throws(BodyFault) { try await call.stream.leaveUnread() } catch { throw BodyReader.problem(error) }
             return try await route.handler(call)
@@ -165,17 +166,19 @@ package final class BrokerResponder: WireService {
         return try await serveWithBody(call, route)
     }
 
-    /// Serves a request with the body that its head does not refuse already: none is asked for by `100 Continue`, and
-    /// none is held, of one that has nothing to prove itself with or is of another type (RFC 9110 section 10.1.1).
+    /// Serves a request with a body, unless its header is enough to refuse it.
+    ///
+    /// If the proof is missing or the media type is wrong, `100 Continue` is not sent and the body is not stored (RFC 9110
+    /// section 10.1.1).
     private func serveWithBody(_ call: Call, _ route: Route) async throws(BrokerProblem) -> Answer {
-        // A caller who may not ask at all hears that, and not what else is wrong.
+        // The permission comes first, so that a caller who lacks it learns only that.
         let owner = try await route.proof?(call)
         try MediaType(route.traits)?.check(call.fields)
         guard call.fields.hasBody else { return try await route.handler(call) }
         let maximum = route.traits.contains(.largeBody) ? HTTPLimits.largeBody : limits.body
         var place: HeldBodies.Place?
         if let owner { place = try load.bodies.take(call.fields.contentLength, of: maximum, for: owner) }
-        // Once the answer is made: the handler has the body all the while.
+        // Release the place after the answer is made, because the handler holds the body until then.
         defer { place.map(load.bodies.giveBack) }
         let body = try await BodyReader.collect(call, upTo: maximum, within: limits.bodyDeadline)
         return try await route.handler(call.with(body: body))

@@ -2,11 +2,11 @@ package import Broker
 package import BrokerRelay
 import HTTPTypes
 
-/// The public listener: every route on one screen.
+/// The public listener, with every route on one screen.
 ///
-/// The backends' questions are served here only where they have no listener of their own (decision 15).
+/// The backends' routes are included only if backends have no listener of their own (decision 15).
 package enum BrokerRouter {
-    /// The name in logs and metrics of a path of the app links, which is the operator's to name.
+    /// The name of app link paths in logs and metrics, because the operator chooses the paths themselves.
     static let appLinks = "app link"
 
     static func routes(_ api: BrokerAPI) -> [Route] {
@@ -50,10 +50,12 @@ package enum BrokerRouter {
                 ? [] : [Route(.get, appLinks, .appLinks, handler: api.askToOpenApp)])
     }
 
-    /// Returns what serves the public listener.
-    ///
-    /// `relay` is shut down by the caller, `digest` is the vault's SHA-256, `load` counts what is under way, and `log`
-    /// gets one record for each request; with `traces` each has a span.
+    /// Returns the responder of the public listener.
+    /// - `relay`: the caller shuts it down
+    /// - `digest`: the vault's SHA-256
+    /// - `load`: counts the work in progress
+    /// - `log`: gets one record for each request
+    /// - `traces`: if present, each request has a span
     package static func responder(
         useCases: BrokerUseCases, relay: Relay? = nil, configuration: HTTPConfiguration, clock: BrokerClock,
         digest: @escaping @Sendable ([UInt8]) -> Digest, load: ServerLoad = ServerLoad(),

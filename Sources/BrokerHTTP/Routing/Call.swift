@@ -5,25 +5,24 @@ import NIOCore
 
 /// One request on its way through a route.
 ///
-/// A class, because it is handed from function to function and holds a good dozen of references, each of which a copy
-/// would count.
+/// The type is a class, because functions pass it on and a copy of a struct would count a good dozen of references.
 final class Call: Sendable {
     let request: HTTPRequest
-    /// The request's body as it comes in; read once.
+    /// The request's body as it arrives; it can be read once.
     let stream: RequestBody
     let fields: RequestFields
-    /// The target's path, as it stood.
+    /// The path of the target, unchanged.
     let path: Substring
     /// The query: the text after the `?`.
     let query: Substring?
     let requestID: String
-    /// The connection it came on; nil in-process.
+    /// The connection of the request; nil in-process.
     let connection: ClientConnection?
-    /// The event loop that serves it.
+    /// The event loop that serves the request.
     let eventLoop: any EventLoop
-    /// The parts of the path where the template has braces, as they stood.
+    /// The parts of the path that match the template's braces, unchanged.
     let parameters: [Substring]
-    /// The body of a route that takes one, whole.
+    /// The whole body, on a route that accepts one.
     let body: [UInt8]
 
     init(
@@ -61,13 +60,13 @@ final class Call: Sendable {
         self.body = body
     }
 
-    /// Returns the call with what its route found in its path.
+    /// Returns the call with the parameters that its route found in the path.
     func with(parameters: [Substring]) -> Call { parameters.isEmpty ? self : Call(self, parameters, body) }
 
     /// Returns the call with its whole body.
     func with(body: [UInt8]) -> Call { body.isEmpty ? self : Call(self, parameters, body) }
 
-    /// Returns a path parameter as a configured name; throws `code` when it is none.
+    /// Returns a path parameter as a configured name; throws `code` unless it is a valid name.
     func name<Name: ConfiguredName>(_ index: Int = 0, orElse code: ProblemCode) throws(BrokerProblem) -> Name {
         guard parameters.indices.contains(index), let name = Name(String(parameters[index])) else {
             throw BrokerProblem(code)
@@ -75,6 +74,6 @@ final class Call: Sendable {
         return name
     }
 
-    /// Whether it is a HEAD request, answered as a GET without its body.
+    /// Whether this is a HEAD request, which is answered like a GET but with an empty body.
     var isHead: Bool { request.method == .head }
 }

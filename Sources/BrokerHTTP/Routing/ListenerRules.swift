@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// The rules that all routes of a listener share: our names, who the client is, and which web origins may call.
+/// The rules that all routes of a listener share: the broker's names, the client's address and the allowed web origins.
 struct ListenerRules: Sendable {
     private let configuration: HTTPConfiguration
     private let name: PublicName
@@ -21,15 +21,15 @@ struct ListenerRules: Sendable {
 
     /// Whether a TCP peer can be a backend here.
     ///
-    /// On the public listener the peer is the proxy in front, through which everybody comes.
+    /// On the public listener the peer is the proxy in front, and all clients come through it.
     var takesPeersAsBackends: Bool { kind == .backend }
 
-    /// Whether answers tell browsers to stay with https.
+    /// Whether answers require browsers to keep using https.
     ///
-    /// Backends pass their answers on under names of their own, for which we cannot speak; operators come by address.
+    /// Backends pass answers on under their own names, and operators use addresses. The broker cannot decide for either.
     var hasStrictTransport: Bool { kind == .public && name.isSecure }
 
-    /// Throws `wrong_host` for a name that is not ours (SEC-103).
+    /// Throws `wrong_host` if the name is not one of the broker's (SEC-103).
     func checkName(_ call: Call) throws(BrokerProblem) {
         guard let authority = call.request.authority, accepts(authority, call) else {
             throw BrokerProblem(.wrongHost)
@@ -40,9 +40,9 @@ struct ListenerRules: Sendable {
         }
     }
 
-    /// Throws for a client that reached a trusted proxy over plain http.
+    /// Throws if a client reached a trusted proxy over plain http.
     ///
-    /// A redirect would hide that its cookie leaked (SEC-104).
+    /// A redirect would hide that the client's cookie leaked (SEC-104).
     private func checkScheme(_ call: Call) throws(BrokerProblem) {
         let fields = call.fields.forwardedProto
         if fields.count == 1, fields.first?.isASCIIEqual(to: "https") == true { return }
@@ -82,14 +82,14 @@ struct ListenerRules: Sendable {
         return configuration.trustedProxies.contains { $0.contains(peer) }
     }
 
-    /// Works out whose request it is (SEC-104).
+    /// Returns the client's address (SEC-104).
     func client(of call: Call) -> ClientAddress {
         ClientAddress(
             peer: call.connection?.address, peerText: call.connection?.peerText ?? "-",
             forwardedFor: call.fields.forwardedFor, trusted: configuration.trustedProxies)
     }
 
-    /// Returns the peer that speaks for others and is not believed: a proxy that `trusted_proxies` lacks, perhaps.
+    /// Returns the untrusted peer that sent `X-Forwarded-For`; it may be a proxy that is missing in `trusted_proxies`.
     func untrustedProxy(of call: Call) -> String? {
         guard kind != .management, !call.fields.forwardedFor.isEmpty, !isTrusted(call.connection?.address) else {
             return nil
@@ -97,32 +97,32 @@ struct ListenerRules: Sendable {
         return call.connection?.peerText
     }
 
-    /// Returns the W3C context that the request came with, and whether its caller's decisions are believed.
+    /// Returns the W3C context of the request, and whether its caller's decisions are trusted.
     func traceOrigin(of call: Call) -> TraceOrigin? {
         guard kind != .management else { return nil }
         let fields = call.request.headerFields[fields: .traceparent]
-        // Of two nobody can say which is meant.
+        // With two fields, the intended one is unknown.
         guard let field = fields.first, fields.dropFirst().isEmpty else { return nil }
         return TraceOrigin(traceparent: field.value, isTrusted: isTrusted(call.connection?.address))
     }
 
-    /// Returns whether the request brought our session cookie, well formed or not.
+    /// Returns whether the request has the broker's session cookie, even a malformed one.
     func hasSessionCookie(_ fields: RequestFields) -> Bool {
         kind != .management && CookieReader.value(of: cookies.sessionName, in: fields.cookies) != .absent
     }
 
-    /// Returns whether the request brought the cookie of a web child, well formed or not.
+    /// Returns whether the request has the cookie of a web child, even a malformed one.
     func hasWebCookie(_ fields: RequestFields) -> Bool {
         kind != .management && CookieReader.value(of: cookies.webName, in: fields.cookies) != .absent
     }
 
-    /// Returns whether the request brought the cookie of a pass, well formed or not.
+    /// Returns whether the request has the cookie of a pass, even a malformed one.
     func hasPassCookie(_ fields: RequestFields) -> Bool {
         kind != .management && CookieReader.value(of: cookies.passName, in: fields.cookies) != .absent
     }
 
-    /// Throws `cross_origin` where a page of a web origin that is not listed makes a browser act with our cookie, or
-    /// with nothing (SEC-45).
+    /// Throws `cross_origin` if a page of an unlisted origin makes a browser act with the broker's cookie, or with no
+    /// credential (SEC-45).
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
         guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }
@@ -144,7 +144,7 @@ struct ListenerRules: Sendable {
         guard isAllowed(call.fields) else { throw BrokerProblem(.crossOrigin) }
     }
 
-    /// Returns whether the request brought any of the broker's cookies, even a malformed one.
+    /// Returns whether the request has any of the broker's cookies, even a malformed one.
     private func hasAnyCookie(_ fields: RequestFields) -> Bool {
         [cookies.sessionName, cookies.loginName, cookies.passName, cookies.webName, cookies.handoverName].contains {
             CookieReader.value(of: $0, in: fields.cookies) != .absent
@@ -158,7 +158,7 @@ struct ListenerRules: Sendable {
         return fields.origins.first == name.origin
     }
 
-    /// Answers a CORS preflight of a listed origin; nil for anything else (SEC-46).
+    /// Answers a CORS preflight of a listed origin; nil otherwise (SEC-46).
     func preflight(_ call: Call, methods: String) -> Answer? {
         guard kind == .public, call.request.method == .options, call.fields.requestMethod != nil,
             listedOrigin(call.fields) != nil
@@ -170,7 +170,7 @@ struct ListenerRules: Sendable {
         return Answer(.noContent, fields)
     }
 
-    /// Adds the CORS fields for listed origins, never a wildcard, and says that the answer varies.
+    /// Adds the CORS fields for listed origins, never a wildcard, and declares that the answer varies.
     func addOriginFields(to fields: inout [HTTPField], _ call: Call) {
         guard kind == .public, !configuration.allowedOrigins.isEmpty || !configuration.shellOrigins.isEmpty else {
             return
@@ -197,28 +197,35 @@ struct ListenerRules: Sendable {
     private static let maxAge = HTTPField(name: .accessControlMaxAge, value: "600")
 }
 
-/// A listener of the broker, by the name that logs, metrics and a socket's hand-over give it; what it is for decides the
-/// rules that its requests are held to.
+/// A listener of the broker, with its name in logs, metrics and a socket's hand-over.
+///
+/// Its purpose decides the rules for its requests.
 package enum ListenerName: String, Sendable, CaseIterable {
-    /// Apps and browsers, and backends where they have no listener of their own.
+    /// For apps and browsers, and for backends if they have no listener of their own.
     case `public`
-    /// Backends alone (`server.backend_listen`); the one where a TCP peer can be a backend.
+    /// For backends only (`server.backend_listen`).
+    ///
+    /// Only here can a TCP peer be a backend.
     case backend
-    /// Operators (`management.listen`).
+    /// For operators (`management.listen`).
     case management
 }
 
-/// The broker's name to the outside: the accepted names, our origin, and whether this is a development set-up.
+/// The broker's public name: the accepted names, its origin, and whether this is a development set-up.
 struct PublicName: Sendable {
-    /// Whether `public_url` is https: cookies have their prefix and `Secure`.
+    /// Whether `public_url` is https.
+    ///
+    /// The cookies then have their prefix and `Secure`.
     let isSecure: Bool
-    /// Whether `public_url` is at a loopback name: nobody else can reach us, so limits spare loopback peers.
+    /// Whether `public_url` has a loopback name.
+    ///
+    /// Only this machine can reach the broker then, so loopback peers are unlimited.
     let isLoopback: Bool
-    /// Our own origin, as browsers write it.
+    /// The broker's own origin, as browsers write it.
     let origin: String
     private let accepted: Set<String>
 
-    /// Creates it; `further` are names accepted beside the configured ones.
+    /// Creates the name; `further` names are accepted in addition to the configured ones.
     init(_ configuration: HTTPConfiguration, further: [String] = []) {
         let url = configuration.publicURL
         isSecure = url.hasPrefix("https://")
@@ -243,7 +250,7 @@ struct PublicName: Sendable {
         self.accepted = accepted
     }
 
-    /// Returns whether a `Host` names us: whole names, ports included (SEC-90, SEC-103).
+    /// Returns whether a `Host` names the broker, comparing whole names with their ports (SEC-90, SEC-103).
     func accepts(_ host: String) -> Bool {
         if accepted.contains(host) { return true }
         guard let authority = Authority(host) else { return false }
@@ -252,14 +259,14 @@ struct PublicName: Sendable {
     }
 }
 
-/// The names that the management listener is reached by (`management.hosts`).
+/// The names of the management listener (`management.hosts`).
 ///
-/// A page whose name was made to point at this machine sends that name as `Host`, and must not read metrics (DNS
-/// rebinding); an address needs no resolving, so it cannot be made to point elsewhere.
+/// In DNS rebinding, an attacker makes a name resolve to this machine, and a page sends that name as `Host`. Such a page
+/// must not read metrics. Addresses are safe, because they are used as they are.
 struct ManagementName: Sendable {
     private let accepted: Set<String>
 
-    /// Creates it; a name without a port is accepted with any.
+    /// Creates the names; a name that lacks a port is accepted with any.
     init(_ hosts: [String]) {
         accepted = Set(hosts.compactMap { Authority($0) }.map { Self.text($0.host, $0.port) })
     }
@@ -275,7 +282,7 @@ struct ManagementName: Sendable {
 }
 
 extension Authority {
-    /// The host as an IP address, or nil when it is a name.
+    /// The host as an IP address; nil if it is a name.
     var address: IPAddress? {
         host.hasPrefix("[") ? IPAddress(host.dropFirst().dropLast()) : IPAddress(host)
     }

@@ -2,9 +2,9 @@ package import Broker
 import HTTPTypes
 import NIOCore
 
-/// The management listener: health, metrics and administration.
+/// The management listener, for health, metrics and administration.
 ///
-/// It never looks at a session cookie (SEC-96).
+/// Session cookies are ignored here (SEC-96).
 package enum ManagementRouter {
     static func routes(_ api: ManagementAPI) -> [Route] {
         [
@@ -31,7 +31,7 @@ package enum ManagementRouter {
         ]
     }
 
-    /// Returns what serves the management listener.
+    /// Returns the responder of the management listener.
     package static func responder(
         health: ManagementHealth, sessions: AdminSessions, store: ManagementStore? = nil,
         comparison: ManagementComparison? = nil, configuration: HTTPConfiguration, clock: BrokerClock,

@@ -3,31 +3,31 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// Turns every refusal and failure into its answer: the one place that does (SEC-107).
+/// Converts every refusal and failure into its answer; only this type does (SEC-107).
 struct ProblemResponder: Sendable {
-    /// The request's part in a problem's answer.
+    /// The properties of the request that affect a problem's answer.
     struct Circumstances {
-        /// Whether the request brought our session cookie.
+        /// Whether the request has the broker's session cookie.
         var hasSessionCookie = false
-        /// Whether its session came as the cookie of a web child.
+        /// Whether the session came in the cookie of a web child.
         var hasWebCookie = false
-        /// Whether a refusal is to be shown to people.
+        /// Whether a refusal is shown to a person.
         var isPage = false
-        /// Whether the request brought our cookie of a pass.
+        /// Whether the request has the broker's cookie of a pass.
         var hasPass = false
-        /// Whether the route's errors are OAuth's.
+        /// Whether the route's errors have OAuth's form.
         var isOAuth = false
-        /// Whether the caller tried HTTP Basic.
+        /// Whether the caller used HTTP Basic.
         var usedBasic = false
-        /// Whether the path is the relay's, whose answers say whose they are.
+        /// Whether the path belongs to the relay, whose answers name their source.
         var isRelay = false
-        /// The path's methods, for 405.
+        /// The methods of the path, for a 405.
         var allow: String?
     }
 
     let cookies: CookieWriter
     let now: @Sendable () -> WallTime
-    /// The nonce for the next proof; nil where there are no sessions (the management listener).
+    /// The nonce for the next proof; nil on the management listener, which has no sessions.
     var nonce: (@Sendable () -> String)?
 
     func answer(_ problem: BrokerProblem, requestID: String, _ circumstances: Circumstances) -> Answer {
@@ -45,14 +45,14 @@ struct ProblemResponder: Sendable {
             fields.append(ConstantFields.problem)
         }
         if let refusal = problem.proof, problem.code != .rateLimited {
-            // In the code's own field, too: gateways that ask by a subrequest lose the body.
+            // The code is also sent in its own field, because gateways that use a subrequest lose the body.
             if status == 401 { fields.append(Self.challenge(refusal)) }
             fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
             addNonce(to: &fields)
         } else if let refusal = problem.presence, problem.code != .rateLimited {
             fields.append(Self.challenge(problem.code, refusal))
             fields.append(HTTPField(name: .coatcheckCode, value: problem.code.rawValue))
-            // An app has to know it, and cannot ask elsewhere: the proof is of this request alone.
+            // The app needs this reason here, because the proof was for this request only.
             if let reason = refusal.reason { fields.append(HTTPField(name: .coatcheckReason, value: reason)) }
             addNonce(to: &fields)
         } else if let wanted = problem.wanted {
@@ -65,11 +65,11 @@ struct ProblemResponder: Sendable {
                     ? ConstantFields.bearerChallenge
                     : circumstances.usedBasic ? ConstantFields.basicChallenge : ConstantFields.backendChallenge)
         }
-        // For proxies that ask by a subrequest and lose its body (nginx's auth_request).
+        // For proxies that use a subrequest and lose its body (nginx's auth_request).
         if problem.code == .sessionEnded, let reason = problem.reason {
             fields.append(HTTPField(name: .coatcheckReason, value: reason.rawValue))
         }
-        // The cookie goes when its session is known to have ended, and for no other reason (guarantee 3).
+        // The cookie is cleared only if its session is known to have ended (guarantee 3).
         if problem.code == .sessionEnded, circumstances.hasSessionCookie {
             fields += cookies.cleared(circumstances.hasPass)
         } else if problem.code == .sessionEnded, circumstances.hasWebCookie {
@@ -92,7 +92,9 @@ struct ProblemResponder: Sendable {
         if let nonce { fields.append(HTTPField(name: .dpopNonce, value: nonce())) }
     }
 
-    /// The challenge for a proof of presence: an `error` of our own, which no client of RFC 9449 or 9470 takes for one of theirs.
+    /// The challenge for a presence proof.
+    ///
+    /// Its `error` is the broker's own, so that a client of RFC 9449 or 9470 does not mistake it for one of those RFCs.
     private static func challenge(_ code: ProblemCode, _ refusal: PresenceRefusal) -> HTTPField {
         let error = #"error="\#(code.rawValue)""#
         return HTTPField(
@@ -137,10 +139,10 @@ extension ProblemCode {
         }
     }
 
-    /// A few words that are the same for every occurrence.
+    /// A short title that is the same for every occurrence.
     package var title: String { words.title }
 
-    /// The sentence for the caller where the problem brings none of its own.
+    /// The detail for the caller if the problem brings no detail.
     package var standardDetail: String { words.detail }
 
     private var words: (title: String, detail: String) {
@@ -212,7 +214,7 @@ extension ProblemCode {
     }
 }
 
-/// Answers what never becomes a request: too large a head, or a framing that two readers could read differently.
+/// Answers input that never becomes a request, such as an oversized header or ambiguous framing.
 struct FramingProblems: Sendable {
     private let log: RequestLog
     private let hasStrictTransport: Bool

@@ -4,8 +4,8 @@ package import HTTPTypes
 
 /// Finds routes by exact path.
 ///
-/// Hummingbird's router drops empty path segments, answers a wrong method with 404 and cannot say which methods a path
-/// has (library note 1); a table of whole paths has none of these surprises, and costs one lookup.
+/// Hummingbird's router drops empty path segments, answers a wrong method with 404, and cannot list the methods of a path
+/// (library note 1). A table of whole paths avoids these problems and costs one look-up.
 struct RouteTable: Sendable {
     /// A path with its methods.
     struct Entry: Sendable {
@@ -20,14 +20,14 @@ struct RouteTable: Sendable {
             methods = Self.methods(routes)
         }
 
-        /// Returns the route of a method; HEAD is GET's.
+        /// Returns the route of a method; a HEAD uses the route of GET.
         func route(_ method: HTTPRequest.Method) -> Route? {
             let wanted = method == .head ? .get : method
             return routes.first { $0.method == wanted || $0.takesAnyMethod }
         }
 
         private static func methods(_ routes: [Route]) -> String {
-            // The relay's own list: what an upstream takes is the configuration's to say.
+            // The relay's own list, because the configuration decides the methods of each upstream.
             if routes.contains(where: \.takesAnyMethod) { return "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS" }
             var names = routes.map(\.method.rawValue)
             if names.contains("GET") { names.append("HEAD") }
@@ -35,13 +35,13 @@ struct RouteTable: Sendable {
         }
     }
 
-    /// A template with parameters, in bytes, which a path's characters are.
+    /// A template with parameters, as bytes, because paths are compared by bytes.
     private struct Pattern: Sendable {
-        /// The template's segments; nil where a parameter stands.
+        /// The template's segments; nil for a parameter.
         private let segments: [[UInt8]?]
         /// The bytes before the first parameter.
         private let prefix: [UInt8]
-        /// Whether the last parameter takes the rest of the path, slashes and all.
+        /// Whether the last parameter matches the rest of the path, including slashes.
         private let takesRest: Bool
         var entry: Entry
 
@@ -54,7 +54,7 @@ struct RouteTable: Sendable {
             entry = Entry(template: route.template, routes: [route])
         }
 
-        /// Returns where the parameters stand in a path, or nil where it is another's.
+        /// Returns the ranges of the parameters in a path; nil if the path is a different one.
         func match(_ path: [UInt8]) -> [Range<Int>]? {
             guard path.starts(with: prefix) else { return nil }
             var parameters: [Range<Int>] = []
@@ -98,7 +98,7 @@ struct RouteTable: Sendable {
         }
     }
 
-    /// Returns the path's entry and what stands where its template has braces, or nil when there is none.
+    /// Returns the path's entry and the parts that match its template's braces; nil for an unknown path.
     func find(_ path: Substring) -> (entry: Entry, parameters: [Substring])? {
         if let entry = exact[path] { return (entry, []) }
         let bytes = Array(path.utf8)
@@ -116,49 +116,52 @@ struct RouteTable: Sendable {
     }
 }
 
-/// One line of a route table: a method, a path, what is special about it, and what serves it.
+/// One row of a route table: a method, a path, its traits and its handler.
 package struct Route: Sendable {
-    /// A route's demands on the responder, beyond the usual.
+    /// A route's special demands on the responder.
     struct Traits: OptionSet, Sendable {
         let rawValue: Int
-        /// Takes any method, and its body as a stream (the relay).
+        /// The route takes any method, and its body as a stream (the relay).
         static let relay = Traits(rawValue: 1)
         /// The cross-origin rule applies to safe methods too.
         static let sameOriginAlways = Traits(rawValue: 2)
-        /// The cross-origin rule does not apply: something else protects it.
+        /// The cross-origin rule does not apply, because the route is protected in another way.
         static let anyOrigin = Traits(rawValue: 4)
-        /// Its errors are OAuth's.
+        /// The route's errors have OAuth's form.
         static let oauthErrors = Traits(rawValue: 8)
-        /// Its body may have a mebibyte, whatever `limits.body` says.
+        /// The route's body may have a mebibyte, even if `limits.body` is smaller.
         static let largeBody = Traits(rawValue: 16)
-        /// Its body is JSON.
+        /// The route's body is JSON.
         static let json = Traits(rawValue: 32)
-        /// Its body is a form.
+        /// The route's body is a form.
         static let form = Traits(rawValue: 64)
-        /// Stands for every path that the patterns of the app links cover and no other route has.
+        /// The route serves every path that matches an app link pattern, unless the path has its own route.
         static let appLinks = Traits(rawValue: 128)
-        /// Its refusals are pages, unless the request asks for problem documents.
+        /// The route's refusals are pages, unless the request accepts problem documents.
         static let page = Traits(rawValue: 256)
     }
 
     typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer
-    /// Throws what a request is refused with, whatever its body says; returns the session whose body it is, if it is a session's.
+    /// Throws if the request is to be refused before its body is read; returns the session that the body belongs to, if
+    /// any.
     typealias Check = @Sendable (Call) async throws(BrokerProblem) -> HeldBodies.Owner?
 
-    /// The method; for the relay, GET stands for any.
+    /// The method; for the relay, GET represents any method.
     package let method: HTTPRequest.Method
     /// The method's name, for metrics.
     package var methodName: String { method.rawValue }
     /// The path with its parameters in braces, as in the contract.
     package let template: String
-    /// Whether any method is taken.
+    /// Whether the route takes any method.
     package var takesAnyMethod: Bool { traits.contains(.relay) }
     let traits: Traits
     /// Whether the route leaves bodies unread, because its methods are GET and HEAD.
     var readsNoBody: Bool { method == .get && !takesAnyMethod }
-    /// The proof that a request owes before its body is asked for; its handler looks again, for those without a body too.
+    /// The check before the broker requests the body.
     ///
-    /// Nil for GET and HEAD, whose bodies stay unread.
+    /// The handler checks again, because requests may lack a body.
+    ///
+    /// Nil for GET and HEAD, whose bodies are left unread.
     let proof: Check?
     let handler: Handler
 
@@ -174,14 +177,14 @@ package struct Route: Sendable {
     }
 }
 
-/// The patterns of `app_links.ios.paths`, as Apple reads them: `*` stands for any characters, `?` for one.
+/// The patterns of `app_links.ios.paths`, with Apple's rules: `*` matches any characters, `?` matches one.
 package enum PathPattern {
-    /// Returns whether a pattern covers a path.
+    /// Returns whether a pattern matches a path.
     package static func covers(_ pattern: String, _ path: some StringProtocol) -> Bool {
         matches(Array(pattern.utf8)[...], Array(path.utf8)[...])
     }
 
-    /// Takes at most the product of both lengths: of several stars only the last is tried again.
+    /// Takes at most the product of both lengths, because only the last of several stars is retried.
     private static func matches(_ pattern: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>) -> Bool {
         var (p, t) = (pattern.startIndex, text.startIndex)
         var retry: (pattern: Int, text: Int)?

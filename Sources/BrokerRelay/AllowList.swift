@@ -1,10 +1,10 @@
 import Broker
 
-/// The calls that an upstream takes from the relay.
+/// The calls that an upstream accepts from the relay.
 ///
-/// Nothing that it does not name gets through.
+/// A call passes only if an entry names it.
 package struct AllowList: Sendable, Equatable {
-    /// Methods that are never relayed, whatever a list says (SEC-80).
+    /// Methods that are never relayed, even if a list names them (SEC-80).
     static let refusedMethods: Set<String> = ["CONNECT", "TRACE"]
 
     let entries: [AllowEntry]
@@ -12,27 +12,29 @@ package struct AllowList: Sendable, Equatable {
     /// Creates a list from its entries.
     package init(_ entries: [AllowEntry]) { self.entries = entries }
 
-    /// Says whether some entry names both the method and the path.
+    /// Returns whether some entry names both the method and the path.
     package func allows(method: String, path: CanonicalPath) -> Bool {
         entries.contains { $0.allows(method: method) && $0.allows(path: path) }
     }
 }
 
-/// One line of an upstream's `allow`: `METHOD[,METHOD…] PATH`, `*` one segment, `**` the rest, `ANY` any method.
+/// One line of an upstream's `allow`: `METHOD[,METHOD…] PATH`.
+///
+/// `*` matches one segment, `**` the rest of the path, and `ANY` any method.
 package struct AllowEntry: Sendable, Equatable {
     enum Part: Sendable, Equatable {
         case literal([UInt8])
-        /// One segment that is not empty.
+        /// One nonempty segment.
         case segment
-        /// Any rest of a path behind the slash before it, nothing included.
+        /// Any rest of a path after the preceding slash, even an empty one.
         case rest
     }
 
-    /// The methods; nil is any.
+    /// The methods; nil matches any.
     let methods: [String]?
     let parts: [Part]
 
-    /// Parses an entry; the error says what is wrong with it.
+    /// Parses an entry; the thrown fault describes the mistake.
     package init(_ text: String) throws(UpstreamFault) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 2, let names = words.first, let path = words.last else {
@@ -79,10 +81,10 @@ package struct AllowEntry: Sendable, Equatable {
         return parts
     }
 
-    /// Says whether the method is one of this entry's.
+    /// Returns whether the entry has the method.
     func allows(method: String) -> Bool { methods?.contains(method) ?? true }
 
-    /// Says whether the path is this entry's.
+    /// Returns whether the entry matches the path.
     func allows(path: CanonicalPath) -> Bool {
         let bytes = path.text.utf8
         var index = bytes.startIndex
@@ -102,9 +104,11 @@ package struct AllowEntry: Sendable, Equatable {
     }
 }
 
-/// Tells the calls whose answers hold employees' PINs at Clover: they never reach an app by the way.
+/// Recognises calls whose answers contain employees' PINs at Clover.
+///
+/// The PINs must never reach an app by accident.
 enum EmployeeRules {
-    /// Returns whether a path has a segment `employees`, or a query asks to `expand` anything that names `employee`.
+    /// Returns whether a path has a segment `employees`, or a query's `expand` contains `employee`.
     static func concerns(path: CanonicalPath, query: Substring?) -> Bool {
         if path.text.split(separator: "/").contains(where: { $0.lowercased() == "employees" }) { return true }
         guard let query else { return false }
@@ -118,11 +122,11 @@ enum EmployeeRules {
     }
 }
 
-/// One thing wrong with an upstream's configuration.
+/// One fault in an upstream's configuration.
 package struct UpstreamFault: Error, Sendable, Equatable {
     /// The key under `upstreams.NAME`.
     package let key: String
-    /// The fault in words, for the operator.
+    /// The fault in words for the operator.
     package let message: String
 
     init(_ key: String, _ message: String) {
@@ -131,7 +135,7 @@ package struct UpstreamFault: Error, Sendable, Equatable {
     }
 }
 
-/// Everything wrong with an upstream's configuration, found in one go.
+/// All faults in an upstream's configuration.
 package struct UpstreamFaults: Error, Sendable, Equatable {
     package let faults: [UpstreamFault]
 }

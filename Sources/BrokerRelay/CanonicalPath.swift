@@ -1,20 +1,24 @@
-/// A path in the one form that policy and upstream share (SEC-73): what the allow-list matched is what is sent.
+/// A path in the canonical form that policy and upstream share (SEC-73), so the upstream gets exactly the path that was
+/// allowed.
 ///
-/// It begins with `/`; letters, digits and `-._~` are never percent-encoded, other encodings are in upper case. What
-/// two servers could read differently is refused, in any encoding: dot segments, `/`, `\`, `;`, `#`, control bytes,
-/// encodings of encodings, empty segments, bytes that are no UTF-8.
+/// The path begins with `/`. Letters, digits and `-._~` are never percent-encoded, and other encodings are in upper case. A
+/// path that two servers could read differently is refused, in any encoding:
+/// - dot segments and empty segments
+/// - `/`, `\`, `;`, `#` and control bytes
+/// - encodings of encodings
+/// - bytes that are not UTF-8
 package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
-    /// The path, valid by RFC 3986, `/` at least.
+    /// The path, valid according to RFC 3986 and at least `/`.
     package let text: String
 
     package var description: String { text }
 
-    /// The reason for which a path is refused.
+    /// The reason why a path is refused.
     package enum Fault: Error, Sendable, Equatable {
         case notAbsolute, emptySegment, dotSegment, forbiddenByte, badPercent, doubleEncoding, notUTF8
     }
 
-    /// Validates and normalises `raw`, a path as it came on the wire.
+    /// Validates and normalises `raw`, a path as received.
     package init(_ raw: Substring) throws(Fault) {
         var afterSlash = false
         var onlyDots = true
@@ -39,7 +43,7 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
         self.text = String(raw)
     }
 
-    /// Does the whole work for a path with percent-encodings.
+    /// Normalises a path that has percent-encodings.
     private static func normalise(_ raw: Substring.UTF8View) throws(Fault) -> String {
         var output: [UInt8] = []
         output.reserveCapacity(raw.count)
@@ -76,7 +80,7 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Checks a segment as a server would see it after decoding.
+    /// Checks a segment in the form that a server sees after decoding.
     private static func check(_ segment: [UInt8]) throws(Fault) {
         var onlyDotsAndSpaces = true
         for byte in segment {
@@ -86,13 +90,13 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
             default: onlyDotsAndSpaces = false
             }
         }
-        // Some file systems drop trailing spaces and dots: `..%20` is a dot segment there.
+        // Some file systems drop trailing spaces and dots, so `..%20` is a dot segment there.
         if onlyDotsAndSpaces { throw .dotSegment }
-        // One more decoding anywhere behind us must not find anything new.
+        // A server behind the relay may decode once more, and must get the same path.
         for (percent, pair) in zip(segment, zip(segment.dropFirst(), segment.dropFirst(2))) where percent == 0x25 {
             if URIBytes.hex(pair.0) != nil, URIBytes.hex(pair.1) != nil { throw .doubleEncoding }
         }
-        // `%u0061` is an encoding of `a` to some.
+        // Some servers decode `%u0061` as `a`.
         for (index, byte) in segment.enumerated() where byte == 0x25 {
             let rest = segment[(index + 1)...].prefix(5)
             if rest.count == 5, let mark = rest.first, mark | 0x20 == 0x75,
@@ -101,18 +105,20 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
                 throw .doubleEncoding
             }
         }
-        // The standard decoder refuses overlong forms, surrogates and what lies beyond U+10FFFF.
+        // The standard decoder refuses overlong forms, surrogates and values above U+10FFFF.
         if String(validating: segment, as: UTF8.self) == nil { throw .notUTF8 }
     }
 }
 
-/// A query as received, with what RFC 3986 does not allow percent-encoded, so that no URL parser behind us finds
-/// anything to do: one character too many and `URL` encodes the whole query a second time.
+/// A query as received, with all characters that RFC 3986 forbids percent-encoded.
+///
+/// A URL parser behind the relay then leaves it unchanged. One forbidden character would make `URL` encode the whole query
+/// a second time.
 package struct CanonicalQuery: Sendable, Equatable {
-    /// The query without its `?`.
+    /// The query after its `?`.
     package let text: String
 
-    /// Encodes `raw`; returns nil when it holds a control byte, a space or `#`.
+    /// Encodes `raw`; returns nil if it contains a control byte, a space or `#`.
     package init?(_ raw: Substring) {
         if Self.isClean(raw.utf8) {
             self.text = String(raw)
@@ -132,7 +138,7 @@ package struct CanonicalQuery: Sendable, Equatable {
         self.text = String(decoding: output, as: UTF8.self)
     }
 
-    /// Says whether nothing has to be done; a `%` takes the long way.
+    /// Returns whether the query is valid as it is; a query with `%` goes through the full check.
     private static func isClean(_ bytes: Substring.UTF8View) -> Bool {
         for byte in bytes where !URIBytes.isQuery(byte) { return false }
         return true
@@ -144,7 +150,7 @@ package struct CanonicalQuery: Sendable, Equatable {
     }
 }
 
-/// The alphabet of RFC 3986 as the relay needs it.
+/// The alphabet of RFC 3986, as far as the relay needs it.
 enum URIBytes {
     /// The classes of bytes in a path or query.
     private static let classes: [UInt8] = (0...255).map { byte in
@@ -160,11 +166,11 @@ enum URIBytes {
     private static let pathBit: UInt8 = 2
     private static let queryBit: UInt8 = 4
 
-    /// Says whether `byte` is unreserved: the same with and without percent-encoding.
+    /// Returns whether `byte` is unreserved, so that it means the same with or without percent-encoding.
     static func isUnreserved(_ byte: UInt8) -> Bool { classes[Int(byte)] & unreservedBit != 0 }
-    /// Says whether `byte` may stand in a path segment as it is; `;` may not.
+    /// Returns whether `byte` is allowed unencoded in a path segment; `;` is forbidden.
     static func isSegment(_ byte: UInt8) -> Bool { classes[Int(byte)] & pathBit != 0 }
-    /// Says whether `byte` may stand in a query as it is.
+    /// Returns whether `byte` is allowed unencoded in a query.
     static func isQuery(_ byte: UInt8) -> Bool { classes[Int(byte)] & queryBit != 0 }
 
     /// Returns the value of a hexadecimal digit, or nil.
@@ -187,19 +193,19 @@ enum URIBytes {
     private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 &+ value : 0x37 &+ value }
 }
 
-/// A request target on the relay's route, cut into pieces and nothing more: no byte of it is decoded or changed.
+/// A request target on the relay's route, split into parts whose bytes are unchanged.
 package struct RelayTarget: Sendable, Equatable {
     /// The prefix of the relay's paths.
     package static let prefix = "/v1/relay/"
 
-    /// The upstream's name as it came.
+    /// The upstream's name, unchanged.
     package let upstream: String
-    /// The raw path behind the name, `/` at least.
+    /// The raw path after the name, at least `/`.
     package let path: Substring
-    /// The raw query behind the first `?`; nil without one.
+    /// The raw query after the first `?`; nil if the `?` is missing.
     package let query: Substring?
 
-    /// Cuts a raw request target (`/v1/relay/orders/v1/items?page=2`); returns nil when it is not the relay's.
+    /// Splits a raw request target (`/v1/relay/orders/v1/items?page=2`); returns nil if it is not a relay path.
     package init?(_ target: String) {
         guard target.hasPrefix(Self.prefix) else { return nil }
         let rest = target.dropFirst(Self.prefix.count)
@@ -211,7 +217,7 @@ package struct RelayTarget: Sendable, Equatable {
             query: queryMark.map { rest[rest.utf8.index(after: $0)...] })
     }
 
-    /// Creates a target from its pieces.
+    /// Creates a target from its parts.
     package init(upstream: String, path: Substring, query: Substring? = nil) {
         self.upstream = upstream
         self.path = path

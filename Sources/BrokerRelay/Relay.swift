@@ -6,7 +6,7 @@ import NIOHTTP1
 
 /// The only way to upstreams: `ANY /v1/relay/{upstream}/{path…}`.
 ///
-/// A route calls it so:
+/// A route calls the relay like this:
 ///
 ///     guard let target = RelayTarget(head.path) else { … 404 … }
 ///     let answer = try await relay.call(
@@ -14,16 +14,18 @@ import NIOHTTP1
 ///         session: session,            // LiveSession
 ///         token: { session, target, force in … })  // AccessToken; force: the upstream refused the one given before
 ///
-/// and writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`. `token` is called once,
-/// after everything about the request was found to be allowed, and a second time at most (SEC-60), with the session as its
-/// sign-in was judged, which may be newer than the one that was given.
+/// Then the route writes `answer.status`, `answer.headers`, `answer.contentLength` and `answer.body`.
 ///
-/// A body of announced length up to 64 KiB is read whole by the relay, so that it can be sent again: give it as
-/// `.stream` with its length, whatever its size. A request body that the app sends too slowly is for the body's own
-/// deadlines to end, by throwing a `BrokerProblem`, which comes out of `call`. Cancelling the calling task, in `call`
-/// or while the answer's body is iterated, closes the upstream connection (SEC-81).
+/// `token` is called once, after the request has passed all checks, and at most once more (SEC-60). It gets the session in
+/// the state in which its sign-in was judged, which may be newer than the given one.
+///
+/// The relay reads a body of announced length up to 64 KiB whole, so that it can be sent again. Pass every body as
+/// `.stream` with its length.
+///
+/// If the app sends too slowly, the body's own deadlines end it by throwing a `BrokerProblem`, which `call` rethrows.
+/// Cancelling the calling task closes the upstream connection (SEC-81), during `call` or while the answer's body is read.
 package struct Relay: Sendable {
-    /// Bodies up to this size are held, to be sent again or answered in one write.
+    /// The largest body, in bytes, that is kept in memory to be sent again or answered in one write.
     package static let heldBody = 65_536
 
     private let upstreams: [String: Upstream]
@@ -33,25 +35,28 @@ package struct Relay: Sendable {
     private let proofs: RelayProofs?
     private let certificates: ClientCertificates?
 
-    /// Hears of each call to a configured upstream: how long it took to the answer's head, and its status; nil when there
-    /// was no answer.
+    /// Called after each call to a configured upstream, with the time until the answer's header and its status; nil if
+    /// there was no answer.
     package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
 
-    /// Judges the presence that the request shows for a session; asked where the call needs it, and taken just before the call goes
-    /// out.
+    /// Judges the presence proof that the request shows for a session.
+    ///
+    /// The relay calls this only if the call needs presence. The proof is taken just before the call is sent.
     package typealias PresenceJudging = (_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence
 
-    /// Gives an access token of a session, for a target or its own; with `force` a newer one than the one before.
+    /// Returns an access token of a session, for a target or its own API.
+    ///
+    /// With `force` it returns a newer one than before.
     package typealias TokenGiving = (
         _ session: LiveSession, _ target: TokenTarget?, _ force: Bool
     ) async throws(BrokerProblem) -> AccessToken
 
-    /// Creates a relay.
-    ///
-    /// `maximumBody` bounds request bodies, in bytes. `ownNames` are the public URL and whatever else the broker is called
-    /// by: no upstream's redirect leads there. An upstream that stands in the relay `before` at the same place
-    /// keeps its connections, unless `outbound` is another, and its places; connections of others close when the last
-    /// call on them is done. End it with `shutdown()`.
+    /// Creates a relay; end it with `shutdown()`.
+    /// - `maximumBody` limits request bodies, in bytes.
+    /// - `ownNames` are the public URL and the broker's other names. Redirects of upstreams must not lead to them.
+    /// - An upstream that is at the same place in the relay `before` keeps its connections, unless `outbound` differs. It
+    ///   also keeps its places.
+    /// - Connections of other upstreams close after their last call.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
         ownNames: [String] = [], after before: Relay? = nil, keepsConnections: Bool = false,
@@ -72,19 +77,21 @@ package struct Relay: Sendable {
         self.observe = observe
     }
 
-    /// Closes the upstream connections, for good.
+    /// Closes the upstream connections permanently.
     package func shutdown() async {
         for upstream in upstreams.values { await upstream.pools.shutDown() }
     }
 
-    /// Returns the number of calls to an upstream that are under way.
+    /// Returns the number of calls in progress to an upstream.
     package func underWay(_ name: UpstreamName) -> Int { upstreams[name.text]?.concurrency.count ?? 0 }
 
     /// Calls an upstream with a session's access token.
     ///
-    /// Throws `upstream_not_found`, `upstream_not_allowed`, `invalid_request` (a path, query or upgrade that is
-    /// refused), `method_not_allowed`, `too_large`, `rate_limited`, `upstream_busy`, `upstream_error`,
-    /// `upstream_timeout`, `upstream_nonce`, and what `token`, `signIns`, `presence` or the request's body throw.
+    /// Throws the following, and everything that `token`, `signIns`, `presence` or the request's body throw:
+    /// - `upstream_not_found`, `upstream_not_allowed` and `method_not_allowed`
+    /// - `invalid_request` for a path, query or upgrade that is refused
+    /// - `too_large` and `rate_limited`
+    /// - `upstream_busy`, `upstream_error`, `upstream_timeout` and `upstream_nonce`
     package func call(
         _ request: RelayRequest, session: LiveSession, signIns: any SignInJudging,
         presence: PresenceJudging = Relay.noPresence, token: TokenGiving
@@ -107,7 +114,7 @@ package struct Relay: Sendable {
         }
     }
 
-    /// Judges presence for callers that have no way to show it.
+    /// Judges presence for callers that cannot show it.
     package static func noPresence(_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence {
         throw BrokerProblem(.presenceRequired)
     }
@@ -122,14 +129,14 @@ package struct Relay: Sendable {
         let shown = demand?.presence == true ? try await presence(session) : nil
         let body = try await body(of: request)
         var first = try await token(session, upstream.settings.token, false)
-        // Without TLS no other token would go out, either.
+        // On plain http, another token would not be sent either.
         if upstream.settings.base.isSecure, !upstream.carries(first, of: session, certificates) {
             do throws(BrokerProblem) { first = try await token(session, upstream.settings.token, true) } catch {
-                // The call itself says why it is not made.
+                // The call itself fails with the precise reason.
                 guard error.code == .notRefreshable else { throw error }
             }
         }
-        // Last, so that neither a slow app nor a slow provider holds a place at an upstream that is not yet called.
+        // Take the place last, so that a slow app or a slow provider does not hold it before the call.
         var call = RelayCall(
             request: request, upstream: upstream, path: path, body: body, own: own,
             place: try upstream.concurrency.take(for: session), session: session, proofs: proofs,
@@ -139,15 +146,16 @@ package struct Relay: Sendable {
         do throws(BrokerProblem) {
             return try await answer(refusal: response, of: session, to: &call, signIns, token)
         } catch {
-            // The upstream refused the call, and it was sent once: presence stays good for when the app repeats it.
+            // The upstream refused the call, and the call was sent once. The app may repeat it with the same presence
+            // proof.
             if error.isUnsent, !call.isRepeated { await shown?.giveBack() }
             throw error
         }
     }
 
-    /// Answers an upstream's 401: by another sign-in that it asks for, by the call once more with a newer token, or as it is.
+    /// Handles an upstream's 401: asks for another sign-in, repeats the call with a newer token, or passes the 401 on.
     ///
-    /// A problem is `unsent` where the upstream has seen no more than the call that it refused.
+    /// A problem is `unsent` if the upstream has seen only the call that it refused.
     private func answer(
         refusal response: UpstreamResponse, of session: LiveSession, to call: inout RelayCall,
         _ signIns: any SignInJudging, _ token: TokenGiving
@@ -167,8 +175,10 @@ package struct Relay: Sendable {
         return try await call.answer(again)
     }
 
-    /// Answers an upstream's own challenge for another sign-in: by no forced refresh, for a refresh changes nothing of that; but
-    /// where the session has another token since its sign-in, with that one.
+    /// Handles an upstream's own challenge for another sign-in.
+    ///
+    /// A forced refresh would not help, because it leaves the sign-in unchanged. If the session has got another token
+    /// since, the call is repeated with that token.
     private func answer(
         _ challenge: StepUpDemand, of session: LiveSession, to call: inout RelayCall, _ signIns: any SignInJudging,
         _ token: TokenGiving
@@ -180,7 +190,7 @@ package struct Relay: Sendable {
         do throws(BrokerProblem) {
             latest = try await signIns.answer(challenge: challenge, of: session, target: target, isLast: isLast)
             let other = try await token(latest, target, false)
-            // A step-up that keeps its refresh token moves no version: the bytes tell.
+            // A step-up that keeps its refresh token leaves the version unchanged, so compare the tokens' bytes.
             if other.token.reveal().hasBytes(of: call.token.token.reveal()) {
                 _ = try await signIns.answer(challenge: challenge, of: latest, target: target, isLast: true)
             }
@@ -194,7 +204,7 @@ package struct Relay: Sendable {
         return try await call.answer(response)
     }
 
-    /// Refuses what may not be called; returns the target of what may, and the sign-in that it needs.
+    /// Refuses a call that is not allowed; returns the target of an allowed one, and the sign-in that it needs.
     private func path(
         of request: RelayRequest, at upstream: Upstream, for session: LiveSession
     ) throws(BrokerProblem) -> (target: String, demand: StepUpDemand?) {
@@ -211,7 +221,7 @@ package struct Relay: Sendable {
                 detail: "The relay does not switch protocols; of Upgrade only `h2c` is ignored.",
                 errors: [FieldFault("Upgrade", .notAllowed)])
         }
-        // The upstream and whoever looks before it may each read another one.
+        // With two values, the upstream and a filter in front of it could each read a different one.
         guard request.headers[values: .contentType].count <= 1 else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("Content-Type", .duplicate)])
         }
@@ -238,7 +248,7 @@ package struct Relay: Sendable {
         return (settings.base.path + path.text + "?" + query.text, demand)
     }
 
-    /// Checks the body's size and holds a small one.
+    /// Checks the body's size and reads a small body whole.
     private func body(of request: RelayRequest) async throws(BrokerProblem) -> UpstreamRequest.Body {
         switch request.body {
         case .none: return .none
@@ -255,7 +265,7 @@ package struct Relay: Sendable {
         }
     }
 
-    /// Reads a small body whole; one longer than its announced `length` is refused.
+    /// Reads a small body whole; refuses one that is longer than its announced `length`.
     private func whole(_ stream: UpstreamRequest.Stream, of length: Int) async throws(BrokerProblem) -> ByteBuffer {
         let next = stream.read()
         var whole = ByteBuffer()

@@ -4,8 +4,9 @@ import HTTPTypes
 import NIOCore
 import NIOHTTP1
 
-/// One call of the relay: sent once, and at most once more with a fresh token; with a token that needs proofs each of the two
-/// once more where the upstream asks for another nonce.
+/// One call of the relay, sent once and at most once more with a fresh token.
+///
+/// If the token needs proofs, each of these two may be repeated once, with a new nonce that the upstream asks for.
 struct RelayCall {
     let request: RelayRequest
     let upstream: Upstream
@@ -17,13 +18,14 @@ struct RelayCall {
     let proofs: RelayProofs?
     let certificates: ClientCertificates?
     var token: AccessToken
-    /// Whether it was sent before a sending that was answered, and nobody knows what became of that.
+    /// Whether the request was also sent earlier, with an unknown result, before the sending that was answered.
     private(set) var isRepeated = false
 
-    /// Sends the request for the first time, once the presence that it shows has been taken.
+    /// Sends the request for the first time, after its presence proof has been taken.
     ///
-    /// What has surely not reached the upstream, or was refused by it, is given back, so that nobody is asked twice for one call. That it is sent again with
-    /// another token needs no other proof: it is the same call.
+    /// If the request provably never reached the upstream, or the upstream refused it, the presence proof is released. The
+    /// user is then not prompted twice for one call. A repeat with another token needs no new proof, because it is the same
+    /// call.
     mutating func send(showing presence: JudgedPresence?) async throws(BrokerProblem) -> UpstreamResponse {
         guard let presence else { return try await send() }
         try await presence.take()
@@ -33,7 +35,7 @@ struct RelayCall {
         }
     }
 
-    /// Sends the request, with a proof where the token needs one, and returns the response once its head is there.
+    /// Sends the request, with a proof if the token needs one; returns the response when its header has arrived.
     mutating func send() async throws(BrokerProblem) -> UpstreamResponse {
         guard token.key != nil else {
             let response = try await send(nil)
@@ -57,7 +59,7 @@ struct RelayCall {
             case .take: return response
             case .sendAgain:
                 if case .stream = body { throw Self.nonceWanted.unsent }
-                // A longer one is let go unread, which closes its connection (SEC-79).
+                // A longer body stays unread, which closes its connection (SEC-79).
                 if let length = response.headers.first(name: "Content-Length").flatMap({ Int($0) }),
                     length <= Self.challengeBody
                 {
@@ -68,17 +70,22 @@ struct RelayCall {
         }
     }
 
-    /// The most that is read of a challenge's body, so that its connection is kept.
+    /// The most bytes of a challenge's body that are read, so that its connection is kept.
     private static let challengeBody = 4096
 
-    /// The next call has the nonce: never 401, which an app takes for the end of its session.
+    /// The problem for another nonce, which the next call will have.
+    ///
+    /// A 401 would be wrong here, because an app would treat it as the end of its session.
     private static var nonceWanted: BrokerProblem {
-        // Rounded up it is a second.
+        // The answer rounds this up to a second.
         BrokerProblem(
             .upstreamNonce, privateDetail: "the upstream asks for another nonce", retryAfter: .milliseconds(500))
     }
 
-    /// A newer certificate costs a refresh, which the next call makes; where none can be made, or none would help, no call does.
+    /// The problem for a token whose certificate this upstream does not get.
+    ///
+    /// A refresh gives a token for the new certificate, and the next call makes that refresh. If a refresh is impossible or
+    /// useless, every call fails.
     private var certificateNotShown: BrokerProblem {
         let words = "the access token is bound to a certificate that this upstream is not shown"
         guard upstream.settings.base.isSecure, session.tokenHolder.row.refreshable else {
@@ -104,8 +111,10 @@ struct RelayCall {
         }
     }
 
-    /// Sends the request; once more, with another proof, where a connection that was kept has closed: the wire repeats none with
-    /// a proof.
+    /// Sends the request.
+    ///
+    /// If a kept connection has closed, sends it once more with another proof, because the wire never repeats a request
+    /// with a proof.
     private func send(
         _ proof: RelayProof?, _ span: (any TraceSpan)?
     ) async throws(BrokerProblem) -> UpstreamResponse {
@@ -158,7 +167,7 @@ struct RelayCall {
         if case .stream = body { false } else { true }
     }
 
-    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2).
+    /// Whether a repeat has the same effect as one call (RFC 9110 section 9.2.2).
     private var isIdempotent: Bool {
         switch request.method {
         case .get, .head, .put, .delete, .options: true
@@ -166,17 +175,19 @@ struct RelayCall {
         }
     }
 
-    /// Says whether the request may be sent again after this 401 (SEC-60): its body is at hand, and the method is
-    /// idempotent or the upstream certainly did nothing, which it says by a challenge or was told by an idempotency key.
+    /// Returns whether the request may be sent again after this 401 (SEC-60).
+    ///
+    /// Its body must be in memory. In addition, the method must be idempotent, or the upstream must provably have done
+    /// nothing. A challenge or an idempotency key proves that.
     func canBeRepeated(after response: UpstreamResponse) -> Bool {
-        // Another token would be refused with the same proof.
+        // The upstream would refuse another token with the same proof.
         if token.key != nil, response.challenges("invalid_dpop_proof") { return false }
         if case .stream = body { return false }
         return isIdempotent || response.headers.contains(name: "WWW-Authenticate")
             || request.headers.contains(.idempotencyKey)
     }
 
-    /// Turns the upstream's response into the app's.
+    /// Converts the upstream's response into the app's.
     func answer(_ response: UpstreamResponse) async throws(BrokerProblem) -> RelayResponse {
         let status: HTTPResponse.Status
         let head: ResponseHeaderRules.Head
@@ -187,19 +198,19 @@ struct RelayCall {
                 places: RelayedLocation(
                     upstream: upstream.settings.name.text, base: upstream.settings.base, target: path, own: own))
         } catch {
-            // The response is let go unread, which closes its connection (SEC-79).
+            // The response stays unread, which closes its connection (SEC-79).
             throw BrokerProblem(.upstreamError, privateDetail: "the response head is not passed on: \(error)")
         }
         let isBodiless =
             request.method == .head || status.code == 204 || status.code == 304 || head.contentLength == 0
-        // Its end may take as long as the request's.
+        // The response may end as late as the request does.
         if response.isEarly {
             return RelayResponse(
                 status: status, headers: head.fields, contentLength: isBodiless ? nil : head.contentLength,
                 body: .stream(RelayBody(response: response, place: place)))
         }
         if isBodiless {
-            // Read to the end that is already there, or the connection would be closed instead of kept.
+            // Read to the end, which is already there. Otherwise, the connection would be closed instead of kept.
             _ = try? await response.collect(upTo: 0)
             let length = status.code == 204 || status.code == 304 ? nil : head.contentLength
             return RelayResponse(status: status, headers: head.fields, contentLength: length, body: .none)
@@ -220,19 +231,19 @@ struct RelayCall {
 }
 
 extension AccessToken {
-    /// Returns the field that carries it, or nil when its bytes have no place in a field (SEC-78).
+    /// Returns the field that carries the token, or nil if its bytes are not allowed in a field (SEC-78).
     ///
-    /// `scheme` is the word before one that is bound to a key.
+    /// `scheme` is the word before a token that is bound to a key.
     fileprivate func field(_ scheme: ProofPresentation.Scheme) -> (name: String, value: String)? {
         let text = token.reveal()
         guard !text.isEmpty else { return nil }
-        // Visible ASCII is what an access token consists of (decision 80).
+        // An access token consists of visible ASCII (decision 80).
         switch credential {
         case .bearer, .mtls:
             guard PlainText.isVisible(text) else { return nil }
             return ("Authorization", "Bearer " + text)
         case .zephrCookie:
-            // RFC 6265's cookie-octet: anything else could begin another cookie.
+            // RFC 6265's cookie-octet. Any other character could begin another cookie.
             guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && ![0x22, 0x2C, 0x3B, 0x5C].contains($0) }) else {
                 return nil
             }
@@ -249,21 +260,21 @@ extension HTTPField.Name {
 }
 
 extension BrokerProblem {
-    /// The same of a call that has surely not reached its upstream, or that the upstream has refused.
+    /// Marks the problem as that of a call that provably never reached its upstream, or that the upstream refused.
     var unsent: BrokerProblem {
         var problem = self
         problem.isUnsent = true
         return problem
     }
 
-    /// The same of a call of which the upstream may have seen something.
+    /// Marks the problem as that of a call that the upstream may have seen.
     fileprivate var sent: BrokerProblem {
         var problem = self
         problem.isUnsent = false
         return problem
     }
 
-    /// Names a failure for the app; what there is to say of it beyond that goes to the log.
+    /// Converts a failure into a problem for the app; the details go to the log only.
     init(_ failure: UpstreamFailure) {
         switch failure {
         case .call(.timedOut): self.init(.upstreamTimeout, privateDetail: "no progress and no head")
@@ -277,7 +288,7 @@ extension BrokerProblem {
         case .requestTooShort: self.init(.invalidRequest, detail: "The request's body broke off.")
         case .request(let problem as BrokerProblem): self = problem
         case .request(let error):
-            // The error itself is never printed: it may hold what was sent, and so the token.
+            // The error itself is never printed, because it may contain the request and thus the token.
             self.init(.upstreamError, privateDetail: String(describing: type(of: error)))
         case .shutDown: self.init(.upstreamError, privateDetail: "the relay is shut down")
         }

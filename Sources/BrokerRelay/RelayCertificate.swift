@@ -5,9 +5,11 @@ import NIOPosix
 package import NIOSSL
 import Synchronization
 
-/// A certificate of ours that connections to an upstream show, with its key.
+/// A certificate of the broker, with its key, for connections to an upstream.
 package struct RelayCertificate: Sendable {
-    /// The name of the whole chain: connections of one are no other's.
+    /// The name of the whole chain.
+    ///
+    /// Each chain has connections of its own.
     let id: Digest
     /// The thumbprint that tokens are bound to (`x5t#S256`, RFC 8705 section 3.1).
     let thumbprint: String
@@ -22,17 +24,19 @@ package struct RelayCertificate: Sendable {
     }
 }
 
-/// Returns the certificate that a client's tokens are used with, by whether the token in hand is bound to one; nil for none.
+/// Returns the certificate that a client's tokens are used with; nil if the client has no certificate.
+///
+/// `isBound` is whether the present token is bound to a certificate.
 package typealias ClientCertificates =
     @Sendable (_ provider: ProviderName, _ client: ClientName, _ isBound: Bool) -> RelayCertificate?
 
-/// Certificate and trust of an upstream's connections beside the relay's own (`upstreams.NAME.tls`).
+/// The certificate and trust roots for an upstream's connections, in addition to the relay's own (`upstreams.NAME.tls`).
 package struct UpstreamTLS: Sendable {
-    /// The certificate that is shown now, beside tokens that are bound to none.
+    /// The certificate that is shown now, with tokens that are not bound to a certificate.
     package var certificate: @Sendable () -> RelayCertificate?
     /// Further trust roots.
     package var roots: [NIOSSLCertificate]
-    /// Their name; nil for none.
+    /// The name of the roots; nil if the set is empty.
     package var rootsID: Digest?
 
     package init(
@@ -45,11 +49,13 @@ package struct UpstreamTLS: Sendable {
     }
 }
 
-/// The connections to one upstream: those that show nothing, and for each certificate its own, so that no call goes out on
-/// one that another's certificate was shown on.
+/// The connections to one upstream.
+///
+/// Each certificate has connections of its own, and so have calls that show none. A call therefore never goes out on a
+/// connection that showed another certificate.
 final class UpstreamPools: Sendable {
     private struct State {
-        /// The certificate of each client's last call; nil is the upstream's own.
+        /// The certificate of each client's last call; the key nil is for the upstream's own certificate.
         var shown: [ClientName?: Digest] = [:]
         var clients: [Digest: UpstreamClient] = [:]
     }
@@ -57,11 +63,13 @@ final class UpstreamPools: Sendable {
     let base: UpstreamBase
     let policy: AddressPolicy
     let rootsID: Digest?
-    /// Connections that show nothing.
+    /// Connections that show no certificate.
     let plain: UpstreamClient
     private let outbound: RelayOutbound
     private let roots: [NIOSSLCertificate]
-    /// Guards the others: a certificate that was exchanged takes its connections with it, when their last call is done.
+    /// Guards the connections that show a certificate.
+    ///
+    /// If a certificate is replaced, its connections close after their last call.
     private let state = Mutex(State())
 
     init(
@@ -77,7 +85,8 @@ final class UpstreamPools: Sendable {
         plain = UpstreamClient(base, policy, outbound, tls: own)
     }
 
-    /// Returns the connections that show a certificate, for a client's call or, where that is nil, for anybody's.
+    /// Returns the connections that show a certificate, for a client's call; `name` is nil for the upstream's own
+    /// certificate.
     func client(showing certificate: RelayCertificate?, for name: ClientName?) -> UpstreamClient {
         guard let certificate, base.isSecure else { return plain }
         return state.withLock { state in
@@ -92,7 +101,7 @@ final class UpstreamPools: Sendable {
         }
     }
 
-    /// Closes every connection, for good.
+    /// Closes every connection permanently.
     func shutDown() async {
         await plain.shutDown()
         for client in state.withLock({ Array($0.clients.values) }) { await client.shutDown() }

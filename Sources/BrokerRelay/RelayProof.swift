@@ -2,7 +2,7 @@ package import Broker
 import BrokerWire
 import NIOHTTP1
 
-/// The means by which the relay shows proofs: it signs nothing itself.
+/// The relay's means to make proofs; the signer holds the keys.
 package struct RelayProofs: Sendable {
     let signer: any ProofSigner
     let clock: BrokerClock
@@ -15,8 +15,9 @@ package struct RelayProofs: Sendable {
     }
 }
 
-/// The proofs of one access token in one relayed call (RFC 9449 section 7): sent once, and once more where the upstream asks
-/// for another nonce.
+/// The proofs of one access token in one relayed call (RFC 9449 section 7).
+///
+/// A proof is sent once, and another one if the upstream asks for another nonce.
 struct RelayProof {
     private let proofs: RelayProofs
     private let maker: ProofMaker
@@ -24,7 +25,7 @@ struct RelayProof {
     private let address: String
     private var exchange: NonceExchange
 
-    /// Creates the proofs of calls to `target`, the path as it goes on the wire; nil for a token that needs none.
+    /// Creates the proofs of calls to `target`, the path as sent; nil for a token that needs no proof.
     init?(
         _ token: AccessToken, _ proofs: RelayProofs?, _ upstream: UpstreamSettings, session: LiveSession, target: String
     ) {
@@ -32,7 +33,7 @@ struct RelayProof {
         let base = upstream.proof.publicBase ?? upstream.base
         self.proofs = proofs
         maker = ProofMaker(key, proofs.signer, proofs.clock)
-        // The target begins with the path that the upstream is called at; where it knows itself to be, that may be another.
+        // The target begins with the path of the broker's calls. The upstream may know itself under another path.
         address = base.prefix + target.dropFirst(upstream.base.path.utf8.count)
         place = ProofNonces.Place(
             provider: session.facts.provider, client: session.facts.client, origin: base.origin, role: .resource)
@@ -44,7 +45,7 @@ struct RelayProof {
         ("DPoP", try maker.proof(method: method, address: address, nonce: exchange.sent, token: token))
     }
 
-    /// Keeps the nonce of an answer, and says what the answer means.
+    /// Stores the nonce of an answer, and returns the action that the answer calls for.
     mutating func heard(_ response: UpstreamResponse) -> NonceExchange.Action {
         let newest = proofs.nonces.newest(at: place)
         let values = response.headers["DPoP-Nonce"]
@@ -57,7 +58,7 @@ struct RelayProof {
 }
 
 extension UpstreamResponse {
-    /// Whether one of its challenges names an error, in any case (RFC 9449 sections 7.1 and 9).
+    /// Whether one of the challenges names an error, in upper or lower case (RFC 9449 sections 7.1 and 9).
     func challenges(_ error: String) -> Bool {
         headers["WWW-Authenticate"].contains { field in
             let plain = field.lowercased().filter { $0 != " " && $0 != "\t" && $0 != "\"" }

@@ -2,16 +2,18 @@ package import BrokerWire
 package import HTTPTypes
 package import NIOCore
 
-/// An app's request to the relay, as it came on the wire.
+/// An app's request to the relay, unchanged.
 package struct RelayRequest: Sendable {
     package var method: HTTPRequest.Method
     package var target: RelayTarget
     package var headers: HTTPFields
-    /// The body; a stream is read once, as fast as the upstream takes it.
+    /// The body.
+    ///
+    /// A stream is read once, as fast as the upstream accepts it.
     package var body: UpstreamRequest.Body
-    /// The value of `X-Request-Id` on the way to the upstream.
+    /// The value of `X-Request-Id` for the upstream.
     package var requestID: String
-    /// The event loop that the upstream call is to stay on; nil is any.
+    /// The event loop for the upstream call; nil means any.
     package var eventLoop: (any EventLoop)?
 
     package init(

@@ -2,31 +2,39 @@ import BrokerWire
 package import HTTPTypes
 package import NIOCore
 
-/// An upstream's answer, ready for the app: what must not reach it is gone, `Coatcheck-Source` is in.
+/// An upstream's answer, ready for the app, with forbidden fields removed and `Coatcheck-Source` added.
 package struct RelayResponse: Sendable {
     /// A response body.
     package enum Body: Sendable {
-        /// HEAD, 204, 304, or a body of no bytes.
+        /// HEAD, 204, 304, or an empty body.
         case none
-        /// A small one, whole: head and body can leave in one write.
+        /// A small body, complete, so that one write sends header and body.
         case buffered(ByteBuffer)
-        /// Iterate it to its end or its error before the request's handler returns; let it go early only together with
-        /// the connection.
+        /// A stream.
+        ///
+        /// Read it to its end or its error before the request's handler returns. Release it earlier only together with the
+        /// connection.
         case stream(RelayBody)
     }
 
     package let status: HTTPResponse.Status
-    /// Without framing fields: those are the server's to write.
+    /// The fields.
+    ///
+    /// The server adds the framing fields.
     package var headers: HTTPFields
-    /// The value of `Content-Length`: the body's length, or for HEAD what the upstream said; nil when unknown.
+    /// The value of `Content-Length`, or nil if unknown.
+    ///
+    /// For HEAD it is the upstream's value, else the body's length.
     package let contentLength: Int?
     package let body: Body
 }
 
-/// An upstream's response body, streamed with back-pressure: the next chunk is read when it is asked for.
+/// An upstream's response body, streamed with back-pressure.
 ///
-/// Throws when the upstream breaks off or says nothing for the read timeout; the app's connection must then be cut, not
-/// ended.
+/// The next chunk is read on demand.
+///
+/// Throws if the upstream breaks off, or is silent for the read timeout. Then cut the app's connection instead of ending
+/// the body.
 package struct RelayBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
 
@@ -41,6 +49,8 @@ package struct RelayBody: AsyncSequence, Sendable {
 
     package func makeAsyncIterator() -> AsyncIterator { AsyncIterator(body: self) }
 
-    /// Closes the upstream's connection, from any thread: the wait for the next chunk ends by an error.
+    /// Closes the upstream's connection, from any thread.
+    ///
+    /// The wait for the next chunk then fails.
     package func close() { response.abandon() }
 }

@@ -1,26 +1,28 @@
 import BrokerWire
 
-/// The targets of an upstream's `Location` and `Content-Location` when they are read at our origin.
+/// Maps an upstream's `Location` and `Content-Location` for readers at the broker's origin.
 ///
-/// A reference without an authority is the upstream's own and would be read as ours: an upstream could send an app, with
-/// its session, to any path of the broker or to another upstream. So each is resolved against the URL that was called
-/// (RFC 3986 section 5). What lies under the upstream's base URL becomes its relay path; what is absolute and lies
-/// elsewhere stays; what would be our own origin in any other way is nothing.
+/// Apps would resolve a relative reference against the broker. An upstream could thus send an app, with its session, to any
+/// path of the broker or to another upstream. So each reference is resolved against the URL that was called (RFC 3986
+/// section 5):
+/// - A reference below the upstream's base URL becomes its relay path.
+/// - An absolute reference to another site stays.
+/// - Any other reference to the broker's own origin is dropped.
 struct RelayedLocation {
     /// The upstream's name.
     let upstream: String
     let base: UpstreamBase
     /// The request's target at the upstream.
     let target: String
-    /// A name that the broker itself is called by.
+    /// The names of the broker itself.
     let own: Set<OwnName>
 
-    /// A reference's parts that matter here.
+    /// The parts of a reference that matter here.
     private struct Place {
         var path: Substring
-        /// With its `?`; empty without one.
+        /// The query with its `?`; empty if the reference has no query.
         var query: Substring
-        /// With its `#`.
+        /// The fragment with its `#`.
         var fragment: Substring
 
         init(_ text: Substring) {
@@ -33,7 +35,7 @@ struct RelayedLocation {
         }
     }
 
-    /// Returns the reference as it is true for the app; nil for none.
+    /// Returns the reference in the form that is correct for the app; nil drops it.
     func mapped(_ value: String) -> String? {
         guard let text = Self.written(value) else { return nil }
         if let scheme = Self.scheme(of: text) {
@@ -60,25 +62,28 @@ struct RelayedLocation {
         let after = rest.dropFirst(2)
         let end = after.utf8.firstIndex { [UInt8(ascii: "/"), UInt8(ascii: "?"), UInt8(ascii: "#")].contains($0) }
         let (name, path) = (after[..<(end ?? after.endIndex)], after[(end ?? after.endIndex)...])
-        // User information, encoded names and the like: readers differ on whose they are.
+        // User information, encoded names and the like. Readers disagree about their host.
         guard let authority = Authority(name), authority.host.last != "." else { return nil }
         let isSecure = scheme == "https"
         let port = authority.port ?? (isSecure ? 443 : 80)
         if isBase(authority.host, port), let inside = relayed(Place(path.first == "/" ? path : "/" + path)) {
             return inside
         }
-        // A front end sends those who come by plain HTTP on to us.
+        // A front end redirects clients on plain http to the broker.
         let isOwn = own.contains { $0.host == authority.host && ($0.port == port || port == 443 || port == 80) }
         return isOwn ? nil : "\(scheme):\(rest)"
     }
 
-    /// Says whether a host and port are the upstream's; an API behind a proxy often takes its own https for http.
+    /// Returns whether a host and port are the upstream's.
+    ///
+    /// An API behind a proxy often reports its own https as http.
     private func isBase(_ host: String, _ port: Int) -> Bool {
         guard let name = Authority(base.authority), name.host == host else { return false }
         return port == base.port || (port == 80 && base.port == 443)
     }
 
-    /// Returns the relay path of a place at the upstream; nil when it lies elsewhere, or where the relay leads nobody.
+    /// Returns the relay path of a place at the upstream; nil if the place is outside the base URL, or the relay refuses
+    /// its path.
     private func relayed(_ place: Place) -> String? {
         guard let path = Self.withoutDots(place.path), path.hasPrefix(base.path) else { return nil }
         let inside = path.dropFirst(base.path.count)
@@ -87,7 +92,7 @@ struct RelayedLocation {
         return RelayTarget.prefix + upstream + canonical.text + place.query + place.fragment
     }
 
-    /// Returns the path without its dot segments; nil for more of them than there is path.
+    /// Returns the path with its dot segments resolved; nil if they lead above the root.
     private static func withoutDots(_ path: Substring) -> String? {
         var segments: [Substring] = []
         let all = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false)
@@ -104,13 +109,13 @@ struct RelayedLocation {
         return "/" + segments.joined(separator: "/")
     }
 
-    /// Returns a reference as RFC 3986 writes it: what must be encoded is; nil for what readers take for something else.
+    /// Returns a reference in RFC 3986's form, with the necessary encodings; nil if readers understand it differently.
     private static func written(_ value: String) -> String? {
         var output: [UInt8] = []
         output.reserveCapacity(value.utf8.count)
         for byte in value.utf8 {
             switch byte {
-            // A slash to browsers, and what they leave out.
+            // Browsers read a backslash as a slash, and omit control bytes.
             case UInt8(ascii: "\\"), 0..<0x20, 0x7F: return nil
             case 0x80..., 0x20, UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "^"),
                 UInt8(ascii: "`"), UInt8(ascii: "{"), UInt8(ascii: "|"), UInt8(ascii: "}"):
@@ -134,12 +139,12 @@ struct RelayedLocation {
     }
 }
 
-/// A host and port that the broker is called by.
+/// A host and port that clients use for the broker.
 struct OwnName: Sendable, Hashable {
     let host: String
     let port: Int
 
-    /// Takes `https://auth.example.com` (what follows does not matter), or a host with or without a port.
+    /// Parses `https://auth.example.com`, ignoring the rest after the host, or a host with an optional port.
     init?(_ text: String) {
         let isPlain = text.hasPrefix("http://")
         let rest = text.split(separator: "://", maxSplits: 1).last ?? ""

@@ -2,16 +2,20 @@ package import Broker
 package import HTTPTypes
 package import NIOHTTP1
 
-/// The rules for which of an app's request fields go to the upstream: an allow-list, the app's hop-by-hop fields taken
-/// out first, ours put in last, so that nothing the app sends can add to, shadow or erase them (SEC-75, SEC-76).
+/// The rules for the fields of an app's request that are sent to the upstream (SEC-75, SEC-76).
+///
+/// An allow-list applies after the app's hop-by-hop fields are removed. The broker's fields are added last. So nothing from
+/// the app can add to them, shadow or erase them.
 package enum RequestHeaderRules {
     private static let passed: Set<String> = [
         "accept", "accept-language", "accept-encoding", "content-type", "content-encoding", "range", "user-agent",
         "idempotency-key", "traceparent", "tracestate",
     ]
 
-    /// Names that no configuration can let through: credentials, framing, hop-by-hop, what proxies and upstreams trust,
-    /// and what would undo the allow-list.
+    /// Names that no configuration can let through.
+    ///
+    /// Most are credentials, framing and hop-by-hop fields. The others are fields that proxies and upstreams trust, or that
+    /// would bypass the allow-list.
     private static let reserved: Set<String> = [
         "authorization", "cookie", "cookie2", "host", "connection", "keep-alive", "te", "trailer", "transfer-encoding",
         "upgrade", "http2-settings", "content-length", "expect", "via", "forwarded", "x-real-ip", "x-request-id",
@@ -38,14 +42,15 @@ package enum RequestHeaderRules {
 
     /// Returns the fields to send upstream.
     ///
+    ///
     /// - Parameters:
     ///   - fields: the fields that the app sent.
     ///   - extra: further names that may pass, in lower case.
     ///   - host: the upstream's authority.
-    ///   - requestID: our `X-Request-Id`.
-    ///   - span: the call's span, which takes the place of the app's; nil where nothing is traced.
+    ///   - requestID: the broker's `X-Request-Id`.
+    ///   - span: the call's span, which replaces the app's; nil if tracing is off.
     ///   - credential: the field name and value that carry the token.
-    ///   - proof: the field with its proof, where it needs one.
+    ///   - proof: the field with its proof, if it needs one.
     /// - Returns: fields as HTTP/1 writes them.
     package static func headers(
         from fields: HTTPFields, extra: Set<String>, host: String, requestID: String,
@@ -62,7 +67,7 @@ package enum RequestHeaderRules {
             guard passed.contains(name) || name.hasPrefix("if-") || extra.contains(name), !options.names(name),
                 !name.utf8.contains(0x5F)
             else { continue }
-            // A state without the context that it belongs to means nothing.
+            // A trace state is meaningless unless its context is sent as well.
             if let span, name == "traceparent" || (name == "tracestate" && !span.continuesCaller) { continue }
             list.append((field.name.rawName, field.value))
         }
@@ -73,9 +78,10 @@ package enum RequestHeaderRules {
         return HTTPHeaders(list)
     }
 
-    /// Returns whether the app asks for another protocol on the connection than HTTP/2 (SEC-80).
+    /// Returns whether the app asks for another protocol than HTTP/2 on the connection (SEC-80).
     ///
-    /// Clients that offer `h2c`, as Java's does by default, continue with HTTP/1.1 if the offer is ignored (RFC 9110 section 7.8).
+    /// Some clients offer `h2c`, as Java's does by default. They continue with HTTP/1.1 if the offer is ignored (RFC 9110
+    /// section 7.8).
     package static func asksForUpgrade(_ fields: HTTPFields) -> Bool {
         var offersHTTP2 = false
         var namesUpgrade = false
@@ -99,7 +105,9 @@ package enum RequestHeaderRules {
     }
 }
 
-/// The fields that a `Connection` field names: they belong to one hop and go no further (RFC 9110 section 7.6.1).
+/// The fields that a `Connection` field names.
+///
+/// Such fields belong to one hop and are not forwarded (RFC 9110 section 7.6.1).
 struct ConnectionOptions {
     private var names: Set<String> = []
 
@@ -113,6 +121,6 @@ struct ConnectionOptions {
         }
     }
 
-    /// Says whether the field `name`, in lower case, is named.
+    /// Returns whether the field `name`, in lower case, is named.
     func names(_ name: String) -> Bool { !names.isEmpty && names.contains(name) }
 }

@@ -1,31 +1,35 @@
 package import HTTPTypes
 package import NIOHTTP1
 
-/// The rules for which of an upstream's response fields go to the app: everything but what belongs to one hop, what
-/// would act for our origin, and what only the broker says (SEC-77).
+/// The rules for the fields of an upstream's response that are sent to the app (SEC-77).
+///
+/// All fields pass, with three exceptions: fields of one hop, fields that would affect the broker's origin, and fields that
+/// only the broker may send.
 package enum ResponseHeaderRules {
-    /// Names that do not pass: of one hop, of the exchange between the upstream and us, or of a whole origin, which is
-    /// ours (decision 0016).
+    /// Names that do not pass.
+    ///
+    /// Such fields belong to one hop, to the exchange between upstream and broker, or to the whole origin, which is the
+    /// broker's (decision 0016).
     private static let dropped: Set<String> = [
         "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
         "proxy-authentication-info", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "set-cookie",
         "set-cookie2", "www-authenticate", "clear-site-data", "strict-transport-security", "public-key-pins",
         "alt-svc", "server", "x-request-id", "authorization", "cookie", "authentication-info", "forwarded",
-        // It would stand for ours, with which the app makes its next proof.
+        // The upstream's value would replace the broker's nonce, which the app needs for its next proof.
         "dpop-nonce",
-        // Addresses to which a browser reports what happens to our URLs.
+        // Addresses that a browser would report events at the broker's URLs to.
         "nel", "report-to", "reporting-endpoints", "expect-ct",
-        // Rules for what a browser may do with our origin's pages, workers and frames, and what it tells us in requests to come.
+        // Rules for the pages, workers and frames of the broker's origin, and for the contents of later requests to it.
         "permissions-policy", "feature-policy", "document-policy", "require-document-policy", "integrity-policy",
         "origin-trial", "origin-agent-cluster", "service-worker-allowed", "speculation-rules", "supports-loading-mode",
         "accept-ch", "accept-ch-lifetime", "critical-ch", "use-as-dictionary", "set-login", "activate-storage-access",
         "observe-browsing-topics", "timing-allow-origin", "x-permitted-cross-domain-policies",
         "x-dns-prefetch-control",
-        // Orders to shared caches that go before `Cache-Control` (RFC 9213).
+        // Orders to shared caches that have precedence over `Cache-Control` (RFC 9213).
         "surrogate-control", "edge-control",
     ]
-    // `X-Accel-*` and `X-Sendfile` are commands to the web server in front of the broker, which upstreams may not give.
-    // `X-Accel-Buffering` concerns the upstream's own answer, and passes.
+    // `X-Accel-*` and `X-Sendfile` are commands to the web server in front of the broker, which upstreams must not give.
+    // `X-Accel-Buffering` concerns the upstream's own answer, so it passes.
     private static let droppedPrefixes = [
         "access-control-", "x-auth-", "coatcheck-", "x-coatcheck-", "x-forwarded-", "x-accel-", "x-sendfile", "sec-",
         "cross-origin-", "attribution-reporting-", "shared-storage-", "ad-auction-",
@@ -36,24 +40,26 @@ package enum ResponseHeaderRules {
     private static let noStore = HTTPField(name: .cacheControl, value: "private, no-store")
     private static let varyByCaller = "Cookie, Authorization, Coatcheck-Pass"
 
-    /// A response head that is not passed on: control bytes, or framing two readers could see differently (SEC-78).
+    /// The reason why a response header is refused, such as control bytes, or framing that two readers could see
+    /// differently (SEC-78).
     package enum Fault: Error, Sendable, Equatable { case badName, badValue, ambiguousFraming, badStatus }
 
-    /// The part of a head that goes on.
+    /// The part of a response header that is passed on.
     package struct Head: Sendable {
         package var fields: HTTPFields
-        /// The length the upstream announced.
+        /// The length that the upstream announced.
         package var contentLength: Int?
     }
 
     /// Returns the fields for the app.
     ///
+    ///
     /// - Parameters:
     ///   - headers: the upstream's.
-    ///   - token: the access token that was sent: a `Location` that repeats it is dropped.
-    ///   - places: the targets of references that would be read at our origin.
-    /// - Returns: the head that may go on.
-    /// - Throws: `Fault` for a head that two readers could read differently.
+    ///   - token: the access token that was sent. A `Location` that repeats it is dropped.
+    ///   - places: the mapping of references that apps would resolve at the broker's origin.
+    /// - Returns: the header that may be passed on.
+    /// - Throws: `Fault` for a header that two readers could read differently.
     static func head(
         from headers: HTTPHeaders, token: String, places: RelayedLocation
     ) throws(Fault) -> Head {
@@ -104,11 +110,11 @@ package enum ResponseHeaderRules {
         return Head(fields: fields, contentLength: contentLength)
     }
 
-    /// Keeps an answer with a policy of the upstream's out of shared caches.
+    /// Keeps an answer that has its own cache policy out of shared caches.
     ///
-    /// The upstream was asked with `Authorization`, which does that by itself (RFC 9111 section 3.5); the app's request
-    /// came with a cookie, which does not. What is added stands first, in one field: a list that does not end, or a
-    /// reader of the first field alone, leaves it as it is.
+    /// The upstream's request had an `Authorization` field, and shared caches respect that (RFC 9111 section 3.5). The
+    /// app's request had a cookie, which has no such effect. The addition comes first, in one field. It therefore works
+    /// even if the upstream's list is malformed, or if a cache reads only the first field.
     private static func restrictToCaller(_ fields: inout HTTPFields, isPrivate: Bool) {
         if !isPrivate {
             fields[.cacheControl] = (["private"] + fields[values: .cacheControl].filter { !$0.isEmpty }).joined(
@@ -133,13 +139,13 @@ package enum ResponseHeaderRules {
 
     private static func isDropped(_ name: String) -> Bool {
         guard name.utf8.contains(0x5F) else { return isListed(name) }
-        // `X_Auth_Subject` is `X-Auth-Subject` to a CGI-style reader behind us.
+        // A CGI-style reader behind the broker would read `X_Auth_Subject` as `X-Auth-Subject`.
         return isListed(String(decoding: name.utf8.map { $0 == 0x5F ? 0x2D : $0 }, as: UTF8.self))
     }
 
     private static func isListed(_ name: String) -> Bool {
         let (first, last) = (name.utf8.first, name.utf8.last)
-        // The byte at the end tells most names apart.
+        // The first or last byte alone distinguishes most names.
         return dropped.contains(name)
             || droppedPrefixes.contains { $0.utf8.first == first && name.hasPrefix($0) }
             || droppedSuffixes.contains { $0.utf8.last == last && name.hasSuffix($0) }
@@ -159,25 +165,26 @@ package enum ResponseHeaderRules {
 }
 
 extension HTTPField.Name {
-    /// Says who made an answer on a relay path: `broker` or `upstream` (SEC-82).
+    /// The source of an answer on a relay path: `broker` or `upstream` (SEC-82).
     package static let coatcheckSource: HTTPField.Name = HTTPField.Name("Coatcheck-Source") ?? .server
 }
 
-/// The `Cache-Control` values, as far as they decide whether a shared cache may keep the answer (RFC 9111 section 5.2).
+/// The `Cache-Control` values that decide whether a shared cache may store the answer (RFC 9111 section 5.2).
 ///
-/// Directives are read as the grammar has them: a word within a quoted value is none, and neither is one with an argument
-/// that it does not take. Where a value is malformed, what follows is not read: what is not certainly said is not said.
+/// Directives are read according to the grammar. A word inside a quoted value is not a directive, and a directive with an
+/// unexpected argument is ignored. After a malformed part, the rest of the value is ignored, because only certain
+/// statements count.
 struct CacheDirectives {
-    /// Whether a shared cache may keep the answer by the upstream's own word: `public`, or `s-maxage` with seconds.
+    /// Whether the upstream allows a shared cache to store the answer, with `public`, or `s-maxage` with seconds.
     private(set) var allowSharedCaches = false
-    /// Whether it is `private` as a whole; `private="Field"` is of that field only.
+    /// Whether the whole answer is `private`; `private="Field"` concerns only that field.
     private(set) var isPrivate = false
 
     /// Reads one value.
     mutating func read(_ value: String) {
         var rest = value.utf8[...]
         while true {
-            // An empty member of the list is none.
+            // Empty members of the list are skipped.
             rest = rest.drop { $0 == UInt8(ascii: ",") || Self.isSpace($0) }
             guard let directive = Self.next(&rest) else { return }
             switch (directive.name, directive.argument) {
@@ -189,7 +196,7 @@ struct CacheDirectives {
         }
     }
 
-    /// Takes a directive, or returns nil at the end and at what is none.
+    /// Takes a directive; returns nil at the end and at a malformed directive.
     private static func next(_ rest: inout Substring.UTF8View) -> (name: String, argument: [UInt8]?)? {
         let name = rest.prefix(while: isTokenByte)
         guard !name.isEmpty else { return nil }
@@ -235,7 +242,7 @@ struct CacheDirectives {
 
     private static func isSpace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
 
-    /// Whether the byte may stand in a token (RFC 9110 section 5.6.2).
+    /// Whether the byte is allowed in a token (RFC 9110 section 5.6.2).
     private static func isTokenByte(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5A, 0x61...0x7A: true

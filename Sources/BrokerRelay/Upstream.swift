@@ -4,14 +4,15 @@ package import NIOCore
 import NIOPosix
 package import NIOSSL
 
-/// An upstream ready to be called.
+/// An upstream that is ready to be called.
 final class Upstream: Sendable {
     let settings: UpstreamSettings
     let pools: UpstreamPools
     let concurrency: UpstreamConcurrency
 
-    /// Creates it, with the connections (where `keepsConnections`) and the places of the one before, if they serve it,
-    /// too.
+    /// Creates the upstream, with the places of the `old` one if the limit is the same.
+    ///
+    /// With `keepsConnections`, the connections of the old one are kept if they fit.
     init(
         _ settings: UpstreamSettings, outbound: RelayOutbound, tls: Result<NIOSSLContext, any Error>?,
         after old: Upstream? = nil, keepsConnections: Bool = false
@@ -31,10 +32,11 @@ final class Upstream: Sendable {
         }
     }
 
-    /// Returns the connections for a call: those of the client's certificate where its tokens are bound to that, else of the
-    /// upstream's own, else those that show nothing.
+    /// Returns the connections for a call.
     ///
-    /// Nil for a token that is bound to a certificate which no connection of ours shows now: it goes out on no other.
+    /// The client's certificate comes first, if its tokens are bound to it. Next comes the upstream's own certificate, and
+    /// then connections that show none. The result is nil if the token is bound to a certificate that the broker does not
+    /// show now. Such a token must not use another connection.
     func client(
         for token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?
     ) -> UpstreamClient? {
@@ -47,7 +49,7 @@ final class Upstream: Sendable {
         return pools.client(showing: settings.tls.certificate(), for: nil)
     }
 
-    /// Whether a token may go out on a connection of now.
+    /// Whether a token may be sent on a connection that is made now.
     func carries(_ token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?) -> Bool {
         token.certificate == nil || fits(token, certificates?(session.facts.provider, session.facts.client, true))
     }
@@ -57,7 +59,7 @@ final class Upstream: Sendable {
         return settings.base.isSecure && certificate?.thumbprint == bound
     }
 
-    /// Says whether the session's token is meant for this upstream (SEC-72).
+    /// Returns whether the session's token is meant for this upstream (SEC-72).
     func accepts(_ session: LiveSession) -> Bool {
         settings.provider == session.facts.provider && settings.clients?.contains(session.facts.client) ?? true
     }
@@ -76,7 +78,7 @@ extension UpstreamClient {
             base.allows(address?.ipAddress.flatMap { IPAddress($0) }, policy)
         }
         target.tls = base.isSecure ? tls : nil
-        // A proxy is for what lies outside.
+        // The proxy is only for addresses outside this network.
         target.proxy = base.isLoopback || !base.isSecure ? nil : outbound.proxy
         var limits = UpstreamLimits()
         limits.silence = TimeAmount(outbound.readTimeout)
@@ -85,17 +87,17 @@ extension UpstreamClient {
     }
 }
 
-/// The relay's way to the outside: trust, proxy, event loops.
+/// The relay's outgoing connections: trust, proxy and event loops.
 package struct RelayOutbound: Sendable {
-    /// Trust roots and the like; nil is the system's.
+    /// Trust roots and other TLS settings; nil means the system's.
     package var tls: TLSConfiguration?
-    /// A proxy that connects for us; it must refuse private addresses itself.
+    /// A proxy that makes the connections, and that must refuse private addresses itself.
     package var proxy: UpstreamTarget.Proxy?
-    /// The event loops of the connections; nil is the process's own group.
+    /// The event loops of the connections; nil means the process's own group.
     package var eventLoopGroup: (any EventLoopGroup)?
     /// The longest silence within a response body.
     package var readTimeout: Duration
-    /// The longest time to connect, TLS included.
+    /// The longest time to connect, including TLS.
     package var connectTimeout: Duration
 
     package init(
@@ -109,9 +111,9 @@ package struct RelayOutbound: Sendable {
         self.connectTimeout = connectTimeout
     }
 
-    /// Returns what TLS connections are made with: made once for all upstreams, because trust roots are many.
+    /// Returns the context for TLS connections, made once for all upstreams because there are many trust roots.
     ///
-    /// One that trusts further `roots`, or shows a certificate, is made for those connections alone.
+    /// A context with further `roots` or a certificate is made for those connections alone.
     func context(
         trusting roots: [NIOSSLCertificate] = [], showing certificate: RelayCertificate? = nil
     ) -> Result<NIOSSLContext, any Error> {

@@ -2,15 +2,18 @@ import Broker
 import BrokerWire
 import NIOHTTP1
 
-/// An upstream's challenge for a stronger or more recent sign-in (RFC 9470 section 3), read strictly: what does not parse whole
-/// asks for nothing, and passes on as every 401.
+/// An upstream's challenge for a stronger or more recent sign-in (RFC 9470 section 3), parsed strictly.
+///
+/// A challenge with any malformed part is ignored, and its 401 passes on like any other.
 enum UpstreamChallenge {
     static let error = "insufficient_user_authentication"
     private static let longest = 4096
-    /// The most challenges of a field, and the most parameters of one: each name is compared with those before it.
+    /// The most challenges of a field and the most parameters of a challenge.
+    ///
+    /// Each name is compared with all earlier ones.
     private static let most = 16
 
-    /// Returns the demand of a response that is one such challenge and nothing else of its kind.
+    /// Returns the demand of a response that has exactly one such challenge.
     static func demand(in response: UpstreamResponse) -> StepUpDemand? {
         let fields = response.headers["WWW-Authenticate"]
         guard !fields.isEmpty, fields.reduce(0, { $0 + $1.utf8.count }) <= longest else { return nil }
@@ -39,8 +42,9 @@ enum UpstreamChallenge {
         return demand
     }
 
-    /// Returns the parameters of a field's challenges (RFC 9110 section 11.6.1), names in lower case; nil where it does not parse,
-    /// or has a name twice in one challenge.
+    /// Returns the parameters of a field's challenges (RFC 9110 section 11.6.1), with names in lower case.
+    ///
+    /// Returns nil if the field does not parse, or if a challenge has a name twice.
     static func parse(_ field: String) -> [[(name: String, value: String)]]? {
         var parser = Parser(rest: Array(field.utf8)[...])
         return parser.challenges()
@@ -74,7 +78,7 @@ enum UpstreamChallenge {
                 guard let name = token()?.lowercased() else { return rest.isEmpty ? found : nil }
                 skipSpace()
                 guard take(UInt8(ascii: "=")) else {
-                    // The next challenge's scheme, which stands behind a comma.
+                    // Here begins the scheme of the next challenge, after a comma.
                     rest = before
                     return found.isEmpty ? nil : found
                 }

@@ -2,16 +2,18 @@ package import Broker
 import BrokerWire
 import Synchronization
 
-/// The places at one upstream: a slow upstream fills its own only, and nobody takes more than a share of them.
+/// The places at one upstream.
+///
+/// A slow upstream fills only its own places, and each caller has only a share of them.
 final class UpstreamConcurrency: Sendable {
     private let shares: Mutex<UpstreamShares>
 
     init(limit: Int) { shares = Mutex(UpstreamShares(limit: limit)) }
 
-    /// Takes a place for a session's call; throws `rate_limited` when the caller has its share, and `upstream_busy`
-    /// when there is none.
+    /// Takes a place for a session's call.
     ///
-    /// It is free again when the last holder lets it go; so long the connections that it is a place on stay open.
+    /// Throws `rate_limited` if the caller has used its share, and `upstream_busy` if all places are taken. The place
+    /// becomes free when its last holder releases it. Until then, the connections of the call stay open.
     func take(for session: LiveSession) throws(BrokerProblem) -> Place {
         let (subject, handle) = (session.facts.subject, session.row.handle)
         let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
@@ -33,12 +35,12 @@ final class UpstreamConcurrency: Sendable {
     /// The number of places taken.
     var count: Int { shares.withLock(\.count) }
 
-    /// A place that was taken.
+    /// A taken place.
     final class Place: Sendable {
         private let concurrency: UpstreamConcurrency
         private let subject: String
         private let handle: SessionHandle
-        /// Guards the connections that the call is on, which stay as long as it does.
+        /// Guards the connections of the call, which stay open until its end.
         private let clients = Mutex<[UpstreamClient]>([])
 
         fileprivate init(concurrency: UpstreamConcurrency, subject: String, handle: SessionHandle) {
@@ -47,7 +49,7 @@ final class UpstreamConcurrency: Sendable {
             self.handle = handle
         }
 
-        /// Keeps the connections that the call goes out on, until it is over.
+        /// Keeps the connections of the call until its end.
         func hold(_ client: UpstreamClient) {
             clients.withLock { held in
                 if !held.contains(where: { $0 === client }) { held.append(client) }
@@ -58,29 +60,30 @@ final class UpstreamConcurrency: Sendable {
     }
 }
 
-/// Counts the calls to one upstream that are under way, by subject and by session against what each may have.
+/// Counts the calls in progress to one upstream, and limits them for each subject and each session.
 ///
-/// A subject may have a quarter of the places, at least two; one session half of that, at least two. Whatever the
-/// limit, one place is left that a single subject cannot take, as far as there is more than one. Subjects need no
-/// provider beside them, because an upstream takes the sessions of one provider only. There is an entry only for who
-/// has a call under way.
+/// A subject may have a quarter of the places, and a session half of that, but each at least two. If there is more than one
+/// place, a single subject can never take the last one.
+///
+/// The provider is not part of the key, because an upstream accepts sessions of one provider only. An entry exists only
+/// while its calls are in progress.
 package struct UpstreamShares: Sendable {
-    /// The reason for which a call gets no place.
+    /// The reason why a call gets no place.
     package enum Refusal: Error, Sendable, Equatable {
-        /// The caller has as many as it may have.
+        /// The caller has used its share.
         case shareIsTaken
-        /// All are taken.
+        /// All places are taken.
         case allAreTaken
     }
 
-    /// The most calls under way.
+    /// The most calls in progress.
     package let limit: Int
-    /// One subject's share of them.
+    /// The share of one subject.
     package let limitPerSubject: Int
-    /// One session's share of them.
+    /// The share of one session.
     package let limitPerSession: Int
 
-    /// The number of calls under way.
+    /// The number of calls in progress.
     package private(set) var count = 0
     private var subjects: [String: Int] = [:]
     private var sessions: [SessionHandle: Int] = [:]
@@ -91,10 +94,10 @@ package struct UpstreamShares: Sendable {
         limitPerSession = min(max(limitPerSubject / 2, 2), limitPerSubject)
     }
 
-    /// The number of subjects and sessions that are remembered.
+    /// The number of subjects and sessions with an entry.
     package var entries: Int { subjects.count + sessions.count }
 
-    /// Counts a call, or throws why there is no place for it.
+    /// Counts a call; throws the reason if all its places are taken.
     package mutating func take(_ subject: String, _ session: SessionHandle) throws(Refusal) {
         let (ofSubject, ofSession) = (subjects[subject] ?? 0, sessions[session] ?? 0)
         guard ofSubject < limitPerSubject, ofSession < limitPerSession else { throw .shareIsTaken }
@@ -104,7 +107,7 @@ package struct UpstreamShares: Sendable {
         sessions[session] = ofSession + 1
     }
 
-    /// Takes a counted call out again.
+    /// Removes a counted call.
     package mutating func giveBack(_ subject: String, _ session: SessionHandle) {
         guard let ofSubject = subjects[subject], let ofSession = sessions[session] else { return }
         count -= 1

@@ -1,6 +1,6 @@
 package import Broker
 
-/// One line of an upstream's `require`: the sign-in that some of its calls need.
+/// One line of an upstream's `require`, which names the sign-in that some calls need.
 package struct UpstreamRequirement: Sendable, Equatable {
     private let pattern: EntryPattern
     package let demand: StepUpDemand
@@ -13,27 +13,28 @@ package struct UpstreamRequirement: Sendable, Equatable {
         self.demand = demand
     }
 
-    /// Whether some call that a list allows is one that it is for.
+    /// Whether the list allows some call that this entry covers.
     package func isReached(by list: AllowList) -> Bool { list.entries.contains { pattern.overlaps(EntryPattern($0)) } }
 
-    /// Whether some call that another upstream allows is one that it is for; `base` is where its own upstream is.
+    /// Whether another upstream allows some call that this entry covers; `base` is the location of the entry's own
+    /// upstream.
     package func isReached(at base: UpstreamBase, through other: UpstreamSettings) -> Bool {
         guard base.origin == other.base.origin else { return false }
         let pattern = pattern.below(base)
         return other.allow.entries.contains { pattern.overlaps(EntryPattern($0).below(other.base)) }
     }
 
-    /// Whether some call is one that both are for, each of an upstream at its base.
+    /// Whether some call is covered by both entries, each for the upstream at its base.
     package func overlaps(_ other: UpstreamRequirement, at base: UpstreamBase, and otherBase: UpstreamBase) -> Bool {
         pattern.below(base).overlaps(other.pattern.below(otherBase))
     }
 
-    /// Whether a call is one that it is for.
+    /// Whether the entry covers a call.
     func covers(method: String, path: CanonicalPath) -> Bool { pattern.covers(method: method, path: path) }
 }
 
 extension [UpstreamRequirement] {
-    /// Returns the demand of a call: all entries that name it hold; nil where none does.
+    /// Returns the joined demand of all entries that cover a call; nil if the call is uncovered.
     func demand(method: String, path: CanonicalPath) -> StepUpDemand? {
         var demand: StepUpDemand?
         for requirement in self where requirement.covers(method: method, path: path) {
@@ -43,11 +44,13 @@ extension [UpstreamRequirement] {
     }
 }
 
-/// An entry's text read as widely as an upstream might read a call: what it is for has to be held to more, not less.
+/// An entry's pattern, read as broadly as an upstream might read a call, so that a doubtful call needs the sign-in too.
 ///
-/// `allow` reads the same text narrowly, for what it misses is refused. Here one slash at the end is none, `/**` is for the path
-/// before it as well, `GET` for `HEAD`, a `?` that was encoded may end the path, a suffix (`.json`) may stand behind it, and
-/// segments are compared as `ReadSegment` has them.
+/// `allow` reads the same text narrowly, because a call that it misses is refused. The broad reading has these rules:
+/// - A final slash is ignored, and `/**` also covers the path before it.
+/// - `GET` covers `HEAD`.
+/// - An encoded `?` may end the path, and the path may have a suffix (`.json`).
+/// - Segments are compared in the form of `ReadSegment`.
 private struct EntryPattern: Sendable, Equatable {
     private enum Part: Sendable, Equatable {
         case literal(String)
@@ -55,7 +58,7 @@ private struct EntryPattern: Sendable, Equatable {
         case rest
     }
 
-    /// The methods in capital letters; nil is any.
+    /// The methods in capital letters; nil matches any.
     private let methods: [String]?
     private let parts: [Part]
 
@@ -77,19 +80,19 @@ private struct EntryPattern: Sendable, Equatable {
         self.parts = parts
     }
 
-    /// Returns the pattern of whole paths at an upstream's origin.
+    /// Returns the pattern for whole paths at the upstream's origin.
     func below(_ base: UpstreamBase) -> EntryPattern {
         let segments = base.path.utf8.split(separator: 0x2F).map { Part.literal(ReadSegment.text(of: $0)) }
         return EntryPattern(methods: methods, parts: segments + parts)
     }
 
-    /// Whether a call is one that it is for.
+    /// Whether the pattern covers a call.
     func covers(method: String, path: CanonicalPath) -> Bool {
         guard covers(method.uppercased()) else { return false }
         let segments = path.text.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false)
             .map { ReadSegment.text(of: $0) }
         if covers(segments) { return true }
-        // An upstream that decodes the path before it looks for the query sees it end there.
+        // An upstream that decodes the path before it searches for the query sees the path end there.
         guard let index = segments.firstIndex(where: { $0.utf8.contains(UInt8(ascii: "?")) }) else { return false }
         let last = ReadSegment.text(of: segments[index].utf8.prefix { $0 != UInt8(ascii: "?") })
         return covers(segments[..<index] + [last])
@@ -112,7 +115,7 @@ private struct EntryPattern: Sendable, Equatable {
         segment == expected || isLast && segment.hasPrefix(expected + ".")
     }
 
-    /// Whether some call that `allowed` names is one that it is for.
+    /// Whether the pattern covers some call that `allowed` names.
     func overlaps(_ allowed: EntryPattern) -> Bool {
         if let others = allowed.methods, !others.contains(where: covers) { return false }
         var (left, right) = (parts[...], allowed.parts[...])
@@ -135,11 +138,15 @@ private struct EntryPattern: Sendable, Equatable {
     }
 }
 
-/// A segment of a canonical path in the one form to which every reading of it that some server has comes.
+/// A segment of a canonical path in a normal form, so that different readings by servers become equal.
 ///
-/// It is decoded once, for it has no encodings of encodings. Letters have no case, in any alphabet; wide forms of ASCII are
-/// ASCII; a `+` is a space; spaces round it, and dots behind it, are none (file systems drop them); characters that are not
-/// seen are none. Two such texts are compared by canonical equivalence, as Swift compares.
+/// The segment is decoded once, because it contains no nested encodings. The other rules are:
+/// - Upper and lower case are equal, in any alphabet, and wide forms of ASCII become ASCII.
+/// - A `+` is a space.
+/// - Surrounding spaces and trailing dots are removed, as file systems do.
+/// - Invisible characters are removed.
+///
+/// Two such texts are compared by canonical equivalence, as Swift does.
 private enum ReadSegment {
     static func text(of segment: some Sequence<UInt8>) -> String {
         let bytes = decoded(segment)
@@ -159,7 +166,7 @@ private enum ReadSegment {
     private static func append(_ scalar: Unicode.Scalar, to text: inout String) {
         switch scalar.value {
         case 0x2B: text += " "
-        // The wide forms begin with that of `!`.
+        // The wide forms begin with the wide `!`.
         case 0xFF01...0xFF5E: Unicode.Scalar(scalar.value - 0xFEE0).map { append($0, to: &text) }
         default:
             guard !scalar.properties.isDefaultIgnorableCodePoint else { return }

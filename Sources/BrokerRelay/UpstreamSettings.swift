@@ -1,48 +1,48 @@
 package import Broker
 
-/// One upstream as configured: where it is, whose sessions may call it, and what they may call.
+/// The configuration of one upstream: its location, the sessions that may call it, and the allowed calls.
 package struct UpstreamSettings: Sendable {
     package let name: UpstreamName
     package let base: UpstreamBase
-    /// The provider whose tokens it takes (SEC-72).
+    /// The provider whose tokens the upstream accepts (SEC-72).
     package let provider: ProviderName
-    /// The clients whose sessions may call it; nil is all of the provider's.
+    /// The clients whose sessions may call the upstream; nil means all of the provider's.
     package let clients: Set<ClientName>?
     package let allow: AllowList
-    /// The way in which it takes the token.
+    /// The upstream's form for the token.
     package let credential: TokenSet.Credential
-    /// The way in which a token that is bound to a key goes out.
+    /// The form of a token that is bound to a key, when it is sent.
     package var proof = ProofPresentation()
     /// The setting `tls`.
     package var tls = UpstreamTLS()
     /// Further request fields to pass, in lower case.
     package let requestHeaders: Set<String>
-    /// The longest time to its response head.
+    /// The longest time until the response header.
     package let timeout: Duration
-    /// Whether it may be at a private address.
+    /// Whether the upstream may have a private address.
     package let isInternal: Bool
-    /// The most calls under way at once.
+    /// The most concurrent calls.
     package let maximumConcurrent: Int
-    /// Whether calls about employees are refused whatever `allow` says (Clover, unless `employees: true`).
+    /// Whether calls about employees are refused even if `allow` names them (Clover, unless `employees: true`).
     package var hidesEmployees = false
-    /// The sign-ins that some of its calls need.
+    /// The sign-ins that some calls need.
     package var require: [UpstreamRequirement] = []
-    /// The API that its access tokens are for; nil for the session's own token.
+    /// The API of the upstream's access tokens; nil for the session's own token.
     package var token: TokenTarget?
-    /// Whether a challenge of its own for another sign-in becomes ours (`challenges: pass`).
+    /// Whether the broker passes on the upstream's own challenge for another sign-in (`challenges: pass`).
     package var passesChallenges = true
 
-    /// Whether some client's sessions may call both this one and another.
+    /// Whether some client's sessions may call both this upstream and another one.
     package func sharesSessions(with other: UpstreamSettings) -> Bool {
         guard provider == other.provider else { return false }
         guard let clients, let others = other.clients else { return true }
         return !clients.isDisjoint(with: others)
     }
 
-    /// The deadline for a response head unless configured otherwise.
+    /// The default deadline for a response header.
     package static let defaultTimeout = Duration.seconds(30)
 
-    /// Parses an upstream's settings; every fault is listed.
+    /// Parses an upstream's settings and reports all faults.
     package init(
         name: UpstreamName, baseURL: String, provider: ProviderName, clients: [ClientName]? = nil, allow: [String],
         credential: TokenSet.Credential = .bearer, requestHeaders: [String] = [],
@@ -94,45 +94,48 @@ package struct UpstreamSettings: Sendable {
     }
 }
 
-/// The way in which an upstream takes tokens that are bound to a key (RFC 9449 section 7).
+/// An upstream's form for tokens that are bound to a key (RFC 9449 section 7).
 package struct ProofPresentation: Sendable, Equatable {
-    /// The setting `scheme`: the word before the token.
+    /// The setting `scheme`, which is the word before the token.
     package enum Scheme: String, Sendable, CaseIterable {
         case dpop = "DPoP"
-        /// For servers of before the standard; the proof goes along all the same.
+        /// For servers older than the standard.
+        ///
+        /// The proof is sent as well.
         case bearer = "Bearer"
     }
 
     package var scheme = Scheme.dpop
-    /// `public_url`: where the upstream knows itself to be, where that is not `base_url`: proofs name it.
+    /// `public_url`: the upstream's own URL, which proofs name, if it differs from `base_url`.
     package var publicBase: UpstreamBase?
 
     package init() {}
 }
 
-/// An upstream's base URL, parsed once and strictly (SEC-71): nothing a caller sends can alter it.
+/// An upstream's base URL, parsed once and strictly (SEC-71), so that callers cannot alter it.
 package struct UpstreamBase: Sendable, Equatable {
-    /// `https://api.example.com:8443/v1`: scheme, authority and base path, without a slash at the end.
+    /// Scheme, authority and base path (`https://api.example.com:8443/v1`), ending before any final slash.
     package let prefix: String
-    /// The host without brackets.
+    /// The host, stripped of brackets.
     let host: String
     let port: Int
     /// Whether it is https.
     package let isSecure: Bool
-    /// The base path, without a slash at the end; empty where there is none.
+    /// The base path, ending before any final slash; empty for the root.
     let path: String
     /// The value of `Host`.
     package let authority: String
     /// Whether the host is a loopback name or address.
     package let isLoopback: Bool
-    /// The host's address, where it is one.
+    /// The host's address, if the host is an address.
     package let address: IPAddress?
 
     /// Scheme and authority.
     package var origin: String { (isSecure ? "https://" : "http://") + authority }
 
-    /// Parses a base URL: https, or http on loopback or inside the operator's own network (decision 85); host, optional port,
-    /// optional path; nothing else.
+    /// Parses a base URL, which has a host, an optional port and an optional path.
+    ///
+    /// The scheme is https, or http on loopback or inside the operator's own network (decision 85).
     package init(_ text: String, isInternal: Bool = false) throws(UpstreamFault) {
         func fault(_ message: String) -> UpstreamFault { UpstreamFault("base_url", message) }
         let secure: Bool
@@ -181,7 +184,8 @@ package struct UpstreamBase: Sendable, Equatable {
 
     /// Returns whether a connection to an address may be used.
     ///
-    /// Without TLS nobody proves to be the upstream, and the token is readable on the way: that has to be the own network's.
+    /// On plain http the upstream proves no identity, and the token is readable on the way. The address must therefore be
+    /// in the operator's own network.
     func allows(_ address: IPAddress?, _ policy: AddressPolicy) -> Bool {
         policy.allows(address) && (isSecure || address?.isOfOwnNetwork == true)
     }

@@ -7,10 +7,10 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A walk over every route there is, with the copied token of a session that belongs to a key (guarantee 9).
+/// A walk over every route with the copied token of a session that belongs to a key (guarantee 9).
 @Suite(.timeLimit(.minutes(1)))
 struct BoundRouteTests {
-    /// The routes that take no session: with one they answer what they answer without.
+    /// The routes that take no session; their answer is the same with and without one.
     private static let takingNone: Set<String> = [
         "POST /v1/logins", "POST /v1/sessions", "POST /v1/registrations", "GET /v1/providers",
         "GET /callback/{provider}",
@@ -18,7 +18,7 @@ struct BoundRouteTests {
         "GET /handover/{ticket}", "POST /handover/{ticket}", "POST /v1/handovers/redeem",
         "GET /.well-known/apple-app-site-association", "GET /.well-known/assetlinks.json", "GET /openapi.yaml",
     ]
-    /// The routes that end a session, for which its token is enough.
+    /// The routes that end a session: its token is sufficient.
     private static let ending: Set<String> = ["DELETE /v1/session"]
 
     private let harness: HTTPHarness
@@ -32,7 +32,7 @@ struct BoundRouteTests {
         self.harness = harness
     }
 
-    /// The field of a proof by the phone.
+    /// The field for a proof by the phone.
     private func proof(_ path: String, _ identifier: String) throws -> String {
         try phone.proof(
             method: "POST", address: "https://auth.example.com" + path, identifier: identifier,
@@ -67,7 +67,7 @@ struct BoundRouteTests {
                 load: harness.load, clock: harness.clock, digest: { [vault = harness.vault] in vault.digest($0) }))
     }
 
-    /// Sends a route's request, with a session token or without.
+    /// Sends a route's request, with or without a session token.
     private func send(_ method: HTTPRequest.Method, _ path: String, _ session: Secret?) async throws -> Reply {
         var fields = Backends.proof
         let token = session ?? Secret("")
@@ -119,7 +119,7 @@ struct BoundRouteTests {
             refused += 1
         }
         #expect(refused >= 12)
-        // Nothing above ended it; its end needs no evidence.
+        // The session survived all of this. Its end needs no evidence.
         #expect(
             try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck=\(token.reveal())"]).status
                 == 204)

@@ -5,10 +5,10 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// The routes hand every cost to the address that the request came from.
+/// The routes charge each cost to the address of the request.
 @Suite("Charges by route", .timeLimit(.minutes(2)))
 struct ChargeRouteTests {
-    /// A harness behind a trusted proxy on loopback: `X-Forwarded-For` says who asks.
+    /// A harness behind a trusted proxy on loopback; `X-Forwarded-For` has the client's address.
     private func harness(_ configure: (inout HTTPLimits) -> Void) throws -> HTTPHarness {
         try HTTPHarness { configuration, _ in
             configuration.trustedProxies = [IPNetwork("127.0.0.0/8")].compactMap { $0 }
@@ -57,7 +57,7 @@ struct ChargeRouteTests {
             for _ in 0..<5 {
                 #expect(Self.status(try await post("/v1/logins", login, from: "2001:db8::1", port)) == "201")
             }
-            // The same /64 under another name.
+            // Another address in this /64.
             let refused = try await post("/v1/logins", login, from: "2001:db8::2", port)
             #expect(Self.status(refused) == "429" && refused.lowercased().contains("retry-after: "))
             // Another /64 of the same network, and another network.
@@ -134,7 +134,7 @@ struct ChargeRouteTests {
     func hops() throws {
         let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }
         let commas = String(repeating: ",", count: 15_000)
-        // The quickest of some: what is measured is not how long others had the processor.
+        // The quickest of twenty runs counts, because other processes may have used the processor.
         let took = (0..<20).map { _ in
             ContinuousClock().measure {
                 for _ in 0..<50 {

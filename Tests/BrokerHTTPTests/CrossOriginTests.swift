@@ -14,7 +14,7 @@ struct CrossOriginTests {
         try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }
     }
 
-    /// The fields that a browser or app sends, and whether it may act.
+    /// The fields that a browser or app sends, and whether its request may change something.
     private static let matrix: [(HTTPFields, Bool)] = [
         ([:], true),
         ([site: "same-origin"], true),

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Event streams and the end of their sessions", .timeLimit(.minutes(2)))
 struct EventStreamTests {
-    /// The events of a stream so far, and how many more are wanted.
+    /// The comments of a stream so far, and the number of further ones to wait for.
     private final class Watch: Sendable {
         private struct State {
             var comments = 0
@@ -31,7 +31,7 @@ struct EventStreamTests {
         /// Waits for the first comment.
         func open() async { for await _ in opened.stream { return } }
 
-        /// Is content with so many further comments.
+        /// Sets the number of further comments to wait for.
         func want(_ more: Int) { state.withLock { $0.wanted = $0.comments + more } }
     }
 
@@ -102,7 +102,7 @@ struct EventStreamTests {
         #expect(!text.hasSuffix("0\r\n\r\n"))
     }
 
-    /// Opens a stream; what it said, once it has ended.
+    /// Opens a stream; returns a task with the stream's text, which ends with it.
     private func listen(_ port: Int, _ signedIn: SignedIn) async throws -> Task<String, any Error> {
         let opened = AsyncStream.makeStream(of: Void.self)
         let request = request(signedIn)
@@ -125,7 +125,7 @@ struct EventStreamTests {
             var streams: [Task<String, any Error>] = []
             for _ in 0..<8 { streams.append(try await listen(port, signedIn)) }
             #expect(harness.load.streams == 8)
-            // Another session's are its own.
+            // The streams of another session have their own limit.
             let other = try await harness.signIn(code: "canary-other")
             let another = try await listen(port, other)
             #expect(harness.load.streams == 9)
@@ -180,7 +180,7 @@ struct EventStreamTests {
         #expect(heard.withLock { $0.isEmpty })
         held.append(listen())
         #expect(heard.withLock { $0 } == [.superseded])
-        // It hears no more, and its end leaves the others alone.
+        // The first listener gets no more notices, and its end leaves the others alone.
         held.removeFirst()
         harness.context.notices.post(.tokensRefreshed, to: live.tokenDigest)
         #expect(heard.withLock { $0.count } == 9)

@@ -8,12 +8,14 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A walk over every route there is with a child's token, and what `POST /v1/session/children` takes (guarantee 10).
+/// A walk over every route with a child's token, and the bodies that `POST /v1/session/children` accepts (guarantee 10).
 @Suite(.timeLimit(.minutes(1)))
 struct FamilyRouteTests {
     private static let widget = ChildKind(unchecked: "widget")
 
-    /// The answer of each route that takes a session to a child, by its template; every other takes none.
+    /// The answers of the routes that take a session to a child, by template.
+    ///
+    /// All other routes take no session.
     private static let answers: [String: String] = [
         "GET /v1/session": "200", "DELETE /v1/session": "204", "POST /v1/session/token": "403 client_not_allowed",
         "POST /v1/session/pass": "403 client_not_allowed", "POST /v1/session/refresh": "403 client_not_allowed",
@@ -26,7 +28,9 @@ struct FamilyRouteTests {
         "GET /v1/forward-auth": "403 backend_not_allowed", "POST /v1/introspect": "200",
         "POST /v1/token": "400 invalid_request",
     ]
-    /// The routes that are open to a child that belongs to a key: they want its evidence, where closed ones say that they are.
+    /// The routes that are open to a child that belongs to a key.
+    ///
+    /// They require its evidence, and closed routes answer that they are closed.
     private static let wantsEvidence: Set<String> = [
         "GET /v1/session", "GET /v1/session/events", "POST /v1/session/pass", "GET /v1/relay/{upstream}/{path}",
     ]
@@ -48,7 +52,9 @@ struct FamilyRouteTests {
         return harness
     }
 
-    /// Makes a child of a fresh session; one that belongs to a key where there is a thumbprint.
+    /// Makes a child of a new session.
+    ///
+    /// With a thumbprint, the child belongs to a key.
     private func child(
         _ harness: HTTPHarness, thumbprint: Digest? = nil
     ) async throws -> (parent: SignedIn, child: SignedIn) {
@@ -104,7 +110,7 @@ struct FamilyRouteTests {
         let harness = try harness()
         let (parent, child) = try await child(harness)
         var walked: Set<String> = []
-        // Its end comes last.
+        // The log-out comes last.
         let all = routes(harness)
         let end = all.filter { $0.method == .delete && $0.template == "/v1/session" }
         for route in all.filter({ $0.method != .delete || $0.template != "/v1/session" }) + end {
@@ -126,7 +132,7 @@ struct FamilyRouteTests {
             }
         }
         #expect(walked == Set(Self.answers.keys))
-        // The log-out was its own alone.
+        // The child's log-out ended only the child.
         let after = try await harness.send(.get, "/v1/session", harness.cookie(parent))
         #expect(after.status == 200 && after.json?["kind"] == .null && after.json?["parent"] == .null)
         let ended = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(child.token.reveal())"])
@@ -157,7 +163,7 @@ struct FamilyRouteTests {
             }
             #expect(!reply.body.contains("ses_"), "\(name)")
         }
-        // With its key it is served.
+        // With a proof by its key, the child is served.
         let proof = try phone.proof(
             method: "GET", address: "https://auth.example.com/v1/session", identifier: "one",
             nonce: harness.useCases.proofNonce(), token: child.token)
@@ -185,10 +191,10 @@ struct FamilyRouteTests {
         #expect(told.json?["parent"]?.string == parent.session.handle.text)
         let exchanged = try await send(harness, .post, "/v1/token", child.token)
         #expect(exchanged.json?["access_token"]?.string == "canary-access")
-        // The relay has no such upstream: its answer, and no refusal of ours.
+        // The relay is open to the child: it only lacks this upstream.
         let relayed = try await send(harness, .get, "/v1/relay/{upstream}/{path}", child.token)
         #expect(relayed.code == "upstream_not_found")
-        // For everybody else both fields are there, and empty.
+        // For other sessions both fields are present and empty.
         let own = try await send(harness, .get, "/v1/forward-auth", parent.token)
         #expect(own.header("X-Auth-Kind") == "" && own.header("X-Auth-Parent") == "")
         let other = try await send(harness, .post, "/v1/introspect", parent.token)
@@ -277,13 +283,13 @@ struct FamilyRouteTests {
         #expect(own.faults == ["/jkt not_allowed"])
         let made = try await ask(whole, [FieldName.named("DPoP"): try proof(path, "k3", parent.token)])
         #expect(made.status == 201, "\(made.body)")
-        // A pass comes once the key is proved.
+        // The first pass comes after the key was proved.
         #expect(made.json?["pass"] == nil)
         #expect(made.json?["binding"]?.object?["jkt"]?.string == other.thumbprint)
         let token = try #require(made.json?["session_token"]?.string)
         let copied = try await harness.send(.get, "/v1/session", [.authorization: "Bearer \(token)"])
         #expect(told(copied) == "401 proof_required")
-        // Its parent's key is not its own.
+        // The parent's key is not the child's.
         let wrong = try phone.proof(
             method: "GET", address: "https://auth.example.com/v1/session", identifier: "k4",
             nonce: harness.useCases.proofNonce(), token: Secret(token))
@@ -300,7 +306,7 @@ struct FamilyRouteTests {
 }
 
 extension HTTPFields {
-    /// The fields with others beside them.
+    /// The fields, followed by other ones.
     fileprivate func with(_ more: HTTPFields) -> HTTPFields {
         var fields = self
         for field in more { fields.append(field) }

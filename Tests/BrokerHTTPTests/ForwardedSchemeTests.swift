@@ -4,7 +4,9 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// `X-Forwarded-Proto` behind several proxies, over sockets: 10.0.0.0/8 and this machine are trusted.
+/// `X-Forwarded-Proto` behind several proxies, over sockets.
+///
+/// 10.0.0.0/8 and this machine are trusted.
 @Suite("Forwarded schemes", .timeLimit(.minutes(1)))
 struct ForwardedSchemeTests {
     struct Row: Sendable, CustomTestStringConvertible {
@@ -23,7 +25,7 @@ struct ForwardedSchemeTests {
         Row(hops: [client], schemes: ["ws"], says: "entry 1"), Row(hops: [client], schemes: [""], says: "entry 1"),
         Row(hops: [client], schemes: ["ftp"]), Row(hops: [client], schemes: ["https;x"]),
         Row(hops: [client], schemes: ["\u{130}https"]),
-        // The client's own entries are further left than the trusted hops reach.
+        // The client's own entries are further left than the trusted hops.
         Row(hops: [client], schemes: ["https, http"], says: "entry 1"),
         Row(hops: [client], schemes: ["https", "http"], says: "entry 1"),
         Row(hops: two, schemes: ["http, https"], says: "entry 2"), Row(hops: two, schemes: ["https, http, https"]),
@@ -32,7 +34,7 @@ struct ForwardedSchemeTests {
         Row(hops: three, schemes: ["http,https,https"], says: "entry 3"),
         // An empty entry belongs to a proxy.
         Row(hops: [client], schemes: ["https,"], says: "entry 1"), Row(hops: two, schemes: ["https,,http"]),
-        // Too short.
+        // The field has fewer entries than hops.
         Row(hops: three, schemes: ["https,https"], says: "2 entries behind 3 hops"),
         Row(hops: three, schemes: ["https", "https"], says: "2 entries behind 3 hops"),
     ]
@@ -45,7 +47,7 @@ struct ForwardedSchemeTests {
         Row(hops: ["198.51.100.7", "10.0.0.2"], schemes: ["wss", "ws"]), Row(hops: two, schemes: ["http, HTTPS, http"]),
         Row(hops: three, schemes: ["https, http, http"]), Row(hops: three, schemes: ["https", "http, http"]),
         Row(hops: [], schemes: ["http,https"]),
-        // A field that only the first proxy sets.
+        // Only the first proxy sets the field.
         Row(hops: two, schemes: ["https"]), Row(hops: three, schemes: ["https"]),
         // A malformed hop ends the walk.
         Row(hops: ["198.51.100.7, unknown, 10.0.0.3"], schemes: ["http, http, https"]),

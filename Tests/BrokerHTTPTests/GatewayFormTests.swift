@@ -6,7 +6,8 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// The forms of gateways that ask about sessions (lua-resty-openidc, APISIX, Kong, mod_auth_openidc) and of providers that end them.
+/// The forms of gateways that ask about sessions (lua-resty-openidc, APISIX, Kong, mod_auth_openidc), and of providers that end
+/// them.
 @Suite("Forms of gateways", .timeLimit(.minutes(2)))
 struct GatewayFormTests {
     private static let post = "client_id=orders&client_secret=\(Backends.credential)"
@@ -164,7 +165,7 @@ struct GatewayFormTests {
             #expect(reply.status == 400, "\(form)")
             if detail != "Some" { #expect(reply.body.contains(detail), "\(reply.body)") }
         }
-        // Every form is read as far as its token, which is invalid.
+        // Each form is read as far as its token, which is invalid.
         let words = try await harness.form("/v1/backchannel-logout/as", "logout_token=a").body
         for more in ["&", "&x=%E9", "&x=1&x=2", "&&%zz", "&=", "&state="] {
             let reply = try await harness.form("/v1/backchannel-logout/as", "logout_token=a" + more)

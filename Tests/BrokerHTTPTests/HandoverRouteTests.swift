@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// Hand-overs to a web view: what an address is worth without the secret, and what a browser gets with it (guarantee 10).
+/// Hand-overs to a web view: the address is useless without the secret, and with it a browser gets the session (guarantee 10).
 @Suite(.timeLimit(.minutes(1)))
 struct HandoverRouteTests {
     private static let secret = Secret(String(repeating: "s", count: 43))
@@ -45,7 +45,7 @@ struct HandoverRouteTests {
             harness.cookie(parent))
     }
 
-    /// The path of a ticket of our own origin.
+    /// The path of a ticket for the broker's own origin.
     private func ticket(_ harness: HTTPHarness, _ parent: SignedIn) async throws -> String {
         let reply = try await begin(harness, parent)
         let url = try #require(reply.json?["url"]?.string)
@@ -116,7 +116,7 @@ struct HandoverRouteTests {
             #expect(page.header("Referrer-Policy") == "strict-origin")
             for word in ["Ana", "user-1", "ses_", String(path.suffix(43))] { #expect(!page.body.contains(word)) }
         }
-        // A scanner that posts, a thief with a secret of his own, and a victim who is sent an attacker's link.
+        // A scanner that sends POST, a thief with another secret, and a victim of an attacker's link.
         let refusals: [(String, HTTPFields, String)] = [
             ("", [Self.sameOrigin: "same-origin"], "400 verifier_mismatch"),
             (
@@ -141,7 +141,7 @@ struct HandoverRouteTests {
         let asked = try await spend(
             harness, path, "", [Self.sameOrigin: "same-origin", .accept: "application/problem+json"])
         #expect(asked.code == "verifier_mismatch")
-        // None of it spent the ticket.
+        // The ticket is still unspent.
         let done = try await spend(harness, path)
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
@@ -222,7 +222,7 @@ struct HandoverRouteTests {
             let closed = try await harness.post(route, "{}", [.cookie: "__Host-coatcheck-web=\(token)"])
             #expect(closed.code == "client_not_allowed")
         }
-        // Each cookie is for its own session alone.
+        // Each cookie opens only its own session.
         let parentsToken = parent.token.reveal()
         for fields: HTTPFields in [
             [.cookie: "__Host-coatcheck=\(token)"], [.authorization: "Bearer \(token)"],
@@ -230,7 +230,7 @@ struct HandoverRouteTests {
         ] {
             #expect(try await harness.send(.get, "/v1/session", fields).code == "session_required")
         }
-        // Both in one jar: the app's counts, and stays.
+        // If one jar has both cookies, the app's counts, and stays.
         let both = "__Host-coatcheck=\(parentsToken); __Host-coatcheck-web=\(token)"
         let seen = try await harness.send(.get, "/v1/session", [.cookie: both])
         #expect(seen.json?["handle"]?.string == parent.session.handle.text)
@@ -240,12 +240,12 @@ struct HandoverRouteTests {
         #expect(bare.status == 401 && bare.code == "session_required")
         gate[.authorization] = nil
         gate[Backends.session] = token
-        // What the backend presents by itself it may have redeemed a ticket for.
+        // A backend that presents the token itself may have redeemed a ticket for it.
         #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
         gate[Backends.session] = nil
         gate[.cookie] = "__Host-coatcheck-web=\(token)"
         #expect(try await harness.send(.get, "/v1/forward-auth", gate).header("X-Auth-Kind") == "web")
-        // Its end clears its own cookie, and a dead ticket's answer is not repeated.
+        // The log-out clears the page's own cookie. The answer to a spent ticket is not repeated for an ended session.
         let out = try await harness.send(.delete, "/v1/session", [.cookie: "__Host-coatcheck-web=\(token)"])
         #expect(out.status == 204)
         #expect(out.headers[values: .setCookie].allSatisfy { $0.hasPrefix("__Host-coatcheck-web=;") })
@@ -321,7 +321,7 @@ struct HandoverRouteTests {
         }
         #expect(try await redeem(ticket, Self.secret.reveal(), [:]).code == "backend_unauthorized")
         #expect(try await redeem(ticket, String(repeating: "t", count: 43)).code == "verifier_mismatch")
-        // It is no ticket of a page of ours, nor is one of ours a backend's.
+        // A backend's ticket is useless at the broker's page, and the page's ticket is useless to a backend.
         #expect(try await spend(harness, "/handover/\(ticket)").status == 410)
         let ours = try await self.ticket(harness, parent)
         #expect(try await redeem(String(ours.suffix(43)), Self.secret.reveal()).code == "handover_expired")

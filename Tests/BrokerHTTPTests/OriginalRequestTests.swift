@@ -23,7 +23,7 @@ struct OriginalRequestTests {
 
     @Test("Two sorts of fields that say the same in other bytes do not say the same: 400")
     func otherBytes() throws {
-        // Both are an `é`: as one character, and as a letter with an accent behind it.
+        // Both mean `é`: one character, or a letter followed by an accent.
         let (one, two) = ("/caf\u{E9}", "/cafe\u{301}")
         #expect(one == two)
         for (url, path) in [(one, two), (two, one), ("/a", "/b")] {
@@ -55,7 +55,7 @@ struct OriginalRequestTests {
         ]
         #expect(problem { try target(lines) }?.errors == [FieldFault("X-Forwarded-Host", .malformed)], "\(host)")
         let whole = [("X-Original-Method", "GET"), ("X-Original-URL", "https://\(host)/admin")]
-        // A path that begins earlier is a path all the same, and the proof has to name it.
+        // With a slash in the host, the URL is valid with a longer path, and the proof has to name that path.
         guard !host.contains("/") else { return }
         #expect(problem { try target(whole) }?.errors == [FieldFault("X-Original-URL", .malformed)], "\(host)")
     }

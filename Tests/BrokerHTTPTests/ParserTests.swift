@@ -161,7 +161,7 @@ struct AddressTests {
         now.advance(.seconds(20))
         #expect(buckets.take(one) == nil)
         #expect(buckets.take(one) != nil)
-        // An IPv6 client owns its /64.
+        // An IPv6 client has a whole /64.
         for _ in 0..<3 { _ = buckets.take(try #require(IPAddress("2001:db8::1"))) }
         #expect(buckets.take(try #require(IPAddress("2001:db8::ffff"))) != nil)
     }

@@ -13,7 +13,7 @@ struct PresenceRouteTests {
     private static let dpop = FieldName.named("DPoP")
     private let time = TestClock()
     private let harness: HTTPHarness
-    /// The phone's silent key, and the one that it uses only with its user.
+    /// The phone's silent key, and the key that it uses only after its user has confirmed.
     private let phone = SigningPhone()
     private let user = SigningPhone()
 
@@ -120,7 +120,7 @@ struct PresenceRouteTests {
             #expect(reply.header("Coatcheck-Reason") == reason)
             #expect(reply.header("DPoP-Nonce") != nil && reply.headers[.setCookie] == nil)
         }
-        // A pass does not do.
+        // A pass is not enough.
         let live = try await harness.useCases.resumeSession.resume(harness.vault.digest(token))
         let pass = try harness.useCases.grantPass.grant(to: live)
         let passing = try await harness.send(
@@ -171,11 +171,11 @@ struct PresenceRouteTests {
             (try proof(user, "POST", path + "/x", "p4", token: token), "address"),
             (String(try proof(user, "POST", path, "p5", token: token).dropLast(4)) + "AAAA", "signature"),
         ] { #expect(told(try await call("r" + reason, presence)) == "401 presence_invalid \(reason)") }
-        // Nobody listens there: the proof is good again.
+        // The upstream is down, so the proof is released and can be used again.
         let good = try proof(user, "POST", path, "p6", token: token)
         #expect(told(try await call("4", good)) == "502 upstream_error")
         #expect(told(try await call("5", good)) == "502 upstream_error")
-        // Of 30 a minute three are used: the registration counts, and so does what was given back, for each made a row.
+        // Three of 30 a minute are used: by the registration, and by the two released proofs, because each of these made a row.
         for number in 0..<27 {
             let proof = try proof(user, "POST", path, "m\(number)", token: token)
             #expect(told(try await call("m\(number)", proof)) == "502 upstream_error")

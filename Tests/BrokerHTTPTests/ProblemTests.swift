@@ -96,6 +96,6 @@ struct ProblemTests {
 }
 
 extension Answer {
-    /// The fields for asserting.
+    /// The fields, for assertions.
     fileprivate var headers: HTTPFields { HTTPFields(fields) }
 }

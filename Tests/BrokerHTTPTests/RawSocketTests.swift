@@ -9,8 +9,9 @@ import Testing
 
 @Suite("Raw sockets", .timeLimit(.minutes(2)))
 struct RawSocketTests {
-    /// The request that is smuggled behind each ambiguous one: if it were ever handled, it would be answered 404 and
-    /// stand in the log as a second record.
+    /// The request that is smuggled behind each ambiguous one.
+    ///
+    /// If the broker handled it, the answer would be 404, and the log would have a second record.
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     private static let head = "GET /v1/providers HTTP/1.1\r\n"
@@ -23,12 +24,12 @@ struct RawSocketTests {
         post + "Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
         post + "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",
         post + "Content-Length: 2, 2\r\n\r\n{}",
-        // Lengths that are none.
+        // Invalid lengths.
         post + "Content-Length: +2\r\n\r\n{}", post + "Content-Length: -2\r\n\r\n{}",
         post + "Content-Length: 0x2\r\n\r\n{}", post + "Content-Length: 2 2\r\n\r\n{}",
         post + "Content-Length: \r\n\r\n{}", post + "Content-Length: 99999999999999999999999\r\n\r\n{}",
         post + "Content-Length : 2\r\n\r\n{}",
-        // Codings that are not exactly chunked.
+        // Codings other than exactly `chunked`.
         post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
         post + "Transfer-Encoding: identity\r\n\r\n", post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
@@ -36,14 +37,14 @@ struct RawSocketTests {
         post + "Transfer-Encoding:\u{B}chunked\r\n\r\n0\r\n\r\n", post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
         post + "Transfer_Encoding: chunked\r\n\r\n", post + "Content_Length: 2\r\n\r\n",
         "POST /v1/logins HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        // Chunks that are none.
+        // Invalid chunks.
         post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\n\r\n-2\r\n{}\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\n\r\n2\r\n{}x\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\n\r\n0x2\r\n{}\r\n0\r\n\r\n",
         post + "Transfer-Encoding: chunked\r\n\r\n2\n{}\n0\n\n",
         post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n{}\r\n0\r\n\r\n",
-        // Lines that end or go on where another reader would not say so.
+        // Lines whose end another reader would see in another place.
         head + "Host: localhost\r\nX-A: 1\r\n folded\r\n\r\n", head + "Host: localhost\r\n\tX-A: 1\r\n\r\n",
         head + "Host : localhost\r\n\r\n", head + "Host: localhost\r\nX-A: 1\nX-B: 2\r\n\r\n",
         head + "Host: localhost\r\nX-A: 1\rX-B: 2\r\n\r\n", head + "Host: localhost\r\nX-A: a\u{0}b\r\n\r\n",
@@ -264,7 +265,7 @@ struct RawSocketTests {
 
     @Test("A head that never ends is cut while others are served (SEC-105)")
     func slowHead() async throws {
-        // A client that is itself starved for so long would be cut as well.
+        // The limit is generous, because a client that gets no processor time would be cut as well.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
         try await harness.live { port in
             async let slow = RawClient(port: port).exchange("GET / HTTP/1.1\r\nHost: local")
@@ -288,7 +289,7 @@ struct RawSocketTests {
             let received = try await RawClient(port: port).received(
                 after: "GET /openapi.yaml HTTP/1.1\r\nHost: localhost\r\n\r\n"
             ) {
-                // Nothing is read while this runs.
+                // The client reads nothing during this closure.
                 #expect(try await RawClient(port: port).exchange(other).hasPrefix("HTTP/1.1 200 "))
                 try await Task.sleep(for: .seconds(3))
             }
@@ -359,7 +360,7 @@ struct RawSocketTests {
         let request =
             "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
             + String(repeating: "x", count: 300_000)
-        // A client that is itself starved would not have sent all of it in the usual two seconds.
+        // A client that gets no processor time might need more than the usual two seconds.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.linger = .seconds(20) }
         let answer = try await harness.live { try await RawClient(port: $0).exchange(request) }
         #expect(answer.hasPrefix("HTTP/1.1 404 "), "\(answer.prefix(100))")
@@ -455,7 +456,7 @@ struct RawSocketTests {
         let answer = try await harness.live { port in
             let opened = AsyncStream.makeStream(of: Void.self)
             async let stream = RawClient(port: port).answer(to: request) { text in
-                // The first comment says that the stream is open.
+                // The first comment shows that the stream is open.
                 if text.contains(":\n\n") { opened.continuation.yield() }
                 return false
             }
@@ -480,7 +481,7 @@ struct RawSocketTests {
             "GET /v1/session/events HTTP/1.1\r\nHost: localhost\r\n"
             + "Cookie: __Host-coatcheck=\(signedIn.token.reveal())\r\n\r\n"
         let opened = AsyncStream.makeStream(of: Void.self)
-        // `live` returns only when the server is down: the stream below must have been ended by it.
+        // `live` returns only after the server has stopped, so the stop must have ended this stream.
         let stream = try await harness.live { port in
             let stream = Task {
                 try await RawClient(port: port).answer(to: request) { text in

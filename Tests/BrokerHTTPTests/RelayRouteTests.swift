@@ -21,7 +21,7 @@ struct RelayRouteTests {
         var all: [String] { list.withLock { $0 } }
     }
 
-    /// An upstream of a few routes, and the broker before it.
+    /// An upstream with a few routes, and the broker in front of it.
     private func run(
         _ configure: @escaping @Sendable (inout HTTPConfiguration) -> Void = { _ in },
         _ body: @escaping @Sendable (HTTPHarness, _ port: Int, _ token: String, Seen) async throws -> Void
@@ -223,7 +223,7 @@ struct RelayRouteTests {
         }
     }
 
-    /// Limits that end a slow upload within a test's patience: 1 KiB in a second after the first tenth of one.
+    /// Limits that end a slow upload soon: 1 KiB a second, after a grace of a tenth of a second.
     private static let impatient: @Sendable (inout HTTPConfiguration) -> Void = { configuration in
         configuration.limits.relayRateWindow = .milliseconds(1000)
         configuration.limits.relayRateGrace = .milliseconds(100)

@@ -12,17 +12,19 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// Relayed answers that are under way when their session, or the pass that opened them, ends (guarantees 6 and 9).
+/// Relayed answers in progress when their session, or the pass that opened them, ends (guarantees 6 and 9).
 @Suite("The ends of relayed answers", .timeLimit(.minutes(2)))
 struct RelayedAnswerTests {
-    /// The broker before an upstream, at work.
+    /// A running broker in front of an upstream.
     private struct Running: Sendable {
         let harness: HTTPHarness
         let port: Int
         let seen: RelayRouteTests.Seen
         let watch: EndWatch
 
-        /// Opens an answer, and returns it with what it came to once a piece of it has come.
+        /// Opens an answer.
+        ///
+        /// After its first piece, returns a task with the whole text.
         func open(_ path: String, _ token: Secret, isBearer: Bool = false) async throws -> Task<String, any Error> {
             let opened = AsyncStream.makeStream(of: Void.self)
             let (port, text) = (port, RelayedAnswerTests.get(path, token, isBearer: isBearer))
@@ -47,14 +49,14 @@ struct RelayedAnswerTests {
 
     private static let widget = ChildKind(unchecked: "widget")
 
-    /// An upstream whose answers do not end by themselves, and the broker before it.
+    /// An upstream with endless answers, and the broker in front of it.
     private func run(
         grace: Duration = .milliseconds(200), time: TestClock = TestClock(),
         _ body: @escaping @Sendable (Running) async throws -> Void
     ) async throws {
         let seen = RelayRouteTests.Seen()
         let router = Router()
-        /// Says what it has to say for ever, and when nobody listens any more.
+        /// Adds a route that sends pieces until its client has gone, and records that.
         func endless(_ name: String, _ headers: HTTPFields, piece: Int = 5) {
             router.get("/\(name)") { _, _ in
                 seen.add("asked \(name)")
@@ -217,7 +219,7 @@ struct RelayedAnswerTests {
             let text = Self.get("/large", signedIn.token)
             _ = try await RawClient(port: running.port).received(after: text) {
                 try await eventually("the answer is under way") { running.seen.all.contains("asked large") }
-                // Until the client's buffers are full, and ours wait for it.
+                // The client's buffers are full by then, and the broker's wait for them.
                 try await eventually("nothing more is taken") { running.harness.load.requests == 1 }
                 try await running.harness.useCases.endSession.logOut(signedIn.token)
                 try await hasEnded("large", running)

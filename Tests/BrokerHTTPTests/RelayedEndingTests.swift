@@ -4,10 +4,14 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// Relayed calls that a pass has opened, and when they end (guarantee 9); that they do is in RelayedAnswerTests.
+/// The times when relayed calls that a pass has opened end (guarantee 9).
+///
+/// RelayedAnswerTests shows that they do end.
 @Suite(.timeLimit(.minutes(1)))
 struct RelayedEndingTests {
-    /// Returns how long an answer may go on whose call's pass had 60 s left, `late` after the call began.
+    /// Returns the time that an answer may still take.
+    ///
+    /// Its call's pass had 60 s left, and `late` has passed since the call began.
     private func rest(isEventStream: Bool, late: Duration = .zero) -> Duration {
         let time = TestClock()
         let ending = RelayedEnding(passEndsAt: time.now.advanced(by: .seconds(60)), time.clock)

@@ -22,7 +22,7 @@ struct RequestBodyTests {
         #expect(!reply.body.contains("\\u0001"))
     }
 
-    /// Each member of each body with its alphabet's wrong values.
+    /// The members of each body that are tested with wrong values of their alphabet.
     private static let members: [(path: String, base: String, member: String)] = [
         ("/v1/logins", "", "provider"), ("/v1/logins", "\"provider\":\"as\",", "client"),
         ("/v1/logins", "\"provider\":\"as\",", "redirect_uri"), ("/v1/logins", "\"provider\":\"as\",", "scope"),

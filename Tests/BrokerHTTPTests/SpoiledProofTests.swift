@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A copied cookie, with spoiled signatures under the public half of its key (guarantee 8).
+/// A copied cookie with invalid signatures that name the public half of its key (guarantee 8).
 @Suite("Spoiled signatures", .timeLimit(.minutes(1)))
 struct SpoiledProofTests {
     private static let limit = 10
@@ -76,7 +76,7 @@ struct SpoiledProofTests {
             for _ in 0..<60 {
                 seen[try await read(victim, from: Self.phoneAndThief, isSpoiled: true, port), default: 0] += 1
             }
-            // A token comes back every six seconds.
+            // A check becomes possible again every six seconds.
             let checks = seen["401 signature"] ?? 0
             #expect((Self.limit...Self.limit + 2).contains(checks), "\(seen)")
             #expect(seen["429"] == 60 - checks, "\(seen)")
@@ -109,7 +109,7 @@ struct SpoiledProofTests {
             var places: [HeldBodies.Place] = []
             while let place = try? load.bodies.take(65_536, for: row) { places.append(place) }
             #expect(try await ask(isSpoiled: true) == "401")
-            // And so do those of others behind one translator, which are not one address.
+            // Other clients behind the same translator, each with its own address, fill their room too.
             let network = HeldBodies.Owner(session: row, address: try #require(IPAddress("64:ff9b::1")).limitKey)
             while let place = try? load.bodies.take(65_536, of: 65_536, for: network) { places.append(place) }
             #expect(try await ask(isSpoiled: true, from: "64:ff9b::c633:6409") == "401")
@@ -121,7 +121,7 @@ struct SpoiledProofTests {
     @Test("Through a proven backend they are charged to the session alone")
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
-        // One responder: each has a ledger of its own.
+        // Only one responder is used, because each has its own ledger.
         let responder = harness.responder
         func ask(_ token: Secret, isSpoiled: Bool) async throws -> Reply {
             let good = try proof("GET", "/orders", token: token)
@@ -166,7 +166,7 @@ struct SpoiledProofTests {
         func newLedger() -> ChargeLedger {
             ChargeLedger(ChargeLimits(wrongTokensPerMinute: Self.limit), monotonic: harness.clock.monotonic)
         }
-        /// Returns how many of fifteen spoiled proofs were looked at.
+        /// Returns the number of invalid proofs, of fifteen, that were verified.
         func looked(_ show: (PresentedEvidence) async throws(BrokerProblem) -> Void) async throws -> Int {
             let ledger = newLedger()
             var looked = 0

@@ -6,7 +6,7 @@ import Testing
 
 /// Bodies that a route leaves unread, over sockets.
 ///
-/// nginx's `auth_request` announces the user's body and keeps it.
+/// nginx's `auth_request` announces the user's body but keeps it.
 @Suite("Unread bodies", .timeLimit(.minutes(2)))
 struct UnreadBodyTests {
     private static let smuggled = "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -21,7 +21,7 @@ struct UnreadBodyTests {
     private static func harness() throws -> HTTPHarness {
         try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
-            // A wait for the body would outlast the client.
+            // If the broker waited for the body, the client would give up first.
             configuration.limits.bodyDeadline = .seconds(120)
         }
     }
@@ -150,7 +150,7 @@ struct UnreadBodyTests {
         let answer = try await harness.live { port in
             let beats = AsyncStream.makeStream(of: Void.self)
             async let stream = RawClient(port: port).answer(to: request) { text in
-                // Longer than the connection may be silent.
+                // Eight comments take longer than a connection may be silent.
                 if count(of: ":\n\n", in: text) >= 8 { beats.continuation.yield() }
                 return false
             }

@@ -6,13 +6,15 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// A walk over every route there is with the cookie of a web page's session (guarantee 10).
+/// A walk over every route with the cookie of a web page's session (guarantee 10).
 @Suite(.timeLimit(.minutes(1)))
 struct WebChildRouteTests {
     private static let origin = "https://auth.example.com"
     private static let secret = Secret(String(repeating: "s", count: 43))
 
-    /// The answer of each route that takes a session to a web page's; every other takes none.
+    /// The answers of the routes that take a session to a web page's session.
+    ///
+    /// All other routes take no session.
     private static let answers: [String: String] = [
         "GET /v1/session": "200", "DELETE /v1/session": "204", "POST /v1/session/token": "403 client_not_allowed",
         "POST /v1/session/pass": "403 client_not_allowed", "POST /v1/session/refresh": "403 client_not_allowed",
@@ -90,7 +92,7 @@ struct WebChildRouteTests {
                 listener: .public, load: harness.load, clock: harness.clock,
                 digest: { [vault = harness.vault] in vault.digest($0) }))
         var walked: Set<String> = []
-        // Its end comes last.
+        // The log-out comes last.
         let isEnd = { (route: Route) in route.method == .delete && route.template == "/v1/session" }
         for route in all.filter({ !isEnd($0) }) + all.filter(isEnd) {
             let name = "\(route.method.rawValue) \(route.template)"
@@ -101,7 +103,7 @@ struct WebChildRouteTests {
             let told = [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
             #expect(told == wanted, "\(name): \(reply.body)")
             #expect(!reply.body.contains("canary"), "\(name)")
-            // Its own cookie alone is cleared, at its end.
+            // Only the page's own cookie is cleared, by its log-out.
             let set = reply.headers[values: .setCookie]
             #expect(isEnd(route) || set.isEmpty, "\(name): \(set)")
             #expect(set.allSatisfy { $0.hasPrefix("__Host-coatcheck-web=;") }, "\(name): \(set)")

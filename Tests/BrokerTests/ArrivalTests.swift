@@ -10,7 +10,9 @@ import Testing
     private static let hosted = "https://auth.example.com/callback/as"
     private let verifier = Secret(String(repeating: "v", count: 43))
 
-    /// A broker whose clients take part in all flows, at a provider with or without an issuer, beside another one.
+    /// A broker whose clients use all flows.
+    ///
+    /// The provider may have an issuer; a second provider is configured too.
     private func broker(issuer: String? = "https://as.example", demanded: Bool = false) throws -> TestBroker {
         let clock = TestClock()
         let other = ScriptedProvider(
@@ -35,7 +37,7 @@ import Testing
             ], script: script, also: [other])
     }
 
-    /// The code of what a return leads to, nil for a session: by flow A, B or C.
+    /// The problem code of a provider's return in flow A, B or C; nil if the return leads to a session.
     private func outcome(_ flow: String, _ broker: TestBroker, _ query: String) async throws -> String? {
         switch flow {
         case "A":
@@ -244,7 +246,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    // MARK: What is known before the code is spent
+    // MARK: Faults found before the code is spent
 
     @Test("What the call could only confirm costs no code")
     func beforeSpending() async throws {

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// The refresh machine where the token is for another API: tables of *input == action* (guarantee 2).
+/// The refresh machine for tokens of other APIs: tables of *input == action* (guarantee 2).
 @Suite("The machine of tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceMachineTests {
     typealias Machine = RefreshStateMachine
     typealias Input = Machine.Input
@@ -44,7 +44,7 @@ import Testing
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
                 (read(4), .finish(.targetRefused)),
             ])
-        // Whether one still lives is the shell's to say, which remembers the refusal first.
+        // Whether the target still has a usable token is decided outside the machine, which only remembers the refusal.
         run(
             begun + [
                 (.refreshed, .commit), (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
@@ -55,7 +55,7 @@ import Testing
         run(begun + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
         run(begun + [(.retryable, .release(then: .unavailable))])
         run(begun + [(.lost, .call(confirming: true, .plain)), (.rejected(.invalidGrant), .condemn(.refreshLost))])
-        // Somebody else's pair stands: what was refused may have been spent, and is asked for anew.
+        // Another process's pair is stored. The refused refresh token may have been spent, so the token is fetched again.
         run(begun + [(.refreshed, .commit), (.superseded, .readAgain), (read(4), .claim(version: 4))])
         run(
             begun + [
@@ -145,7 +145,7 @@ import Testing
             (.committed, .checkSubject), (.subjectChecked(.same), .readAgain),
             (read(4, fresh: true, .version(7)), .finish(.useStored)),
         ])
-        // A step-up has dropped it meanwhile: it is fetched again.
+        // A step-up has dropped the target's row meanwhile, so its token is fetched again.
         run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
             (.superseded, .readAgain), (read(5), .claim(version: 5)),
@@ -158,7 +158,7 @@ import Testing
         run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
         run(.audience, .forced(fromVersion: 5), [(read(5), .claim(version: 5))])
-        // The session's own, with which an audience has moved the row's version on.
+        // The session's own token, after a token for an audience has raised the row's version.
         run(.own, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         run(.own, .forced(fromVersion: 5), [(read(9, fresh: true, .version(6)), .finish(.useStored))])
     }
@@ -184,7 +184,7 @@ import Testing
                 (.rejected(.invalidGrant), .call(confirming: false, .plain)),
                 (.rejected(.invalidGrant), .condemn(.grantRevoked)),
             ])
-        // Another holds the claim by now: it is made anew.
+        // Another process holds the claim by now, so the exchange is made again.
         run(.exchange, .expiring, begun + [(.exchanged, .keep), (.kept, .readAgain), (read(4), .claim(version: 4))])
         run(.exchange, .expiring, [(read(refreshable: false), .claim(version: 3))])
         run(.exchange, .expiring, [(read(refreshable: false, needsOwn: true), .finish(.notRefreshable))])

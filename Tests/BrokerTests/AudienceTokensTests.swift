@@ -31,7 +31,7 @@ import Testing
             for: try await live(broker, session), at: target, insteadOf: refused, by: upstream)
     }
 
-    /// Waits until a flight that goes on beside has come to its end.
+    /// Waits until a flight in the background has ended.
     private func quiet(_ broker: TestBroker, _ session: SignedIn, after calls: Int) async throws {
         let digest = broker.vault.digest(session.token)
         try await eventually("the flight beside has ended") {
@@ -100,7 +100,7 @@ import Testing
         let session = try await broker.signIn()
         #expect(await problem { try await ask(broker, session, Self.target("a")) }?.reason == .subjectChanged)
         #expect(try await row(broker, session).endReason == .subjectChanged && rows(broker).isEmpty)
-        // Of the session's own, only what is wrong with it is told.
+        // For the session's own user, only the fault of the id_token is reported.
         let own = try TestBroker(script: .init(refreshedSubject: .unverifiable("at_hash", subject: "user-1")))
         let same = try await own.signIn()
         #expect(try await ask(own, same, Self.target("a")).token.reveal() == "a-1")
@@ -262,7 +262,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
         broker.clock.advance(.seconds(5))
         #expect(try await ask(broker, second, Self.target("a")).token.reveal() == "a-2")
-        // Where one is given, others are asked for.
+        // After a token was granted, other sessions may ask for the target again.
         broker.clock.advance(.seconds(56))
         #expect(try await ask(broker, first, Self.target("a")).token.reveal() == "a-3")
     }
@@ -271,7 +271,7 @@ import Testing
         "After `invalid_grant` for a target one plain refresh with the same token tells, whose answer alone counts",
         arguments: [Self.target("a"), Self.exchange])
     func invalidGrant(_ target: TokenTarget) async throws {
-        // An exchange is made once more, with the access token that the plain refresh brought.
+        // An exchange is repeated once, with the access token from the plain refresh.
         let broker = try TestBroker(script: .init(targeted: [Self.invalidGrant, Self.invalidGrant]))
         let session = try await broker.signIn()
         let refused = await problem { try await ask(broker, session, target) }
@@ -282,7 +282,7 @@ import Testing
         let after = try await row(broker, session)
         #expect(after.endedAt == nil && after.tokenVersion == 2)
         #expect(broker.provider.script.withLock { $0.exchanges.count } == (target == Self.exchange ? 2 : 0))
-        // A dead grant is dead for the plain one, too.
+        // A dead grant also fails the plain refresh.
         let other = try TestBroker(script: .init(refresh: [Self.invalidGrant], targeted: [Self.invalidGrant]))
         let dead = try await other.signIn()
         #expect(await problem { try await ask(other, dead, target) }?.reason == .grantRevoked)
@@ -331,13 +331,13 @@ import Testing
         let (first, other) = (
             try await ask(broker, session, Self.target("a")), try await ask(broker, session, Self.target("b"))
         )
-        // The session's own is what it was, by whatever version the row has.
+        // The session's own token is unchanged, at any version of the row.
         let still = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         #expect(still.token.reveal() == own.token.reveal() && still.version == own.version)
         #expect(try await row(broker, session).tokenVersion == 3)
         let newer = try await ask(broker, session, Self.target("a"), insteadOf: first)
         #expect(newer.token.reveal() == "a-3" && newer.version > first.version)
-        // Who was refused the same is given what there is now.
+        // A second caller whose same token was refused gets the token that is stored by now.
         #expect(try await ask(broker, session, Self.target("a"), insteadOf: first).token.reveal() == "a-3")
         #expect(try await ask(broker, session, Self.target("b")).token.reveal() == other.token.reveal())
         let forced = try await broker.useCases.refreshTokens.accessToken(
@@ -390,7 +390,7 @@ import Testing
         #expect(record.tokens.refreshToken == nil && record.tokens.idToken == nil)
         #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-1")
         #expect(try await ask(broker, session, Self.exchange, insteadOf: first).token.reveal() == "exchanged-2")
-        // The session's own has no time left: it is refreshed first.
+        // The session's own token has expired, so it is refreshed first.
         broker.clock.advance(.seconds(3601))
         #expect(try await ask(broker, session, Self.exchange).token.reveal() == "exchanged-3")
         #expect(broker.provider.script.withLock { $0.exchanges.last?.subjectToken.reveal() } == "at-r1")
@@ -412,7 +412,7 @@ import Testing
             let second = await problem { try await ask(broker, session, Self.target("b"), insteadOf: b, by: "two") }
             #expect(first?.code == .notRefreshable && second?.code == .notRefreshable)
         }
-        // Tokens that no upstream has refused are served.
+        // A token that has not been refused by an upstream is served.
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == a.token.reveal())
         #expect(broker.provider.refreshes == 4)
         broker.clock.advance(.seconds(120))
@@ -490,7 +490,7 @@ import Testing
         let login = try await broker.useCases.startLogin.start(input)
         let at = broker.clock.now.since(WallTime(seconds: 0)).wholeSeconds
         broker.provider.script.withLock { $0.signIn = SignInFacts(contextClass: "mfa", authenticatedAt: at) }
-        // A call of the old grant is under way when it commits.
+        // A call with the old grant is in progress when the step-up commits.
         let before = try await live(broker, session)
         broker.provider.gate.close()
         async let late = problem {
@@ -505,7 +505,7 @@ import Testing
         _ = try await broker.useCases.forwardCode.forward(forward)
         #expect(try rows(broker).isEmpty)
         broker.provider.gate.open()
-        // It is fetched anew with the new grant, whose refresh token goes out for the first time.
+        // The token is fetched again with the new grant. That call is the first with the grant's refresh token.
         #expect(await late == nil)
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-2")
         #expect(try rows(broker).count == 1)
@@ -548,11 +548,11 @@ import Testing
         if isExchange {
             #expect(broker.provider.script.withLock { $0.exchanges.last?.subjectToken.reveal() } == "at-2")
         }
-        // The access token that the sign-in brought is the session's.
+        // The session's own access token is the one from the sign-in.
         let own = try await broker.useCases.refreshTokens.accessToken(for: try await live(broker, session))
         #expect(own.token.reveal() == "at-2")
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() != old.token.reveal())
-        // Its user has signed in, and may have consented.
+        // The user has signed in meanwhile, and may have consented.
         _ = try await ask(broker, session, Self.target("c"))
     }
 
@@ -595,7 +595,7 @@ import Testing
         stored.accessVersion = nil
         #expect(try StoredTokens(record: stored.record).access(version: 9).version == 9)
         stored.accessVersion = 7
-        // As that release reads it, which looks at nothing behind.
+        // The older release ignores the bytes behind the members that it knows.
         var reader = try RecordReader(stored.record, format: 1)
         #expect(try [reader.string(), reader.string(), reader.string()] == ["as", "ios", "bearer"])
         #expect(try reader.secret().reveal() == "at")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Flow A: what a login started by the broker lets through, and what not.
+/// Accepted and refused callbacks of logins that the broker started (flow A).
 @Suite(.timeLimit(.minutes(2))) struct BrokerLoginTests {
     // MARK: Refusals
 
@@ -234,7 +234,7 @@ import Testing
         #expect(await problem { try await broker.start() }?.code == code)
     }
 
-    // MARK: The good way
+    // MARK: Successful logins
 
     @Test("Every start has its own state, verifier and nonce; the challenge is S256 (SEC-02, SEC-30)")
     func fresh() async throws {
@@ -282,7 +282,7 @@ import Testing
     func replaced() async throws {
         let broker = try TestBroker()
         let old = try await broker.signIn(code: "c1")
-        // It is cached when it is replaced.
+        // The old session is in the cache when the new one replaces it.
         _ = try await broker.useCases.resumeSession.resume(old.token)
         let login = try await broker.start()
         let new = try await broker.forward(broker.callback(login, code: "c2"), login.loginToken, session: old.token)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The charges of every address: shares, buckets, and the memory they take.
+/// The charges of each address: shares, buckets, and the memory that they take.
 @Suite(.timeLimit(.minutes(2))) struct ChargeLedgerTests {
     private static func address(_ number: UInt64) -> IPAddress {
         IPAddress(high: 0, low: 0xFFFF_0A00_0000 + number)
@@ -43,7 +43,7 @@ import Testing
         ledger.giveBack(exchange: try #require(Self.key(999)), gate: .login(try #require(Self.key(3))))
         #expect(try take(ledger, .login, 66, from: one) == nil)
         #expect(try take(ledger, .login, 67, from: one) != nil)
-        // The first one was made 64 seconds ago and lives for 600.
+        // The first charge was made 64 seconds ago and lasts 600 seconds.
         clock.advance(.seconds(535))
         #expect(try take(ledger, .login, 67, from: one) != nil)
         clock.advance(.seconds(1))
@@ -80,7 +80,7 @@ import Testing
         #expect(try take(ledger, .handoff, 2, from: one) == nil)
         #expect(try take(ledger, .login, 2, from: one) == nil)
         #expect(try take(ledger, .login, 3, from: one) != nil)
-        // It comes back once.
+        // The charge is released only once.
         ledger.giveBack(exchange: try #require(Self.key(9)), gate: .login(login))
         #expect(try take(ledger, .login, 3, from: one) != nil)
     }
@@ -91,7 +91,7 @@ import Testing
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
         let one = Self.address(1)
         #expect(try take(ledger, .login, 1, from: one) == nil)
-        // Paid for by its login: no token is left, and none is wanted.
+        // The bucket is empty, and the registration needs no token because its login has paid.
         #expect(try take(ledger, .registration, 2, from: one, lasting: .seconds(900), payer: Self.key(1)) == nil)
         #expect(try take(ledger, .login, 3, from: one) != nil)
         ledger.giveBack(exchange: try #require(Self.key(9)), gate: .registration(try #require(Self.key(2))))
@@ -149,11 +149,11 @@ import Testing
         let clock = TestClock()
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 100), monotonic: clock.clock.monotonic)
-        // As many burned ones as there may be pending ones, by many addresses: they stand here until they expire.
+        // Many addresses burn as many logins as may be pending. Burned logins are counted until they expire.
         for number in UInt64(0)..<100 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         for number in UInt64(100)..<200 { #expect(try take(ledger, .login, number, from: Self.address(number)) == nil) }
         #expect(try take(ledger, .login, 200, from: Self.address(200)) == .seconds(60))
-        // Registrations and handoffs are not burned.
+        // Only logins are burned, not registrations or handoffs.
         for number in UInt64(0)..<100 { #expect(try take(ledger, .handoff, number, from: Self.address(number)) == nil) }
         #expect(try take(ledger, .handoff, 100, from: Self.address(100)) == .seconds(60))
     }
@@ -165,7 +165,7 @@ import Testing
         for number in UInt64(0)..<300 { ledger.countCall(of: try #require(Self.key(number))) }
         let counted = try (UInt64(0)..<300).count { ledger.calls(of: try #require(Self.key($0))) > 0 }
         #expect(counted == 100)
-        // Who is in it is counted on.
+        // Logins that are in the table are still counted.
         ledger.countCall(of: try #require(Self.key(7)))
         #expect(ledger.calls(of: try #require(Self.key(7))) == 2)
         clock.advance(.seconds(1801))

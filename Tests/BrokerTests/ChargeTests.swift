@@ -4,14 +4,14 @@ import Testing
 
 @testable import Broker
 
-/// A stranger's costs are charged to their address before they arise (guarantee 8).
+/// A stranger's costs are charged to the stranger's address before they arise (guarantee 8).
 @Suite(.timeLimit(.minutes(2))) struct ChargeTests {
     private static let one = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
     private static let two = IPAddress(high: 0, low: 0xFFFF_0A00_0002)
     private let verifier = Secret(String(repeating: "v", count: 43))
     private let loginToken = Secret(String(repeating: "l", count: 43))
 
-    /// A broker, a ledger of its clock, and the charges of two addresses.
+    /// A broker, a ledger that uses its clock, and the charges of two addresses.
     private struct Fixture {
         let broker: TestBroker
         let registrar: ScriptedRegistrar
@@ -75,7 +75,7 @@ import Testing
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
 
         let login = try await broker.start(charge: fixture.two)
-        // The other address has nothing left, and needs nothing: the login was charged at its start.
+        // The other address has used up its starts. A forward is still possible, because the login was charged at its start.
         _ = try await broker.forward(broker.callback(login, code: "code-2"), login.loginToken, charge: fixture.one)
         _ = try await broker.start(charge: fixture.two)
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
@@ -153,7 +153,7 @@ import Testing
         }
         #expect(codes == [.codeRejected, .codeRejected, .rateLimited, .rateLimited, .rateLimited])
         #expect(fixture.broker.provider.grants == 2)
-        // What stands is only read.
+        // An exchange that already exists is only read.
         let again = appLogin("invented-0", fixture.one)
         #expect(await problem { try await fixture.broker.forward(again) }?.code == .codeRejected)
         #expect(fixture.broker.provider.grants == 2)
@@ -228,7 +228,7 @@ import Testing
         for number in 0..<2 {
             #expect(await problem { try await partial("failed-\(number)", fixture) }?.code == .providerUnavailable)
         }
-        // The exchanges are over; the registrations would stand for a quarter of an hour.
+        // The exchanges are over; the registrations would last for a quarter of an hour.
         fixture.broker.clock.advance(ChargeLedger.exchangeLifetime + .seconds(1))
         for number in 0..<2 { _ = try await partial("made-\(number)", fixture) }
         #expect(fixture.registrar.script.withLock { $0.fieldsAsked } == 4)
@@ -252,7 +252,7 @@ import Testing
         #expect(await receive("new-key-forged", fixture.one) == .rateLimited)
         #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
         for number in 0..<20 { #expect(await receive("good-\(number)", fixture.one) == nil) }
-        // A key that the provider took into use: the fetch comes back with the token that verifies.
+        // The provider uses a new key. The charge for the fetch is released when the token verifies.
         for number in 0..<20 { #expect(await receive("new-key-\(number)", fixture.two) == nil) }
         #expect(broker.provider.script.withLock { $0.keyFetches } == 21)
     }

@@ -4,11 +4,12 @@ import Testing
 
 @testable import Broker
 
-/// A replica whose wall clock is not the database's ends nothing and writes no times of its own (guarantee 3).
+/// A replica whose wall clock differs from the database's: it ends no session and stores only the database's times (guarantee
+/// 3).
 @Suite(.timeLimit(.minutes(2))) struct ClockComparisonTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
-    /// A right replica with a session, and one on the same store whose clock was wrong from its start.
+    /// A correct replica with a session, and a second one on the same store whose clock was wrong from its start.
     private func replicas(
         _ ahead: Duration, script: ScriptedProvider.Script = .init(tokenLifetime: nil)
     ) async throws -> (right: TestBroker, wrong: TestBroker, session: SignedIn) {
@@ -27,7 +28,7 @@ import Testing
     @Test("A start with a clock 91 days ahead: by the store's time the session lives", .timeLimit(.minutes(1)))
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
-        // Nothing tells it: this is what the comparison is for, and before it no lapse is believed.
+        // The process learns of the error only by the comparison. Before it, lapses are not believed.
         #expect(await answer(wrong, session)?.code == .storeUnavailable)
         try await ClockComparison(wrong.context, TestSharedStore(clock: right.clock)).look()
         #expect(wrong.context.watch.ahead == Self.quarter)
@@ -110,7 +111,7 @@ import Testing
         #expect(!broker.context.watch.allows(.concludeLapse, broker.clock.clock))
         broker.clock.advance(.seconds(601))
         #expect(await answer(broker, session) == nil)
-        // With a clock that is believed the refresh token's end counts again.
+        // Once the clock is trusted again, the refresh token's end counts again.
         _ = try await broker.useCases.refreshTokens.refreshNow(
             broker.useCases.resumeSession.resume(session.token))
         let end = try await broker.store.session(handle: session.session.handle)?.expiresAt

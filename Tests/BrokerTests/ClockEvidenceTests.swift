@@ -4,11 +4,13 @@ import Testing
 
 @testable import Broker
 
-/// A doubt about the clock ends by evidence, and not by a source that lies (guarantee 3, decision 48).
+/// A doubt about the clock ends by evidence; a false source cannot end it (guarantee 3, decision 48).
 @Suite(.timeLimit(.minutes(2))) struct ClockEvidenceTests {
     private static let week = Duration.seconds(7 * 86_400)
 
-    /// A process that begins eight days after the last time that its store has seen; its clock is right unless `ahead` says so.
+    /// A process that begins eight days after the last time that its store has seen.
+    ///
+    /// Its clock is right, unless `ahead` shifts it.
     private func away(ahead: Duration = .zero, bootedAfter: Bool = false) async throws -> (
         rig: ClockRig, truth: TestClock
     ) {
@@ -28,7 +30,7 @@ import Testing
         return ClockRig.Teller(name, host: "\(name).example") { clock.now.advanced(by: off) }
     }
 
-    // MARK: Sources that lie
+    // MARK: False sources
 
     @Test("A kernel that is not synchronised, or refuses the call → no evidence", arguments: [false, nil])
     func unsynchronised(says: Bool?) async throws {
@@ -128,7 +130,7 @@ import Testing
         try await ClockComparison(rig.broker.context, shared).look()
         rig.broker.clock.jump(.seconds(-600))
         #expect(!rig.may(.concludeLapse))
-        // It is the database's again, and not where it was: its own course does not speak for it.
+        // The clock was moved back to the database's time. A steady course of the clock is not evidence.
         rig.broker.clock.jump(.seconds(530))
         for isOther in [false, true] {
             shared.isOther.withLock { $0 = isOther }
@@ -168,7 +170,7 @@ import Testing
         try await run(60)
         #expect(rig.may(.begin) && rig.broker.context.watch.standing(rig.broker.context.clock).witnesses == [.store])
         try await run(2 * 3600)
-        // A start that was beyond the mark is believed after its hour, and buries a day later.
+        // A start beyond the mark is trusted after an hour, and buries a day later.
         #expect(rig.may(.concludeLapse) == (markAhead == 0))
         #expect(!rig.may(.bury) && !rig.may(.moveMark))
         rig.tellers.withLock { $0 = [teller("p", rig)] }

@@ -4,11 +4,11 @@ import Testing
 
 @testable import Broker
 
-/// A process that begins with a wall clock that is wrong ends nothing for good and writes down no wrong times.
+/// A process that begins with a wrong wall clock: sessions survive, and only correct times are stored.
 @Suite(.timeLimit(.minutes(2))) struct ClockStartTests {
     private static let day = Duration.seconds(86_400)
 
-    /// A broker whose store has seen the time, with a session that nobody uses for half a day at the most.
+    /// A broker whose store has seen the time, with a session whose idle time is half a day.
     private func first(
         _ lifetimes: SessionLifetimes = SessionLifetimes(idle: .seconds(43_200)),
         script: ScriptedProvider.Script = .init(tokenLifetime: nil)
@@ -22,7 +22,7 @@ import Testing
         return (broker, try await broker.signIn())
     }
 
-    /// The same, started again with a clock that is off.
+    /// Starts that broker again, with a clock that is wrong by `ahead`.
     private func restarted(_ broker: TestBroker, ahead: Duration) throws -> TestBroker {
         let clock = TestClock(ahead: ahead)
         return try TestBroker(
@@ -59,7 +59,7 @@ import Testing
             #expect(try await seen(broker) == mark)
         }
         #expect(await answer(broker, session) == nil)
-        // Whoever was really away buries a day later.
+        // A broker that was really away buries a day later.
         let away = try restarted(broker, ahead: Self.day * days)
         _ = try await Sweeper.checkClock(away.context)
         away.clock.advance(Self.day)
@@ -97,7 +97,7 @@ import Testing
         #expect(wrong.provider.grants == grants, "no code is spent")
         _ = try await Sweeper(wrong.context, owner: "one").sweep()
         #expect(try await seen(broker) == mark)
-        // Set right, it is believed at once: it is where it was expected.
+        // Once the clock is corrected, it is trusted at once, because it shows the expected time.
         wrong.clock.jump(Self.day * 45)
         #expect(await answer(wrong, session) == nil)
         _ = try await wrong.signIn(code: "later")
@@ -137,7 +137,7 @@ import Testing
         next.clock.advance(.seconds(599))
         _ = try await sweeper.sweep()
         #expect(try await seen(broker) == mark)
-        // Set right within these, it was never believed for good.
+        // The clock was corrected before the ten minutes were over, so lapses were never concluded.
         next.clock.advance(.seconds(1))
         _ = try await sweeper.sweep()
         #expect(try await seen(broker) == next.clock.now)
@@ -145,7 +145,7 @@ import Testing
         try await sweeper.stop()
         let late = try restarted(broker, ahead: .seconds(7200 - 50))
         #expect(try await Sweeper.checkClock(late.context) == .behind)
-        // Within a minute of it, so that nobody doubts it.
+        // A start less than a minute behind the mark raises no doubt.
         let slightly = try restarted(broker, ahead: .seconds(7200 - 50))
         slightly.clock.advance(.seconds(600))
         #expect(try await Sweeper.checkClock(slightly.context) == .believed)
@@ -170,12 +170,12 @@ import Testing
         broker.clock.advance(.seconds(300))
         #expect(await problem { try await broker.forward(broker.callback(next, code: "next"), next.loginToken) } != nil)
         #expect(broker.provider.grants == 1)
-        // Back where it was before the jump, it may be written down again; lapses wait.
+        // The clock is back at its course from before the jump, so times may be stored again. Lapses wait.
         broker.clock.jump(.seconds(-120))
         #expect(broker.context.watch.allows(.begin, broker.clock.clock))
         #expect(!broker.context.watch.allows(.concludeLapse, broker.clock.clock))
         _ = try await broker.signIn(code: "anew")
-        // Elsewhere, it is doubted for ten minutes.
+        // At any other time it is in doubt for ten minutes.
         broker.clock.jump(.seconds(-120))
         #expect(!broker.context.watch.allows(.begin, broker.clock.clock))
         broker.clock.advance(.seconds(599))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// A wall clock that is wrong for a while ends nothing for good (guarantee 3, SEC-128).
+/// Sessions survive a wall clock that is wrong for a while (guarantee 3, SEC-128).
 @Suite(.timeLimit(.minutes(2))) struct ClockTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 
@@ -84,7 +84,7 @@ import Testing
         #expect(await answer(broker, session)?.code == .storeUnavailable)
         broker.clock.advance(.seconds(1))
         #expect(await answer(broker, session)?.reason == .idleExpired)
-        // The end came 61 days "ago": for a day nothing is written even so, counted from when it was believed.
+        // The end was 61 days "ago". Even so, the tombstone waits a day, counted from the moment when the end was believed.
         _ = try await sweeper.sweep()
         await broker.settled()
         broker.clock.jump(.zero - Self.quarter)

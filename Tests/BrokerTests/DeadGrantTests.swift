@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// Refused refreshes that may mean a dead grant although they do not say `invalid_grant` (guarantees 2 and 3).
+/// Refused refreshes with an error code other than `invalid_grant` that may mean a dead grant (guarantees 2 and 3).
 @Suite(.timeLimit(.minutes(2))) struct DeadGrantTests {
     private func refused(_ error: OAuthError, after first: ProviderFailure? = nil) throws -> TestBroker {
         let refusals = Array(repeating: ProviderFailure.rejected(error), count: 60)
@@ -46,11 +46,11 @@ import Testing
     @Test("Another OAuth error ends a session at the third in five minutes, once others were granted meanwhile")
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
-        // For ten minutes nobody else is granted anything: it may be the provider.
+        // For ten minutes the endpoint refuses every session, so the fault may be the provider's.
         let answers = try await answers(broker, tries: 6, grantBefore: 5)
         #expect(answers.prefix(5).allSatisfy { $0?.code == .providerUnavailable })
         #expect(answers.last.flatMap { $0 }?.reason == .grantRevoked)
-        // One call a try: the dead token is not sent again to confirm what is counted anyway.
+        // Each try makes one call. A counted refusal is not confirmed by a second call with the dead token.
         #expect(broker.provider.refreshes == 6)
     }
 
@@ -72,7 +72,7 @@ import Testing
         _ = try await broker.signIn(code: "c2")
         broker.provider.gate.open()
         #expect(await late?.code == .providerUnavailable)
-        // One that is sent after it is another matter.
+        // A refusal that was sent after the recovery does end the session.
         broker.clock.advance(.seconds(120))
         let next = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         #expect(next?.reason == .grantRevoked)

@@ -3,9 +3,11 @@ import Testing
 
 @testable import Broker
 
-/// Clients under a profile that has `iss` in every callback, errors too (RFC 9207).
+/// Clients under a profile that requires `iss` in every callback, including errors (RFC 9207).
 @Suite(.timeLimit(.minutes(2))) struct DemandedIssuerTests {
-    /// The code of what a callback leads to, nil for a session; the provider promises nothing.
+    /// The problem code of a callback, nil for a session.
+    ///
+    /// The provider's metadata does not promise `iss`.
     private func outcome(_ query: String, issuer: String? = "https://as.example", demands: Bool = true) async throws
         -> (code: String?, broker: TestBroker)
     {

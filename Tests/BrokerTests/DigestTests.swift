@@ -30,7 +30,7 @@ struct DigestTests {
             #expect(digest != changed, "bit \(bit)")
             hashes.insert(changed.hashValue)
         }
-        // A word that is left out would leave 193 of the 257.
+        // If the hash left out one word, only 193 of the 257 values would remain.
         #expect(hashes.count > 250)
     }
 }

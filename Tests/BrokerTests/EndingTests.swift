@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// An ending is carried out whole, and everybody concerned hears of it.
+/// An ending is carried out completely, and every party concerned is notified.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
         "A logout token whose work was broken off takes effect when it comes again (SEC-66, SEC-67)",
@@ -42,7 +42,7 @@ import Testing
         let broker = try TestBroker(store: store)
         let other = try await broker.signIn(code: "c1")
         let own = try await broker.useCases.resumeSession.resume(try await broker.signIn(code: "c2").token)
-        // Both are cached now.
+        // Both sessions are in the cache now.
         _ = try await broker.useCases.resumeSession.resume(other.token)
         store.loseNextEnding()
         try await broker.useCases.endSession.endOthers(of: own)
@@ -75,7 +75,7 @@ import Testing
         settings.sessionsPerSubjectAndClient = 1000
         let broker = try TestBroker(store: store, settings: settings)
         let name = ProviderName(unchecked: "as")
-        // One more than a step ends.
+        // One session more than one step ends.
         var last: SignedIn?
         for number in 0...EndSession.batch { last = try await broker.signIn(code: "c\(number)") }
         store.beforeNextLogoutAnswer {
@@ -87,7 +87,7 @@ import Testing
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         let token = try #require(last).token
         #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .providerLogout)
-        // What comes after both is one.
+        // A logout token that comes after both is a replay.
         let again = await problem {
             try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         }
@@ -166,7 +166,7 @@ import Testing
         broker.clock.advance(.seconds(200_000))
         #expect(try await Sweeper(broker.context, owner: "one").sweep(limit: 0) == 0)
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
-        // It is renewed once a minute at the least, and who would copy the store goes by it.
+        // The lease is renewed at least once a minute. A broker on a copy of the store obeys the lease too.
         broker.clock.advance(.seconds(75))
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == nil)
         broker.clock.advance(.seconds(16))
@@ -288,7 +288,7 @@ import Testing
     }
 }
 
-/// A store whose endings take two steps, of which the first waits for the disk.
+/// A store whose endings take two steps; the first waits for the disk.
 private final class UnwrittenEndings: AroundStore {
     let base: any BrokerStore = InMemoryStore()
     private let steps = Mutex(0)

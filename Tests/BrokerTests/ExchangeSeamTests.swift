@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// An exchange between its steps: a claim that lapses, a store that is away, an owner that died, somebody else's proof.
+/// Exchanges whose claim lapses, whose store is away, whose owner dies, or whose starter is another one.
 @Suite(.timeLimit(.minutes(2))) struct ExchangeSeamTests {
     private func broker(
         _ script: ScriptedProvider.Script = .init(), also others: [any ProviderClient] = []
@@ -15,7 +15,7 @@ import Testing
         return (try TestBroker(store: store, script: script, also: others, clock: clock), store)
     }
 
-    /// The key of `code-1`, the code that tests forward.
+    /// The exchange's key for `code-1`, the code that tests forward.
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
     @Test("Tokens that come to an owner whose claim has lapsed are revoked: somebody else has given the code up")
@@ -27,7 +27,7 @@ import Testing
         frozen.provider.redeeming.close()
         async let first = problem { try await frozen.forward(url, login.loginToken) }
         try await eventually("the code's call is at the provider") { frozen.provider.redeeming.waiting > 0 }
-        // Frozen, it renews nothing.
+        // A frozen owner lets its claim lapse.
         let row = try #require(try await store.exchange(key(frozen)))
         #expect(try await store.renewExchange(row.key, fence: row.fence, for: .zero))
         #expect(await problem { try await other.forward(url, login.loginToken) }?.code == .loginRequired)
@@ -98,7 +98,7 @@ import Testing
         let url = broker.callback(login)
         async let answer = problem { try await broker.forward(url, login.loginToken) }
         try await eventually("somebody waits") { broker.clock.asked.count > before }
-        // Less than the patience of who waits.
+        // Six seconds are less than a waiting caller's patience.
         broker.clock.advance(.seconds(6))
         #expect(await answer?.code == .loginRequired)
         #expect(broker.provider.grants == 0)
@@ -106,8 +106,9 @@ import Testing
 
     // MARK: A store that is away for longer than a claim
 
-    /// A starter's forward whose answer an owner has in hand, with a claim that has lapsed while the store was away; and another
-    /// replica, which has seen the store away or has not.
+    /// A forward whose owner has the provider's answer in hand, and whose claim has lapsed while the store was away.
+    ///
+    /// `isSeen` decides whether the other replica has noticed that the store was away.
     private func inHand(isSeen: Bool) async throws -> (
         owner: TestBroker, other: TestBroker, store: InMemoryStore, url: String, token: Secret
     ) {
@@ -172,22 +173,22 @@ import Testing
         func spares(_ lapsedFor: Int, at second: Int) -> Bool {
             watch.spared(lifetime, at: .seconds(second)).contains(lapsedFor: .seconds(lapsedFor))
         }
-        // A process that starts has seen nothing.
+        // A new process has seen neither failures nor answers before its start.
         for second in stride(from: 0, through: 100, by: 2) { watch.answered(at: .seconds(second)) }
         #expect(!spares(0, at: 100) && !spares(30, at: 100))
-        // Away from 100 to 140.
+        // The store is away from 100 to 140 s.
         for second in stride(from: 104, through: 138, by: 4) { watch.failed(at: .seconds(second)) }
         watch.answered(at: .seconds(140))
         #expect(spares(0, at: 140) && spares(39, at: 140))
-        // It had lapsed before.
+        // A claim that lapsed 41 s ago had lapsed before the store went away.
         #expect(!spares(41, at: 140))
-        // It was claimed, or renewed, after the return.
+        // A claim of this age was made or renewed after the return.
         #expect(spares(6, at: 170) && !spares(4, at: 170))
         #expect(spares(50, at: 199) && !spares(50, at: 200))
-        // A store that says nothing for long is away, too.
+        // A store that is silent for long also counts as away.
         watch.answered(at: .seconds(202))
         #expect(spares(30, at: 202))
-        // One that is silent where nobody asks is not.
+        // A store that gets no requests is silent too, and counts as present.
         let unasked = StoreWatch(startedAt: .zero)
         #expect(unasked.spared(lifetime, at: .seconds(500)) == .none)
         unasked.failed(at: .seconds(500))
@@ -314,7 +315,7 @@ import Testing
         let secrets = RegistrationSecrets(
             provider: registrar.profile.name, client: ClientName(unchecked: "ios"), stateKey: Secret("key-1"),
             identifier: nil, fields: [], device: nil)
-        // Bound to nobody: the app brought the state key itself.
+        // The app brought the state key itself, so the registration belongs to no starter.
         try await store.insertRegistration(
             RegistrationRow(
                 key: key, loginTokenDigest: nil, createdAt: now, expiresAt: now.advanced(by: .seconds(900)),

@@ -135,7 +135,7 @@ import Testing
         store.refuse(after: step)
         _ = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
         store.refuse(after: nil)
-        // Two tries at most: the one that the refusal ended before a call, and the one whose call was not sent.
+        // At most two tries fail: the store refuses the first before its call, and the second's call never leaves.
         for _ in 0..<2 {
             let again = await problem { try await broker.forward(broker.callback(login), login.loginToken) }
             if again == nil { return }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The places of a session's children, and which of them make room (guarantee 10).
+/// The places of a session's children, and the children that make room for others (guarantee 10).
 @Suite(.timeLimit(.minutes(1))) struct FamilyRoomTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let watch = ChildKind(unchecked: "watch")
@@ -38,7 +38,7 @@ import Testing
         let renamed = try self.broker(Self.watch, like: broker)
         try await child(renamed, of: parent, Self.watch, "first")
         #expect(try await renamed.store.session(tokenDigest: page)?.endedAt == nil)
-        // Once these are gone, the page makes room for what the app asks for.
+        // Once those children are gone, the page makes room for a child that the app asks for.
         for number in 2..<MakeChild.places { try await child(renamed, of: parent, Self.watch, "n\(number)") }
         #expect(try await renamed.store.session(tokenDigest: page)?.endedAt == nil)
         try await child(renamed, of: parent, Self.watch, "last")

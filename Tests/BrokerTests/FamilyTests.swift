@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Child sessions: what they are made of, what they may, and what becomes of them (guarantee 10).
+/// Child sessions: their parts, their rights, and their ends (guarantee 10).
 @Suite(.timeLimit(.minutes(2))) struct FamilyTests {
     private static let widget = ChildKind(unchecked: "widget")
     private static let watch = ChildKind(unchecked: "watch")
@@ -60,7 +60,7 @@ import Testing
         #expect(view.subject == parent.session.subject && view.scope == parent.session.scope)
         #expect(view.expiresAt == broker.clock.now.advanced(by: .seconds(7200)))
         #expect(view.idleExpiresAt == broker.clock.now.advanced(by: .seconds(3600)))
-        // How its parent's tokens stand, which it uses.
+        // The child uses its parent's tokens and shows their state.
         #expect(view.tokensExpireAt == parent.session.tokensExpireAt && view.refreshable)
         let row = try #require(try await broker.store.session(handle: child.session.handle))
         #expect(row.tokens == nil && !row.refreshable)
@@ -79,7 +79,7 @@ import Testing
         let row = try #require(try await broker.store.session(handle: child.session.handle))
         let record = try broker.vault.open(row.facts, as: .session, row: row.tokenDigest)
         #expect(throws: RecordFailure.newerFormat) { try RecordReader.bindable(record) }
-        // Moved into another family, or out of its own, by whoever can write to the database.
+        // An attacker with access to the database moves the child into another family, or out of its own.
         let stranger = try #require(try await broker.store.session(handle: other.session.handle))
         for lineage in [Lineage(parent: stranger.tokenDigest, place: stranger.subject), nil] {
             var changed = row
@@ -113,7 +113,7 @@ import Testing
         }
         #expect(tokens.count == 1)
         #expect(broker.provider.refreshes == 1)
-        // A forced one, too: of all who found the same token refused.
+        // A forced refresh also serves all callers whose same token was refused.
         let live = try await broker.useCases.resumeSession.resume(children[0].token)
         let refused = try await broker.useCases.refreshTokens.accessToken(for: live)
         broker.clock.advance(.seconds(60))
@@ -141,7 +141,7 @@ import Testing
         broker.clock.advance(.seconds(10))
         let second = try await tokens.accessToken(for: live, insteadOf: first)
         #expect(second.version != first.version && broker.provider.refreshes == 1)
-        // Whoever has the older one gets the one that is there, and nobody a third.
+        // A caller with the older token gets the stored one; a third one is not fetched.
         #expect(try await tokens.accessToken(for: live, insteadOf: first).version == second.version)
         let refused = await problem { try await tokens.accessToken(for: live, insteadOf: second) }
         #expect(refused?.code == .notRefreshable && broker.provider.refreshes == 1)
@@ -165,7 +165,7 @@ import Testing
             #expect(over?.code == .sessionEnded && over?.reason == .parentEnded)
         }
         #expect(await ending(broker, parent) == nil)
-        // Sealed by whoever has the key: a child of itself all the same.
+        // Although an attacker with the key has sealed the record, the session still counts as a child of itself.
         var facts = try SessionFacts.open(row, broker.vault)
         facts.child = ChildFacts(
             kind: Self.widget, name: "home", parent: row.tokenDigest, parentHandle: row.handle)
@@ -198,7 +198,7 @@ import Testing
         #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
         let row = try #require(try await store.session(handle: child.session.handle))
         #expect(row.endReason == .parentEnded)
-        // What the other one has cached is five seconds old at most.
+        // The other replica's cached entry is at most five seconds old.
         broker.clock.advance(.seconds(5))
         #expect(await ending(replica, child) == .parentEnded)
         withExtendedLifetime(subscription) {}
@@ -224,10 +224,10 @@ import Testing
         try await broker.useCases.endSession.logOut(parent.token)
         replicas.say(.ended([EndedSession(tokenDigest: own, reason: .loggedOut)]))
         #expect(heard.withLock { $0 } == [.ended(.parentEnded)])
-        // Without a second to wait.
+        // The ending arrives at once, earlier than the one-second look.
         #expect(await ending(replica, child) == .parentEnded)
         withExtendedLifetime(subscription) {}
-        // The child, and the parent whose refreshes it hears of.
+        // The listeners are the child's, and the parent's for its refreshes.
         #expect(replica.context.notices.listenedTo.count == 2)
     }
 
@@ -242,7 +242,7 @@ import Testing
         let orphan = try await self.child(broker, of: gone, kind: Self.tv)
         broker.clock.advance(.seconds(31 * 86_400))
         #expect(await ending(broker, child) == .parentEnded)
-        // Nothing was written: a clock that was wrong can be set right.
+        // The row stays open, because a wrong clock can still be corrected.
         #expect(try await broker.store.session(handle: child.session.handle)?.endedAt == nil)
         #expect(await ending(broker, orphan) == .parentEnded)
         let waiting = try #require(try await broker.store.session(handle: child.session.handle)).tokenDigest
@@ -255,14 +255,14 @@ import Testing
         let broker = try broker()
         let parent = try await broker.signIn()
         let child = try await child(broker, of: parent, kind: Self.watch)
-        // Used every ten days for eighty.
+        // The child is used every ten days for eighty days.
         for _ in 0..<8 {
             broker.clock.advance(.seconds(10 * 86_400))
             _ = try await broker.useCases.resumeSession.use(child.token)
             await broker.settled()
         }
         _ = try await broker.useCases.resumeSession.resume(parent.token)
-        // And never beyond the parent's end.
+        // The child still ends with its parent.
         broker.clock.advance(.seconds(11 * 86_400))
         #expect(await ending(broker, parent) == .expired)
         #expect([.parentEnded, .expired].contains(await ending(broker, child)))
@@ -278,7 +278,7 @@ import Testing
         let second = try await child(broker, of: parent, "home")
         #expect(await ending(broker, first) == .replaced)
         #expect(await ending(broker, second) == nil)
-        // Another kind of the same name is another place.
+        // A child of another kind with the same name has another place.
         _ = try await child(broker, of: parent, "home", kind: Self.watch)
         #expect(await ending(broker, second) == nil)
         for number in 0..<(MakeChild.places - 2) { _ = try await child(broker, of: parent, "w\(number)") }
@@ -370,7 +370,7 @@ import Testing
         let problem = await problem { try await without.useCases.resumeSession.resume(child.token) }
         #expect(problem?.code == .clientNotAllowed)
         #expect(await ending(broker, child) == nil)
-        // It can end itself all the same.
+        // The child can still end itself.
         try await without.useCases.endSession.logOut(child.token)
         #expect(await ending(without, parent) == nil)
         #expect(try await store.session(handle: child.session.handle)?.endReason == .loggedOut)

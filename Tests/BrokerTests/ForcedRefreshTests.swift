@@ -5,19 +5,20 @@ import Testing
 
 @testable import Broker
 
-/// One user does not spend the provider for everybody (guarantee 2): refreshes that upstreams or apps force.
+/// Refreshes that upstreams or apps force, and their limits, so that one user leaves capacity for the others (guarantee 2).
 @Suite("Forced refreshes", .timeLimit(.minutes(1))) struct ForcedRefreshTests {
     private func live(_ broker: TestBroker, _ session: SignedIn) async throws -> LiveSession {
         try await broker.useCases.resumeSession.resume(session.token)
     }
 
-    /// Makes a call whose upstream refuses the token that it is given, as the relay does; returns the token that it gets instead,
-    /// or nil where it gets none.
+    /// Makes a call whose upstream refuses its token, as the relay does.
+    ///
+    /// Returns the replacement token, if any.
     private func refusedCall(
         _ broker: TestBroker, _ session: SignedIn, at upstream: String = "api"
     ) async throws -> AccessToken? {
         let tokens = broker.useCases.refreshTokens
-        // A refresh that begins beside the call would bring a newer token before the upstream has refused this one.
+        // A refresh in the background could bring a newer token before the upstream has refused this one.
         _ = try await tokens.accessToken(for: live(broker, session))
         let digest = broker.vault.digest(session.token)
         try await eventually("the refresh beside has ended") {
@@ -73,7 +74,7 @@ import Testing
             if case .upstreamKeepsRefusing(_, _, _, "api", let pause) = event { pause } else { nil }
         }
         #expect(told == pauses.map { .seconds($0) }.dropFirst() + [.seconds(3600)])
-        // Calls of another upstream are none the worse for it.
+        // Calls to another upstream go on as usual.
         #expect(try await refusedCall(broker, session, at: "other") != nil)
     }
 
@@ -176,13 +177,13 @@ import Testing
             #expect(forced.count <= 100)
         }
         #expect(!forced.mayForce(kept, nil, insteadOf: 2, for: .app, at: .seconds(59), pause: pause))
-        // One that was never forced is not remembered for being asked about.
+        // A look-up alone does not make the register remember a session.
         let before = forced.count
         #expect(forced.mayForce(vault.digest([9]), nil, insteadOf: 1, for: .upstream("api"), at: .zero, pause: pause))
         #expect(forced.count == before)
     }
 
-    // MARK: What another replica has stored
+    // MARK: Tokens that another replica has stored
 
     @Test("A refresh that finds another replica's tokens answers with them, and so do the next calls")
     func storedElsewhere() async throws {

@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct HandoffTests {
     private static let callback = "https://auth.example.com/callback/as"
 
-    /// A broker with a hosted client, and the handoff that its login's return gave.
+    /// A broker with a hosted client, and the handoff from its login's callback.
     private func handedOff() async throws -> (broker: TestBroker, login: StartedLogin, handoff: Secret) {
         let broker = try TestBroker(clients: [
             ClientProfile(
@@ -24,7 +24,7 @@ import Testing
         Secret(try #require(try await comeBack(broker, login)["handoff"]))
     }
 
-    /// The provider's return; gives what the app's link says.
+    /// Plays the provider's return, and gives the parameters of the app's link.
     private func comeBack(
         _ broker: TestBroker, _ login: StartedLogin, code: String = "code-1", more: String = "",
         charge: Charge = .nobody
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// Returns the number of rows that a sweep at that time touches, this login's own left out of account.
+    /// Returns the number of handoff rows that a sweep touches after this many seconds.
     private func swept(_ broker: TestBroker, after seconds: Int) async throws -> Int {
         try await broker.store.sweep(
             now: broker.clock.now.advanced(by: .seconds(seconds)), limit: 500, lapsedSince: nil
@@ -130,14 +130,14 @@ import Testing
         var logins: [StartedLogin] = []
         for _ in 0..<4 { logins.append(try await broker.start("web")) }
         for login in logins.prefix(2) {
-            // A browser that loads the page again costs nothing more.
+            // Reloads of the page in the browser are free.
             for _ in 0..<3 { #expect(try await comeBack(broker, login, charge: one)["handoff"] != nil) }
         }
         #expect(try await comeBack(broker, logins[2], charge: one)["error"] == "rate_limited")
         #expect(try await comeBack(broker, logins[2], charge: two)["handoff"] != nil)
         let refused = broker.vault.digest(logins[3].state)
         #expect(try await broker.store.handoff(login: refused) == nil)
-        // What it cost comes back with the session, whoever redeems it.
+        // The charge is released with the session, also if another address redeems the handoff.
         let handoff = try #require(try await comeBack(broker, logins[0], charge: one)["handoff"])
         var input = ForwardCodeInput()
         input.handoff = Secret(handoff)

@@ -5,7 +5,9 @@ import Testing
 
 @testable import Broker
 
-/// Hand-overs into a browser that holds a session already: whose it is decides, also where the configuration serves it no more.
+/// Hand-overs into a browser that already holds a session.
+///
+/// The held session's user decides, even if its client has left the file.
 @Suite("Sessions that a web view holds", .timeLimit(.minutes(1)))
 struct HeldSessionTests {
     private static let own = "https://auth.example.com"
@@ -69,7 +71,7 @@ struct HeldSessionTests {
         let made = try await handOver(broker, parent, held: [old.token])
         #expect(made.session.handle != old.session.handle)
         #expect(try await store.session(handle: old.session.handle)?.endReason == .replaced)
-        // The dead hinder nobody, whose ever they were.
+        // An ended session of any user permits the hand-over.
         _ = try await handOver(broker, stranger, held: [old.token])
     }
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Sessions of id_tokens that native SDKs gave to apps.
+/// Sessions from id_tokens that native SDKs gave to apps.
 @Suite(.timeLimit(.minutes(2))) struct IDTokenTests {
     private let loginToken = Secret(String(repeating: "l", count: 43))
 
@@ -115,7 +115,7 @@ import Testing
         #expect(await forward("new-key.a.b") == .rateLimited)
         #expect(broker.provider.script.withLock { $0.keyFetches } == 1)
         #expect(await forward("same.a.b") == .codeRejected)
-        // The third of three, whatever was repeated.
+        // The third of three charges; repeats are free.
         #expect(await forward("same.a.b") == .rateLimited)
         #expect(handed(broker) == 3)
         #expect(ledger.count(.exchange, of: IPAddress(high: 0, low: 0xFFFF_0A00_0001)) == 0)
@@ -130,7 +130,7 @@ import Testing
         #expect(try await broker.forward(input()).token.reveal() == first.token.reveal())
         for other in [
             input { $0.loginToken = Secret(String(repeating: "m", count: 43)) }, input { $0.loginToken = nil },
-            // What is signed is the same: another signature of it, such as anybody can make of an ECDSA one.
+            // Another signature over the same signed part. From one ECDSA signature, anyone can compute a second one.
             input("head.claims.other") { $0.loginToken = nil },
         ] {
             #expect(await problem { try await broker.forward(other) }?.code == .codeAlreadyUsed)
@@ -175,7 +175,7 @@ import Testing
         let refresh = broker.useCases.refreshTokens
         #expect(await problem { try await refresh.refreshNow(live) }?.code == .notRefreshable)
         #expect(await problem { try await refresh.accessToken(for: live) }?.code == .notRefreshable)
-        // It is still there after that.
+        // The session still exists after that.
         _ = try await broker.useCases.resumeSession.resume(signedIn.token)
         try await broker.useCases.endSession.logOut(signedIn.token)
         #expect(try await broker.store.outboxCount() == 0)
@@ -204,7 +204,7 @@ import Testing
         _ = try await broker.forward(input())
         try await broker.useCases.endSession.logOut(coded.token)
         #expect(try await Revocations(broker.context).work() == 1)
-        // The provider's own session is the native sign-in's, too: it stays.
+        // The provider's own session also serves the native sign-in, so it stays.
         #expect(broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] } == [1, 0])
     }
 

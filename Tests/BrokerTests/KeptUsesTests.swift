@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// A use that was answered is not forgotten because the clock is doubted meanwhile (guarantee 3).
+/// Uses that were answered during a doubt about the clock, and that are written after it (guarantee 3).
 @Suite(.timeLimit(.minutes(2))) struct KeptUsesTests {
     private static let day = Duration.seconds(86_400)
 
@@ -34,7 +34,7 @@ import Testing
         broker.clock.advance(.seconds(310))
         _ = broker.context.may(.begin)
         broker.clock.jump(.seconds(-120))
-        // By the wrong clock it lives.
+        // According to the wrong clock, the session lives.
         #expect(await use(broker, session) == nil)
         let before = try await row(broker, session)
         broker.clock.advance(.seconds(600))
@@ -104,11 +104,11 @@ import Testing
             #expect(await use(broker, session) == nil, "\(turn * 20) s after the step")
             await broker.settled()
         }
-        // The doubt is over: what was kept is written, and the other session is over.
+        // After the doubt the kept use is written, and the unused session has ended.
         try await broker.context.writeKeptUses()
         #expect(broker.clock.now.since(try await row(broker, session).lastUsedAt) <= .seconds(3))
         if seconds > 0 { #expect(await use(broker, unused)?.reason == .idleExpired) }
-        // By a clock that was set back for good, the row's times are still to come.
+        // If the clock was set back for good, the row's times are in the future.
         guard seconds > -3600 else { return }
         broker.clock.advance(.seconds(301))
         #expect(await use(broker, session)?.reason == .idleExpired)

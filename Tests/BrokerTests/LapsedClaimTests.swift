@@ -5,11 +5,11 @@ import Testing
 
 @testable import Broker
 
-/// A claim whose owner is not heard of: who takes it over, and when (guarantees 2 and 3).
+/// Claims with a silent owner, the process that takes them over, and the time when it does so (guarantees 2 and 3).
 @Suite(.timeLimit(.minutes(2))) struct LapsedClaimTests {
     private static let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
 
-    /// A broker whose store counts by the test's clock, with a session whose token is over.
+    /// A broker whose store uses the test's clock, with a session whose access token has expired.
     private func expired(
         _ script: ScriptedProvider.Script = .init()
     ) async throws -> (broker: TestBroker, store: InMemoryStore, live: LiveSession) {
@@ -25,7 +25,7 @@ import Testing
         await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
     }
 
-    /// Claims as a process that dies then.
+    /// Makes a claim for a process that then dies.
     private func claimAndDie(_ broker: TestBroker, _ live: LiveSession, version: Int64 = 1) async throws {
         let claim = RefreshClaim(
             tokenDigest: live.tokenDigest, tokenVersion: version, name: ClaimID(random: try broker.vault.random(16)),
@@ -33,12 +33,12 @@ import Testing
         guard case .claimed = try await broker.store.claimRefresh(claim) else { throw BrokerProblem(.internalError) }
     }
 
-    /// The times that somebody waited for another's claim.
+    /// The number of callers that waited for another process's claim.
     private func waits(_ broker: TestBroker) -> Int {
         broker.events.all.filter { if case .refreshWaited = $0 { true } else { false } }.count
     }
 
-    // MARK: When the store stands
+    // MARK: Times when the store counts as calm
 
     @Test("The store stands fifteen seconds after the last failure")
     func calm() {
@@ -56,7 +56,7 @@ import Testing
         for second in stride(from: 1, through: 21, by: 2) { watch.answered(at: .seconds(second)) }
         #expect(!watch.isCalm(at: .seconds(15)))
         #expect(watch.isCalm(at: .seconds(16)))
-        // What failed last was before the return: that is what counts.
+        // The store's last failure was before its return at 50 s, and the calm counts from the return.
         watch.failed(at: .seconds(30))
         #expect(!watch.isCalm(at: .seconds(46)))
         watch.answered(at: .seconds(50))
@@ -64,7 +64,7 @@ import Testing
         watch.answered(at: .seconds(60))
         #expect(!watch.isCalm(at: .seconds(64)))
         #expect(watch.isCalm(at: .seconds(65)))
-        // It says nothing, and nobody has noticed a failure.
+        // The store is silent, although there was no failed request.
         #expect(!watch.isCalm(at: .seconds(71)))
         watch.answered(at: .seconds(71))
         #expect(!watch.isCalm(at: .seconds(80)))
@@ -94,13 +94,13 @@ import Testing
         #expect(isCalm())
     }
 
-    // MARK: Whose it is
+    // MARK: The claim's owner
 
     @Test("A replica cut off with a pair in hand comes back after forty seconds: its pair is stored, nobody refreshed")
     func cutOff() async throws {
         let (one, store, live) = try await expired()
         let two = try TestBroker(store: store, vault: one.vault, provider: one.provider, clock: one.clock)
-        // The first can neither renew nor commit; the second notices nothing.
+        // The first replica can neither renew nor commit. The second works as usual.
         store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
         #expect(await ask(one, live)?.code == .storeUnavailable)
@@ -110,7 +110,7 @@ import Testing
             let asked = waits(two)
             async let answer = ask(two, live)
             try await eventually("the other replica waits") { waits(two) > asked }
-            // Its patience is over.
+            // The waiting caller's patience is over.
             one.clock.advance(.seconds(10))
             #expect(await answer?.code == .providerUnavailable)
         }

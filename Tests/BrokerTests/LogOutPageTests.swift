@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// A log-out that the user sees, and the logout tokens that follow one.
+/// A log-out with the provider's own page, and the logout tokens that follow such a log-out.
 @Suite(.timeLimit(.minutes(2))) struct LogOutPageTests {
     private let page = "https://as.example/logout"
 
@@ -25,7 +25,7 @@ import Testing
         let session = try await broker.signIn()
         #expect(try await end.logOutInBrowser(session.token) == nil)
         #expect(await !lives(broker, session))
-        // There is nobody else to end the provider's session.
+        // If there is no page, only the outbox can end the provider's session.
         _ = try await Revocations(broker.context).work()
         #expect(told(broker) == [1, 1])
         broker.provider.script.withLock { $0.logOutPage = page }
@@ -43,7 +43,7 @@ import Testing
         #expect(ended?.code == .sessionEnded && ended?.reason == .loggedOut)
         _ = try await Revocations(broker.context).work()
         #expect(told(broker) == [1, 0])
-        // The state is another each time.
+        // Each log-out page has a new state.
         let again = try await broker.useCases.endSession.logOutInBrowser(broker.signIn(code: "c2").token)
         #expect(again != nil && again?.reveal() != first?.reveal())
     }
@@ -76,7 +76,7 @@ import Testing
         await broker.settled()
         broker.clock.advance(.seconds(2))
         #expect(try await ending.value == nil)
-        // Waiting takes no time here: how long it would have been is asked of the clock.
+        // Waits take no time here, but the test's clock records their length.
         #expect(broker.clock.takeLongestWait() == .seconds(2))
         #expect(await !lives(broker, session))
     }
@@ -96,7 +96,7 @@ import Testing
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-1"))
         #expect(await lives(broker, other))
         #expect(await lives(broker, plain))
-        // With a sub beside it: those of the user whose own id_token had no sid, and no other sid.
+        // With a sub next to the sid, the user's sessions whose id_token lacked a sid end too. Sessions with another sid stay.
         broker.provider.script.withLock { $0.logout = ("user-1", "sid-1", nil) }
         try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-2"))
         #expect(await lives(broker, other))
@@ -116,7 +116,7 @@ import Testing
             try await broker.useCases.backchannelLogout.receive(provider: name, token: Secret("jti-2"))
         }
         #expect(refused?.code == .invalidRequest)
-        // Of several clients each, whichever is named first.
+        // The result is the same for any order of the token's clients.
         let (ios, strict) = (ClientName(unchecked: "ios"), ClientName(unchecked: "strict"))
         for (number, clients) in [[ios], [strict, ios], [ios, strict]].enumerated() {
             let session = try await broker.signIn(code: "c\(number)")

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The cost that one customer's IPv6 line and one IPv6 network may have together (SEC-119, SEC-121).
+/// The costs that one customer's IPv6 line and one IPv6 network may cause together (SEC-119, SEC-121).
 @Suite(.timeLimit(.minutes(2))) struct NetworkLimitTests {
     /// The first address of the n-th /64 of 2001:db8:`site`::/48.
     private static func phone(_ number: UInt64, site: UInt64 = 0) -> IPAddress {
@@ -48,7 +48,7 @@ import Testing
             ("192.0.2.1", "192.0.2.1"), ("::1", "::1"),
         ])
     func translators(_ text: String, _ expected: String) throws {
-        // Prefixes of other lengths are no translators'.
+        // Only prefixes of a translator's lengths count.
         let further = ["2001:db8:64::/96", "2001:db8:65::/64", "2001:db8:66::1", "0.0.0.0/0"].compactMap {
             IPNetwork($0)
         }
@@ -88,7 +88,7 @@ import Testing
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 10_000), monotonic: clock.clock.monotonic)
         var next: UInt64 = 0
-        /// Begins as many logins as it gets from the /64s of a site.
+        /// Begins as many logins as the /64s of a site may.
         func fill(_ phones: Range<UInt64>, site: UInt64) throws -> Int {
             var taken = 0
             for phone in phones {
@@ -100,14 +100,14 @@ import Testing
             return taken
         }
         #expect(try fill(0..<8, site: 1) == 800)
-        // Another line of the same network goes on, up to the network's quarter.
+        // Another line of the same network may go on, up to the network's quarter.
         #expect(try fill(256..<264, site: 1) == 800)
         #expect(try fill(512..<520, site: 1) == 800)
         #expect(try fill(768..<776, site: 1) == 100)
         #expect(try take(ledger, .login, 9_999_998, from: Self.phone(60_000, site: 1)) == .seconds(60))
         #expect(try take(ledger, .login, 9_999_999, from: Self.phone(0, site: 2)) == nil)
         #expect(try take(ledger, .login, 10_000_000, from: try #require(IPAddress("192.0.2.1"))) == nil)
-        // What expires is counted nowhere any more.
+        // Expired charges are dropped from every count.
         clock.advance(.seconds(600))
         #expect(try fill(0..<8, site: 1) == 800)
     }
@@ -127,14 +127,14 @@ import Testing
 
     @Test("5,000 phones of one /48, each in a /64 of its own, sign in at the same moment (SEC-119)")
     func phones() throws {
-        // No time passes: nothing is refilled, and nobody has come back from the provider yet.
+        // In this moment the buckets cannot refill, and all users are still at the provider.
         let ledger = ChargeLedger(ChargeLimits(), monotonic: TestClock().clock.monotonic)
         for phone in UInt64(0)..<5000 {
             #expect(try take(ledger, .login, phone, from: Self.phone(phone)) == nil)
             #expect(try take(ledger, .handoff, phone, from: Self.phone(phone), lasting: .seconds(120)) == nil)
         }
         #expect(ledger.count(.login, of: Self.phone(4999)) == 1)
-        // And those of another carrier beside them.
+        // Phones of another carrier sign in too.
         for phone in UInt64(0)..<1000 {
             #expect(try take(ledger, .login, 10_000 + phone, from: Self.phone(phone, site: 9)) == nil)
         }
@@ -153,10 +153,10 @@ import Testing
         #expect(taken(1..<256) == 42)
         #expect(taken(256..<4096) == 600 - 48)
         let before = buckets.count
-        // Who is refused leaves nothing behind.
+        // A refused address leaves no entry.
         #expect(taken(40_000..<40_100) == 0 && buckets.count == before)
         #expect(buckets.take(Self.phone(0, site: 1)) == nil)
-        // The network has ten a second again, the line 0.8, and the address 0.1.
+        // After ten seconds the network has a hundred tokens again, the line eight, and the address one.
         time.withLock { $0 = .seconds(10) }
         #expect(taken(0..<1) == 1)
         #expect(taken(1..<256) == 7)
@@ -207,7 +207,7 @@ import Testing
         ledger.adopt(ChargeLimits(loginsPerMinute: 1000, pending: 2000))
         for number in UInt64(250)..<256 { #expect(try take(ledger, .login, number, from: Self.phone(number)) == nil) }
         ledger.adopt(ChargeLimits(loginsPerMinute: 1, pending: 100_000))
-        // One a minute for an address, eight for the line.
+        // An address may have one a minute, and the line eight.
         let taken = try (UInt64(0)..<20).count { number in
             try take(ledger, .login, 2000 + number, from: Self.phone(number)) == nil
         }

@@ -4,15 +4,17 @@ import Testing
 
 @testable import Broker
 
-/// Values that a newer version sealed are left alone: 503 for a while, and nobody is logged out (SEC-130, guarantee 3).
+/// Values sealed by a newer version are left alone.
+///
+/// The answer is 503 for a while, and the session stays (SEC-130, guarantee 3).
 @Suite("Sealed records of a newer format", .timeLimit(.minutes(2))) struct NewerFormatTests {
-    /// The value sealed anew with the format byte of the next version.
+    /// The value, sealed again with the format byte of the next version.
     private func raised(
         _ sealed: Sealed, _ kind: SealedKind, _ row: Digest, _ broker: TestBroker
     ) throws -> Sealed {
         var record = try broker.vault.open(sealed, as: kind, row: row)
-        // Four more: the next ones are those of what belongs to a key, of a child or a certificate, of a login that holds a key,
-        // and of a login that steps a session up.
+        // Four more. The formats between belong to a bound record, a child or certificate, a login with a key, and a step-up's
+        // login.
         record[0] += 4
         return try broker.vault.seal(record, as: kind, row: row)
     }
@@ -138,6 +140,6 @@ import Testing
 }
 
 extension TestBroker {
-    /// Lets what was spawned run.
+    /// Lets spawned work run.
     func settled() async { for _ in 0..<200 { await Task.yield() } }
 }

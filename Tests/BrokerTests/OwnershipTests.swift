@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The rights of a session over its subject's other sessions, and the token that an app may have.
+/// A session's rights over other sessions of its subject, and the token that an app may have.
 @Suite(.timeLimit(.minutes(2))) struct OwnershipTests {
     private func broker(
         own: ProviderProfile.Ownership, limit: Int = 1000, handsOut: Bool = false

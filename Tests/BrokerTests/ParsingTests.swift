@@ -109,7 +109,7 @@ import Testing
     func manyDuplicates() throws {
         let name = String(repeating: "n", count: 30_000)
         let text = "{\"\(name)\":{" + Array(repeating: "\"a\":1", count: 5000).joined(separator: ",") + "}}"
-        // More than the members that are read by default.
+        // The text has more members than the parser reads by default.
         #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16) }
         let result = try JSONParser.parse(Array(text.utf8), maximumBytes: 1 << 16, maximumMembers: 5000)
         #expect(result.duplicates.count == JSONParser.maximumDuplicates)
@@ -122,7 +122,7 @@ import Testing
         #expect(equivalent.duplicates.isEmpty)
         #expect(equivalent.value.object?["e\u{301}"]?.integer == 2)
         let name = "n" + String(repeating: "\u{301}\u{327}\u{316}", count: 5000)
-        // The quickest of three: what is measured is not how long others had the processor.
+        // The quickest of three runs counts, because other processes may have used the processor.
         let took = try (0..<3).map { _ in
             try ContinuousClock().measure {
                 let object = try JSONParser.parseObject(Array("{\"\(name)\":1}".utf8), maximumBytes: 1 << 16)
@@ -187,7 +187,7 @@ import Testing
         #expect(FormPairs.encode("a:b%c+d ü") == "a%3Ab%25c%2Bd%20%C3%BC")
         let many = (0..<65).map { "n\($0)=1" }.joined(separator: "&")
         #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: many) }
-        // What is behind the last that may be is not looked at.
+        // Pairs behind the last permitted one are not examined.
         #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: many + "&%zz&=&&") }
         #expect(try FormPairs(parsing: "a=1&b=2", maximumPairs: 2).pairs.count == 2)
         #expect(throws: FormPairs.Failure.tooManyPairs) { try FormPairs(parsing: "a=1&b=2&c=3", maximumPairs: 2) }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The fate of sessions, revocations and limits when the configuration is another.
+/// Sessions, revocations and limits after a change of the configuration.
 @Suite("Another configuration", .timeLimit(.minutes(2))) struct ReconfigurationTests {
     private static func without(_ broker: TestBroker) -> BrokerContext {
         broker.context.with(ProviderDirectory([]), broker.context.settings)
@@ -37,7 +37,7 @@ import Testing
         let left = BrokerUseCases(context, publicURL: "https://auth.example.com")
         #expect(
             await problem { try await left.resumeSession.resume(signedIn.token) }?.code == .providerUnavailable)
-        // It was resumed by the configuration before, and refreshes by this one.
+        // The earlier configuration resumes the session, and this one refreshes it.
         let session = try await broker.useCases.resumeSession.resume(signedIn.token)
         #expect(await problem { try await left.refreshTokens.refreshNow(session) }?.code == .providerUnavailable)
         #expect(try await broker.useCases.refreshTokens.refreshNow(session).refreshable)
@@ -80,7 +80,7 @@ import Testing
         let broker = try TestBroker(clients: clients(.pass))
         let signedIn = try await TestBroker(store: broker.store, vault: broker.vault).signIn()
         let digest = broker.vault.digest(signedIn.token)
-        // Bound by hand: it is in the cache as a call before the reload has left it.
+        // Binds the session by hand, and puts it into the cache as a call before the reload does.
         let row = try #require(try await broker.store.session(tokenDigest: digest))
         var facts = try SessionFacts.open(row, broker.vault)
         facts.thumbprint = digest
@@ -118,7 +118,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) == nil)
         #expect(ledger.takeWrongToken(from: address) != nil)
         ledger.adopt(ChargeLimits(loginsPerMinute: 2, wrongTokensPerMinute: 600, pending: 200))
-        // Nothing is forgiven: it refills, only faster.
+        // Used charges still count; only the refill is faster.
         #expect(ledger.takeWrongToken(from: address) != nil)
         clock.advance(.seconds(1))
         for _ in 0..<10 { #expect(ledger.takeWrongToken(from: address) == nil) }

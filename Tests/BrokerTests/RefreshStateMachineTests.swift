@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-/// The refresh machine as tables of *input == action*: no clock, no store, no provider.
+/// The refresh machine as tables of *input == action*, with neither clock, store nor provider.
 @Suite(.timeLimit(.minutes(2))) struct RefreshStateMachineTests {
     typealias Input = RefreshStateMachine.Input
     typealias Action = RefreshStateMachine.Action
@@ -57,7 +57,7 @@ import Testing
         run(.forced(fromVersion: 3), [(read(4, .lately), .finish(.unavailable))])
         run(.forced(fromVersion: 3), [(read(4, .before), .claim(version: 4))])
         run(.expiring, [(read(4, .before), .claim(version: 4))])
-        // By a clock that went back it is not said to be of just now; nobody is served all the same.
+        // After the clock went back, the withheld token looks old. The caller is refused all the same.
         run(
             .expiring,
             [

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// Things that a refresh does not do: ask a provider that asked to be left alone, condemn too early, hand out what is old.
+/// Mistakes that a refresh avoids, such as a call to a provider that wants to be left alone, or an early condemnation.
 @Suite(.timeLimit(.minutes(2))) struct RefreshWaitTests {
     private func expired(
         _ script: ScriptedProvider.Script
@@ -33,7 +33,7 @@ import Testing
         broker.clock.advance(.seconds(3))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
         #expect(broker.provider.refreshes == 1)
-        // Another process knows it from the row.
+        // Another process reads this from the row.
         let other = try TestBroker(store: broker.store, vault: broker.vault, provider: broker.provider)
         other.clock.advance(.seconds(3604))
         #expect(await ask(other, live)?.code == .providerUnavailable)
@@ -75,7 +75,7 @@ import Testing
     func takeOver() async throws {
         let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
         let (broker, _, live) = try await expired(.init(refresh: [refused, refused, refused]))
-        // Another process's claim that nobody lives for any more.
+        // The claim of another process that has died.
         let claim = RefreshClaim(
             tokenDigest: live.tokenDigest, tokenVersion: 1, name: ClaimID(random: try broker.vault.random(16)),
             lifetime: .seconds(25), now: broker.clock.now)
@@ -85,7 +85,7 @@ import Testing
         #expect(try await broker.store.session(tokenDigest: live.tokenDigest)?.endedAt == nil)
         broker.clock.advance(.seconds(30))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
-        // Within that minute asking again is no use.
+        // Retries within that minute are answered from the row.
         #expect(broker.provider.refreshes == 1)
         broker.clock.advance(.seconds(31))
         #expect(await ask(broker, live)?.reason == .refreshLost)

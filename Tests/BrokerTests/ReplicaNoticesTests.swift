@@ -51,7 +51,7 @@ import Testing
         #expect(try await look(1) == 0)
         #expect(try await look(2) == 1)
         #expect(try await look(2) == 1)
-        // An answer that is late, or of a standby.
+        // A late answer, or a standby's.
         #expect(try await look(1) == 1)
         #expect(try await look(5) == 2)
         _ = try await broker.useCases.refreshTokens.refreshNow(live)
@@ -95,7 +95,7 @@ import Testing
         versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 1 }
         try await ReplicaRefreshes(broker.context, versions).look()
         #expect(heard.withLock { $0 } == [.tokensRefreshed])
-        // One for another API is none of the session's own.
+        // A refresh for another API leaves the session's own token as it is.
         _ = try await broker.useCases.audienceTokens.accessToken(for: live, at: TokenTarget(audience: "a"))
         versions.known.withLock { $0[live.tokenDigest] = live.row.tokenVersion + 2 }
         try await ReplicaRefreshes(broker.context, versions).look()

@@ -10,7 +10,7 @@ struct ResealingTests {
         try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
     }
 
-    /// Does steps until there are no more.
+    /// Makes steps until the work is done.
     private func finish(_ resealing: Resealing) async throws {
         while try await resealing.step() {}
     }
@@ -27,13 +27,13 @@ struct ResealingTests {
         #expect(try await first.begin().state == .running)
         #expect(try await second.begin().state == .elsewhere)
         #expect(try await second.step() == false)
-        // Asked again it goes on where it is.
+        // A second request goes on with the same work.
         #expect(try await first.begin().state == .running)
         try await finish(first)
         #expect(first.progress.state == .done)
         broker.clock.advance(.seconds(31))
         #expect(try await second.begin().state == .running)
-        // One that stops in order leaves it to the next; one that had nothing to do takes it from nobody.
+        // A process that stops in order releases its own lease for the next one, and only its own.
         try await first.stop()
         #expect(try await first.begin().state == .elsewhere)
         try await second.stop()
@@ -63,14 +63,14 @@ struct ResealingTests {
         #expect(done.state == .done && done.unopened == 0 && done.resealed == done.seen && done.resealed >= 15)
         let after = try await store.keyUse(exchangesSince: since.advanced(by: .seconds(1)))
         #expect(after == [vault.currentKeyID: done.resealed])
-        // Nobody misses the old key, once answers are no longer repeated.
+        // The old key can go once answers are no longer repeated.
         try vault.replace(ring: try newer.removing(old, now: WallTime(milliseconds: .max)))
         broker.context.cache.reset(open: true)
         for session in sessions {
             let view = try await broker.useCases.resumeSession.resume(session.token).view
             #expect(view.handle == session.session.handle)
         }
-        // Again there is nothing to do.
+        // The second run finds no work.
         _ = try await resealing.begin()
         try await finish(resealing)
         #expect(resealing.progress.resealed == 0)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// The answer for a session that has just run out, and what a clock that jumped does to one that is used.
+/// The answer for a session that has just ended, and the effect of a jump of the clock on a session in use.
 @Suite(.timeLimit(.minutes(1))) struct ResumeSessionTests {
     private static let idle = Duration.seconds(60)
 
@@ -45,7 +45,7 @@ import Testing
         let signedIn = try await broker.signIn()
         let handle = signedIn.session.handle
         let before = try #require(try await broker.store.session(handle: handle))
-        // Not far enough for the session to have run out.
+        // The jump is too small to end the session.
         let jump = Duration.seconds(2 * 86_400)
         broker.clock.jump(jump)
         _ = try await broker.useCases.resumeSession.use(signedIn.token)
@@ -55,7 +55,7 @@ import Testing
         try await believedSlide()
     }
 
-    /// The same use by a clock that is believed moves it.
+    /// Checks that the same use moves the idle end if the clock is trusted.
     private func believedSlide() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()

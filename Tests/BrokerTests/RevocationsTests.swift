@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The outbox's words to providers about sessions that ended.
+/// The outbox's calls to providers about ended sessions.
 @Suite(.timeLimit(.minutes(2))) struct RevocationsTests {
     /// Returns how often tokens were revoked and the provider's session was ended.
     private func told(_ broker: TestBroker) -> [Int] {
@@ -118,7 +118,7 @@ import Testing
         broker.provider.hanging.open()
         let two = try await signingIn.value
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // The other way round: the sign-in was there first.
+        // The other order: here the sign-in was first.
         let signIns = broker.context.memory.signIns
         signIns.enter(broker.vault.digest(Secret("exchange")), origin)
         try await broker.useCases.endSession.logOut(two.token)
@@ -137,7 +137,7 @@ import Testing
         #expect(told(broker) == [0, 0])
         let origin = SignInOrigin(try #require(try await broker.store.session(handle: one.session.handle)))
         #expect(!broker.context.memory.signIns.isRevoking(origin))
-        // It waits for nothing: the clock stands still.
+        // The sign-in goes on at once, because the clock stands still here.
         let third = await problem { try await broker.signIn(code: "c3") }
         #expect(third == nil)
     }
@@ -232,7 +232,7 @@ import Testing
             steps += 1
         }
         #expect(told(broker) == [60, 60])
-        // It was two every two seconds: a minute.
+        // Before, two every two seconds took a minute.
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 
@@ -254,13 +254,13 @@ import Testing
             #expect(begin() == calls)
             end(calls, .final)
         }
-        // One row without a call says nothing of the provider.
+        // A row without a call is not evidence about the provider.
         #expect(begin() == 10)
-        // A row without a place comes again soon, and at a slow provider later.
+        // A row that gets no place is due again soon, and later at a slow provider.
         #expect(slots.begin(provider, share: share, at: .seconds(100)) == .milliseconds(250))
         end(10, .none)
         #expect(begin() == 10)
-        // Slow answers of one round halve the places once: a busy broker makes all of them slow.
+        // Slow answers of one round halve the places only once, because a busy broker makes all of them slow.
         end(9, .final, after: .seconds(2))
         end(1, .none)
         #expect(begin() == 5)
@@ -320,7 +320,7 @@ import Testing
         try await broker.store.addOutbox(rows)
         let session = try await broker.signIn()
         let revocations = Revocations(broker.context)
-        // One look at the whole backlog.
+        // One look covers the whole backlog.
         while try await revocations.begin() > 0 { await broker.settled() }
         for _ in 0..<130 {
             clock.advance(.milliseconds(250))

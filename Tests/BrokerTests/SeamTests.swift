@@ -6,7 +6,7 @@ import Testing
 
 @testable import Broker
 
-/// Events between two steps that are right by themselves.
+/// Events between two steps that are each correct alone.
 @Suite("Between two steps", .timeLimit(.minutes(2))) struct SeamTests {
     private func broker(
         _ store: InMemoryStore, own: ProviderProfile.Ownership = .subject, script: ScriptedProvider.Script = .init()
@@ -28,7 +28,7 @@ import Testing
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
         #expect(session.session.idleExpiresAt == session.session.expiresAt)
-        // Nobody sets the cookie again.
+        // From here on the cookie stays the same.
         #expect(session.endsAtLatest.since(session.session.createdAt) == .seconds(90 * 86_400))
         for _ in 0..<4 {
             broker.clock.advance(.seconds(1000))
@@ -76,7 +76,7 @@ import Testing
         try await eventually("the waiter has asked ten times") { store.failures(.claimExchange) <= 999_990 }
         clock.advance(broker.context.settings.waiterPatience)
         #expect(await first?.code == .storeUnavailable)
-        // The row that the lost claim made stands as long as nobody has given it back.
+        // The row of the lost claim exists until its owner releases it.
         let key = broker.vault.index(.code, ["as", "code-1"])
         #expect(try await broker.store.exchange(key)?.outcome == .calling)
         store.fail(.claimExchange, [])
@@ -116,7 +116,7 @@ import Testing
         let other = try await cases.resumeSession.resume(try await broker.signIn(code: "c2").token)
         store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
         #expect(await problem { try await cases.refreshTokens.refreshNow(held) }?.code == .storeUnavailable)
-        // Nothing is begun while it may be the store that fails.
+        // A refresh waits while the store may be failing.
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(broker.provider.refreshes == 1)
         broker.clock.advance(.seconds(1))
@@ -124,7 +124,7 @@ import Testing
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(await problem { try await cases.refreshTokens.refreshNow(other) }?.code == .storeUnavailable)
         #expect(store.failures(.claimRefresh) == 0 && broker.provider.refreshes == 1)
-        // It takes a claim: what it does not take is one row.
+        // The store takes a claim again, and refuses one row only.
         broker.clock.advance(.seconds(1))
         _ = await problem { try await cases.refreshTokens.refreshNow(other) }
         #expect(broker.provider.refreshes == 2)
@@ -139,7 +139,7 @@ import Testing
     @Test("The store refuses a refresh's pair → the pair is noted before the callers get their answer")
     func noted() async throws {
         let store = InMemoryStore()
-        // The log waits a moment for an early answer.
+        // The log waits a moment, so that an early answer would be noticed.
         let answered = DispatchSemaphore(value: 0)
         let broker = try TestBroker(store: store) { event in
             if case .storeFailed = event { _ = answered.wait(timeout: .now() + .milliseconds(50)) }
@@ -160,7 +160,7 @@ import Testing
     @Test("A callback that a replica whose clock is ahead has used is used up for the others, too")
     func fastClock() async throws {
         let registrar = ScriptedRegistrar()
-        // Ten seconds before one of the periods that the callback's key goes by, and twenty after it.
+        // Ten seconds before a period of the callback's key begins, and twenty seconds after it.
         let slow = try TestBroker(also: [registrar], clock: TestClock(ahead: .seconds(-10)))
         let fast = try TestBroker(
             store: slow.store, vault: slow.vault, also: [registrar], clock: TestClock(ahead: .seconds(20)))

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Broker
 
-/// Two generations of sessions: what ended is in neither, what lives for 5 s lives no longer, and there are only so many.
+/// Two generations of sessions: ended sessions leave both, entries live for 5 s at most, and their number is bounded.
 @Suite(.timeLimit(.minutes(1))) struct SessionCacheTests {
-    /// Sessions as they come from a store.
+    /// Sessions as a store returns them.
     private func sessions(_ count: Int) async throws -> [LiveSession] {
         let broker = try TestBroker()
         var all: [LiveSession] = []
@@ -25,7 +25,7 @@ import Testing
     func olderGeneration() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
-        // The generations change places when a lifetime has passed, and this one still lives.
+        // The generations change places after a lifetime, and this session still lives.
         _ = cache.lookUp(session.tokenDigest, at: .seconds(5))
         keep(session, in: cache, at: .seconds(9))
         #expect(cache.lookUp(session.tokenDigest, at: .seconds(11)).session != nil)
@@ -55,7 +55,7 @@ import Testing
             #expect(cache.count <= 2)
             #expect(cache.lookUp(session.tokenDigest, at: .seconds(100)).session != nil)
         }
-        // The older generation counts as well.
+        // The older generation is part of the count.
         for (session, second) in zip(all, 104...108) {
             keep(session, in: cache, at: .seconds(second))
             #expect(cache.count <= 2)

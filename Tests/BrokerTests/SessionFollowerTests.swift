@@ -5,10 +5,10 @@ import Testing
 
 @testable import Broker
 
-/// The register of answers and streams that last as long as a session, and the ways in which they hear of its end (guarantee 6).
+/// The register of answers and streams that last as long as a session, and of the notices about its end (guarantee 6).
 @Suite("The register of what ends with a session", .timeLimit(.minutes(1)))
 struct SessionFollowerTests {
-    /// A follower that writes down what it hears.
+    /// A follower that records each notice.
     private final class Follower: SessionFollower {
         private let heard = Mutex<[EndReason?]>([])
         func sessionEnded(_ reason: EndReason?) { heard.withLock { $0.append(reason) } }
@@ -126,7 +126,7 @@ struct SessionFollowerTests {
         try await polling.look()
         await watch.look()
         #expect(own.reasons.isEmpty)
-        // An answer that is older than the session ends nothing.
+        // An answer that is older than the session has no effect.
         replicas.known.withLock { $0 = [:] }
         try await polling.look()
         await watch.look()
@@ -245,7 +245,7 @@ struct SessionFollowerTests {
             #expect(try await writes() == [clock.now, clock.now])
         }
         _ = try await resume.resume(parent.token)
-        // A byte that comes after the lapse brings nothing back, unless another call has kept the session.
+        // A byte after the lapse does not revive the session, unless another call has kept it alive.
         let other = try await broker.signIn(code: "code-2")
         let live = try await resume.resume(other.token)
         let (late, kept) = (try #require(SessionUse(of: live, resume)), try #require(SessionUse(of: live, resume)))

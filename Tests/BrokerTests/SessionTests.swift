@@ -7,7 +7,7 @@ import Testing
 
 @testable import Broker
 
-/// Lifetimes, endings, refreshes: the session's life.
+/// A session's life: lifetimes, endings, refreshes.
 @Suite(.timeLimit(.minutes(2))) struct SessionTests {
     @Test(
         "A token that the broker never issued is session_required (SEC-35)",
@@ -30,7 +30,7 @@ import Testing
         for _ in 0..<89 {
             broker.clock.advance(.seconds(86_400))
             let used = try await broker.useCases.resumeSession.use(busy.token)
-            // The slide is written beside the request.
+            // The slide is written in the background, after the answer.
             try await eventually("the use is stored") {
                 try await broker.store.session(tokenDigest: used.tokenDigest)?.lastUsedAt == broker.clock.now
             }
@@ -190,14 +190,14 @@ import Testing
             for _ in 0..<200 {
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
-            // Whoever came after the refresh would have nothing to wait for.
+            // A caller that comes after the refresh is served at once.
             try await eventually("199 callers wait for the first") { waits() >= 199 }
             broker.provider.gate.open()
             return try await group.reduce(into: Set()) { $0.insert($1) }
         }
         #expect(broker.provider.refreshes == 1)
         #expect(tokens == ["at-r1"])
-        // One refreshed; each of the others is counted once as served by it, however often it looked.
+        // One caller refreshed. Each of the others is counted once as served by this refresh, however often it looked.
         let shared = broker.events.all.filter { if case .refreshShared = $0 { true } else { false } }
         #expect(shared.count == 199)
         #expect(waits() == 199)
@@ -222,7 +222,7 @@ import Testing
             for _ in 0..<300 {
                 group.addTask { try await broker.useCases.refreshTokens.accessToken(for: live).token.reveal() }
             }
-            // All of them wait by now, and the provider takes its time.
+            // All callers wait by now, and the provider is slow.
             try await eventually("299 callers wait for the first") {
                 broker.events.all.filter({ if case .refreshWaited = $0 { true } else { false } }).count >= 299
             }
@@ -245,7 +245,7 @@ import Testing
         broker.provider.gate.close()
         async let refused = problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
         try await eventually("a call waits at the provider") { broker.provider.gate.waiting > 0 }
-        // The first call's time is gone from the second's.
+        // The second call has only the time that the first one left.
         broker.clock.advance(.seconds(5))
         broker.provider.gate.open()
         #expect(await refused?.reason == .refreshLost)
@@ -280,7 +280,7 @@ import Testing
         let session = try await broker.signIn(code: "c1")
         broker.clock.advance(.seconds(3601))
         let live = try await broker.useCases.resumeSession.resume(session.token)
-        // For ten minutes nobody else is granted anything: it may be the provider.
+        // For ten minutes the endpoint refuses every session, so the fault may be the provider's.
         for _ in 0..<5 {
             broker.clock.advance(.seconds(120))
             let refused = await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
@@ -320,7 +320,7 @@ import Testing
         let session = try await broker.signIn()
         let row = try #require(try await broker.store.session(handle: session.session.handle))
         let stored = try StoredTokens.open(row, broker.context)
-        // A process committed and died.
+        // A process has committed and died.
         let marked = StoredTokens(
             provider: stored.provider, client: stored.client, tokens: stored.tokens, issuedAt: broker.clock.now,
             uncheckedIDToken: Secret("id"))

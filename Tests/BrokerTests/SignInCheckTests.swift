@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// An upstream's own challenge, against the sign-in that the session has.
+/// An upstream's own challenge, compared with the session's sign-in.
 @Suite(.timeLimit(.minutes(1))) struct SignInCheckTests {
     @Test("A challenge for a stronger sign-in → step_up_required, at the first token and at the last one")
     func unmet() async throws {

@@ -19,7 +19,7 @@ struct StepUpOrderTests {
 
     // MARK: The order of two answers
 
-    /// Two replicas; the first has a step-up's answer in hand, and its store is away.
+    /// Two replicas; the first has a step-up's answer in hand while its store is away.
     private func kept(
         _ contextClass: String, _ demand: StepUpDemand = .mfa
     ) async throws -> (
@@ -46,14 +46,14 @@ struct StepUpOrderTests {
         "An answer is kept over an outage, and another replica stores a later one → the later one stays, with its pair")
     func keptOverAnOutage() async throws {
         let (one, two, away, session, first) = try await kept("mfa")
-        // The later answer may be of an older sign-in, because the user had shown the second factor before.
+        // The later answer may report an older sign-in, because the user had shown the second factor before.
         two.signsIn("mfa", secondsAgo: 60)
         let second = try await two.stepUp(session, code: "code-3").session.signIn
         away.isAway.withLock { $0 = false }
         #expect(try await first.value.get().session.signIn == second)
         #expect(try await signIn(two, session) == second)
         #expect(try await refreshToken(two, session) == "rt-3")
-        // The sign-in's pair, and the first answer's.
+        // The outbox has the sign-in's pair and the first answer's.
         #expect(try await two.store.outboxCount() == 2)
         one.clock.advance(.seconds(1))
         #expect(try await Revocations(two.context).work() == 2)
@@ -138,7 +138,7 @@ struct StepUpOrderTests {
 
     // MARK: The refresh token of a refresh in progress
 
-    /// A session with a refresh that is at the provider, while a step-up's answer has this refresh token.
+    /// A session with a refresh at the provider, and a step-up whose answer has this refresh token.
     private func refreshing(
         _ refreshToken: String?
     ) async throws -> (broker: TestBroker, session: SignedIn, refreshed: Task<BrokerProblem?, Never>) {
@@ -163,9 +163,9 @@ struct StepUpOrderTests {
         _ = try await broker.stepUp(session)
         #expect(broker.clock.monotonic == begun)
         #expect(try await refreshToken(broker, session) == "rt-r1")
-        // The refresh token may be of an earlier sign-in, and the access token is of this one.
+        // The refresh token may belong to an earlier sign-in; the access token belongs to this one.
         #expect(try SessionFacts.open(try await broker.row(of: session), broker.vault).lentVersion == 2)
-        // The former pair waits while the refresh may show that its grant is the same.
+        // The former pair waits, because the refresh may show that both have the same grant.
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 0)
         if isRefreshedBefore {
@@ -274,7 +274,7 @@ struct StepUpOrderTests {
         #expect(try await Revocations(broker.context).work() == 1)
         #expect(revoked(broker) == 0)
         #expect(try await broker.store.outboxCount() == 0)
-        // Once the session has ended, it is.
+        // After the session has ended, the pair is revoked.
         try await broker.store.addOutbox([work])
         try await broker.useCases.endSession.logOut(session.token)
         broker.clock.advance(.seconds(1))

@@ -5,9 +5,9 @@ import Testing
 
 @testable import Broker
 
-/// Step-ups between their steps: refreshes, endings and other sessions that come between.
+/// Step-ups with refreshes, endings and other sessions between their steps.
 @Suite(.timeLimit(.minutes(1))) struct StepUpSeamTests {
-    /// Finishes a login whose user has used a second factor.
+    /// Finishes a login after the user has shown a second factor.
     private func finish(
         _ broker: TestBroker, _ login: StartedLogin, presenting token: Secret?
     ) async throws -> SteppedUp {
@@ -72,7 +72,7 @@ import Testing
         }
         let refusal = await answer
         #expect(refusal?.code == .sessionEnded && refusal?.reason == .loggedOut)
-        // Those of the session, and those of the step-up.
+        // The outbox has the session's tokens and the step-up's.
         #expect(try await memory.outboxCount() == 2)
         broker.clock.advance(.seconds(1))
         #expect(try await Revocations(broker.context).work() == 2)

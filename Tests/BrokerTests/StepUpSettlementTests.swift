@@ -12,7 +12,7 @@ struct StepUpSettlementTests {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
         let before = try await broker.row(of: session)
-        // Too weak: what the session lives by is not thrown away with the rest.
+        // The sign-in is too weak. Its other tokens are revoked, but the refresh token that the session needs is kept.
         broker.signsIn("pwd")
         let refusal = await problem { try await broker.stepUp(session) }
         #expect(refusal?.code == .stepUpFailed)
@@ -35,7 +35,8 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.refreshes.last?.refreshToken.reveal() } == "rt-only")
     }
 
-    /// Answers a step-up with the refresh token that the session had when its code was sent, after a refresh has rotated that.
+    /// Answers a step-up with the refresh token that the session had when the code was sent, after a refresh has rotated that
+    /// token.
     private func overtaken(_ script: ScriptedProvider.Script = .init()) async throws -> (
         broker: TestBroker, session: SignedIn, refusal: BrokerProblem?
     ) {
@@ -107,16 +108,16 @@ struct StepUpSettlementTests {
                 try await check.answer(challenge: .mfa, of: live, target: target, isLast: true)
             }
         }
-        // The token of the sign-in itself was refused: another sign-in changes nothing.
+        // The sign-in's own token was refused, so another sign-in would be useless.
         let own = try await challenged()
         #expect(own?.code == .stepUpFailed && own?.shortfall?.isUpstreams == true)
         _ = try await tokens.refreshNow(try await broker.useCases.resumeSession.resume(session.token))
         let refreshed = try await challenged()
         #expect(refreshed?.code == .stepUpRequired && refreshed?.wanted?.demand == .mfa)
         #expect(try await challenged(TokenTarget(grant: .exchange, audience: "x"))?.code == .stepUpRequired)
-        // No sign-in lends a token that the refresh token brings.
+        // Tokens that come from the refresh token are never lent by a sign-in.
         #expect(try await challenged(TokenTarget(audience: "a"))?.code == .stepUpFailed)
-        // Another sign-in lends another; one with a grant of its own ends it.
+        // A second sign-in lends its token too. A sign-in with its own grant ends this state.
         broker.provider.script.withLock { $0.refreshToken = false }
         _ = try await broker.stepUp(session, code: "code-3")
         #expect(try await challenged()?.code == .stepUpFailed)
@@ -139,9 +140,9 @@ struct StepUpSettlementTests {
         #expect(try SessionFacts(record: facts.record).signIn.methods == ["otp"])
     }
 
-    // MARK: Keys that this process does not have yet
+    // MARK: Keys that this process lacks
 
-    /// Two replicas of which the second has a newer key.
+    /// Two replicas; the second has a newer key.
     private func unequalRings() throws -> (older: TestBroker, newer: TestBroker, ring: KeyRing) {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let later = try ring.rotated(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
@@ -218,7 +219,7 @@ struct StepUpSettlementTests {
         let refusal = await problem { try await older.useCases.refreshTokens.accessToken(for: live) }
         let after = try await older.row(of: session)
         #expect(after.tokenVersion == 3 && after.facts == sealed)
-        // Nobody gets tokens whose subject cannot be compared.
+        // Tokens are withheld until their subject can be compared.
         #expect(refusal?.code == (hasIDToken ? .providerUnavailable : nil))
         #expect(after.subjectUnchecked == hasIDToken)
         try older.vault.replace(ring: ring)
@@ -294,7 +295,7 @@ struct StepUpSettlementTests {
         #expect(again?.code == .loginRequired)
         let last = try #require(broker.provider.script.withLock { $0.requests.last })
         #expect(last.demanded.map(\.name) == StepUpDemand.mfa.parameters.map(\.name))
-        // And it is judged again: nobody signed in so.
+        // The second sign-in is judged again, and is too weak.
         let next = try #require(again?.login)
         let refusal = await problem {
             try await broker.forward(broker.callback(next, code: "c9"), next.loginToken)
@@ -325,7 +326,7 @@ struct StepUpSettlementTests {
         #expect(try await asked(.mfa) == ["max_age=3600", "acr_values=mfa"])
     }
 
-    // MARK: What a call needs
+    // MARK: A call's demands
 
     @Test("No age is judged by a clock that nobody believes", arguments: [3600, -3600])
     func doubted(seconds: Int) async throws {
@@ -336,7 +337,7 @@ struct StepUpSettlementTests {
         broker.clock.jump(.seconds(seconds))
         let refusal = await problem { try await check.require(StepUpDemand(maximumAge: 300), of: live) }
         #expect(refusal?.code == .storeUnavailable && refusal?.retryAfter != nil)
-        // A class is the same at every time.
+        // A class can be judged at any time.
         #expect(await problem { try await check.require(.mfa, of: live) } == nil)
     }
 
@@ -380,7 +381,7 @@ struct StepUpSettlementTests {
     }
 }
 
-/// A store that loses its first race for a step-up, and takes minutes for it.
+/// A store that loses its first race for a step-up, and then needs minutes.
 private final class SlowStepUps: AroundStore {
     let base: any BrokerStore
     private let clock: TestClock

@@ -4,11 +4,13 @@ import Testing
 
 @testable import Broker
 
-/// Replicas go by the store's clock: neither its steps nor theirs end a session that is used (guarantee 3, decision 25).
+/// Replicas use the store's clock.
+///
+/// A session in use survives steps of the store's clock and of replicas' clocks (guarantee 3, decision 25).
 @Suite(.timeLimit(.minutes(3))) struct StoreClockTests {
     private static let widget = ChildKind(unchecked: "widget")
 
-    /// Two replicas and a database, each with a clock of its own.
+    /// Two replicas and a database, each with its own clock.
     private struct Cluster {
         let database = TestClock()
         let first: TestBroker
@@ -33,7 +35,7 @@ import Testing
 
         var replicas: [TestBroker] { [first, second] }
 
-        /// Lets time pass everywhere, and has the replicas ask the database for its time.
+        /// Moves all clocks on, and lets the replicas ask the database for its time.
         func advance(_ seconds: Int) async throws {
             database.advance(.seconds(seconds))
             for replica in replicas { replica.clock.advance(.seconds(seconds)) }
@@ -76,7 +78,7 @@ import Testing
         try await useForAWhile("stepped")
         moved.jump(.seconds(-seconds))
         try await useForAWhile("set right")
-        // Nobody uses it any more.
+        // From here on, the session is unused.
         for _ in 0..<20 { try await cluster.advance(35) }
         for broker in cluster.replicas { #expect(await use(broker, session.token)?.reason == .idleExpired) }
     }
@@ -96,7 +98,7 @@ import Testing
         #expect(await use(try await next(cluster, clock: cluster.database.now), session.token) == nil)
     }
 
-    /// Returns a process that begins now, and has compared its clock once.
+    /// Returns a process that begins now and has compared its clock once.
     private func next(_ cluster: Cluster, clock: WallTime) async throws -> TestBroker {
         let next = try TestBroker(
             store: cluster.first.store, vault: cluster.first.vault, clock: TestClock(clock),
@@ -113,9 +115,9 @@ import Testing
         let session = try await cluster.first.signIn()
         let machine = cluster.database.now
         cluster.database.jump(.seconds(50))
-        // Its machine's clock tells it of the step.
+        // The machine's clock reveals the step.
         #expect(await use(try await next(cluster, clock: machine), session.token) == nil)
-        // Here it is the database's, so this process hears of the step from another one.
+        // The machine's clock agrees with the database's, so this process learns of the step from another replica.
         let alike = try await next(cluster, clock: cluster.database.now)
         try await cluster.compare()
         try await ClockComparison(alike.context, #require(alike.context.shared)).look()

@@ -4,32 +4,31 @@ import Testing
 
 @testable import Broker
 
-/// Three weeks of a machine on SQLite whose clock is moved: it runs ten hours a day, sleeps, is restored from a snapshot, is away
-/// for a long weekend and more (guarantee 3, decision 48).
+/// Three weeks of a machine on SQLite whose clock is moved (guarantee 3, decision 48).
 ///
-/// No sign-in is refused for longer than a minute once there is one kind of evidence; no session is buried before its time;
-/// everything is swept in the end.
+/// The machine runs ten hours a day, sleeps, is restored from a snapshot, and is away for a long weekend and for nine days.
+/// With one kind of evidence, sign-ins are refused for a minute at most. Each session is buried in time, and none too early.
 @Suite(.timeLimit(.minutes(3))) struct ThreeWeeksTests {
-    /// The evidence that the machine has.
+    /// The machine's evidence of the time.
     enum Help: CaseIterable {
-        /// A time service that the kernel speaks for, and a provider's `Date`.
+        /// A time service that the kernel confirms, and a provider's `Date`.
         case everything
-        /// The kernel refuses the call, or says TIME_ERROR: providers' `Date` alone.
+        /// Only providers' `Date`, because the kernel refuses the call, or reports TIME_ERROR.
         case datesAlone
-        /// Neither: today's times stay.
+        /// Neither of these, so doubts end by time alone.
         case nothing
     }
 
     private static let day = 86_400
 
-    /// The machine: the true time, the error of its clock, and what a test counts.
+    /// The machine with its true time, the error of its clock, and the test's counts.
     private final class Machine {
         let help: Help
         let store: InMemoryStore
         let first: TestBroker
         var truth = 0
         var offset = 0
-        /// The seconds since when sign-ins were refused although there was evidence.
+        /// The second since when sign-ins were refused in spite of evidence.
         var refusedSince: Int?
         var longestRefusal = 0
         /// Each session's handle and its true end.
@@ -57,7 +56,7 @@ import Testing
 
         /// Starts the broker, runs it for some hours of the true time, and stops it.
         ///
-        /// `meanwhile` may move the clock; it gets the minutes since the start.
+        /// `meanwhile` may move the clock; its argument is the number of minutes since the start.
         func run(hours: Int, boots: Bool = true, _ meanwhile: (Int, ClockRig) throws -> Void = { _, _ in }) async throws
         {
             let clock = TestClock(ahead: .seconds(truth + offset))
@@ -84,7 +83,7 @@ import Testing
                     truth += 30
                     said.withLock { $0 = truth }
                     if help == .everything {
-                        // It steps a clock that is wrong, and says so from then on.
+                        // The time service corrects a wrong clock, and the kernel confirms the time from then on.
                         if minute >= 1, error(clock) != 0 { clock.jump(.seconds(-error(clock))) }
                         rig.kernel.withLock { $0 = minute >= 1 }
                     }
@@ -133,24 +132,24 @@ import Testing
         for day in 0..<21 {
             switch day {
             case 3:
-                // Suspended at noon: the boot clock goes on.
+                // The machine sleeps at noon; the boot clock goes on.
                 try await machine.run(hours: 5)
                 machine.off(hours: 3)
                 try await machine.run(hours: 5, boots: false)
             case 5:
-                // Its time is stepped by hand, and set right.
+                // The time is moved by hand, and corrected later.
                 try await machine.run(hours: 10) { minute, rig in
                     if minute == 60 { rig.broker.clock.jump(.seconds(7200)) }
                     if minute == 75, help != .everything { rig.broker.clock.jump(.seconds(-7200)) }
                 }
             case 8:
-                // Restored from a snapshot of two days ago: the clock is behind until it is set.
+                // The machine is restored from a snapshot of two days ago, so the clock is behind until it is set.
                 machine.offset -= 2 * Self.day
                 try await machine.run(hours: 10, boots: false) { minute, rig in
                     if minute == 30, help != .everything { rig.broker.clock.jump(.seconds(2 * Self.day)) }
                 }
             case 11:
-                // A dead battery: it starts forty days ahead, and is set within the hour.
+                // The battery is dead, so the clock starts forty days ahead, and is set within the hour.
                 machine.offset += 40 * Self.day
                 try await machine.run(hours: 10) { minute, rig in
                     if minute == 40, help != .everything { rig.broker.clock.jump(.seconds(-40 * Self.day)) }
@@ -158,14 +157,14 @@ import Testing
             default: try await machine.run(hours: 10)
             }
             machine.off(hours: 14)
-            // Away over a long weekend, and then for nine days.
+            // The machine is away over a long weekend, and later for nine days.
             if day == 13 { machine.off(hours: 72) }
             if day == 16 { machine.off(hours: 9 * 24) }
         }
         #expect(machine.buriedEarly == 0)
         if help != .nothing { #expect(machine.longestRefusal <= 60) }
         #expect(machine.offset == 0)
-        // Nobody signs in any more: what has lapsed is buried within some days of ten hours.
+        // Sign-ins have stopped. Lapsed sessions are buried within some days of ten hours.
         machine.signsIn = false
         for _ in 0..<8 {
             try await machine.run(hours: 10)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-/// The meaning of a Zephr failure's words (flow E).
+/// The meaning of the words in a Zephr failure (flow E).
 @Suite struct ZephrRefusalTests {
     @Test(
         "What is not surely the user's no is a fault",
@@ -42,12 +42,12 @@ import Testing
         ] { #expect(try await code(query: query) == .invalidCallback, "\(query)") }
     }
 
-    /// The code that an app gets for a callback with the message.
+    /// The problem code for a callback with this message.
     private func code(_ message: String) async throws -> ProblemCode? {
         try await code(query: "status=failure&" + FormPairs.encode([(name: "message", value: message)]))
     }
 
-    /// The code that an app gets for a callback.
+    /// The problem code for a callback.
     private func code(query: String) async throws -> ProblemCode? {
         let broker = try TestBroker(also: [ScriptedRegistrar()])
         var input = ForwardCodeInput()

@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerVault
 import HTTPTypes
 
-/// The backends that tests ask by.
+/// The backends of the tests.
 enum Backends {
     static let credential = "canary-backend-credential"
     static let header = FieldName.named("X-Coatcheck-Backend")

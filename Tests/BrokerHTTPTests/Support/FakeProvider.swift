@@ -2,7 +2,7 @@ import Broker
 import BrokerTestSupport
 import Synchronization
 
-/// A provider that says yes, unless a test tells it otherwise.
+/// A provider that accepts everything, unless a test's script refuses.
 final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying, IDTokenTaking, Sendable {
     struct Script: Sendable {
         var startFailure: ProviderFailure?
@@ -27,7 +27,7 @@ final class FakeProvider: CodeExchanging, TokenRefreshing, LogoutTokenVerifying,
 
     init(profile: ProviderProfile) { self.profile = profile }
 
-    /// Rewrites what it will answer.
+    /// Changes the next answers.
     func change(_ body: @Sendable (inout Script) -> Void) { script.withLock { body(&$0) } }
 
     func startAuthorization(

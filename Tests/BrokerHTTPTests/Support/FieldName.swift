@@ -1,7 +1,9 @@
 import HTTPTypes
 
-/// Makes field names of literals.
+/// Makes field names from literals.
 enum FieldName {
-    /// Returns the name; a literal that is none gives `Server`, which no test sends.
+    /// Returns the name, or `Server` for an invalid literal.
+    ///
+    /// No test sends `Server`.
     static func named(_ text: String) -> HTTPField.Name { HTTPField.Name(text) ?? .server }
 }

@@ -22,7 +22,7 @@ struct HTTPHarness: Sendable {
     let load = ServerLoad()
     var relay: Relay?
 
-    /// The records that the log got.
+    /// The records of the log.
     final class Records: Sendable {
         private let list = Mutex<[RequestRecord]>([])
         func add(_ record: RequestRecord) { list.withLock { $0.append(record) } }
@@ -79,7 +79,7 @@ struct HTTPHarness: Sendable {
         records = Records()
     }
 
-    /// Goes on with other settings of the domain.
+    /// Continues with other settings of the domain.
     mutating func limit(to settings: BrokerSettings) {
         context = context.with(context.providers, settings)
         useCases = BrokerUseCases(context, publicURL: configuration.publicURL)
@@ -116,7 +116,7 @@ struct HTTPHarness: Sendable {
         try await Self.send(to: responder, method, uri, headers, body: body)
     }
 
-    /// Sends one request in-process to what serves a listener.
+    /// Sends one request in-process to a listener's responder.
     static func send(
         to responder: BrokerResponder, _ method: HTTPRequest.Method, _ uri: String, _ headers: HTTPFields = [:],
         body: String? = nil
@@ -159,7 +159,7 @@ struct HTTPHarness: Sendable {
         return signedIn
     }
 
-    /// Makes a session of an id_token, as a native SDK gives one to an app, and returns its token.
+    /// Makes a session from an id_token, as an app with a native SDK does, and returns its token.
     func signInByIDToken() async throws -> Secret {
         var input = ForwardCodeInput()
         input.provider = ProviderName(unchecked: "as")
@@ -175,19 +175,19 @@ struct HTTPHarness: Sendable {
     /// The header of a session cookie.
     func cookie(_ signedIn: SignedIn) -> HTTPFields { [.cookie: "__Host-coatcheck=\(signedIn.token.reveal())"] }
 
-    /// Runs a real server and gives its port.
+    /// Runs a real server and passes its port to the body.
     func live<Value: Sendable>(_ body: @Sendable @escaping (Int) async throws -> Value) async throws -> Value {
         try await live(responder, body)
     }
 
-    /// Runs a real server of the backends' own listener and gives its port.
+    /// Runs a real server of the backends' own listener and passes its port to the body.
     func liveForBackends<Value: Sendable>(
         _ body: @Sendable @escaping (Int) async throws -> Value
     ) async throws -> Value {
         try await live(backendResponder, body)
     }
 
-    /// Runs a real server of the management listener and gives its port.
+    /// Runs a real server of the management listener and passes its port to the body.
     func liveForManagement<Value: Sendable>(
         _ body: @Sendable @escaping (Int) async throws -> Value
     ) async throws -> Value {
@@ -228,7 +228,7 @@ private final class KeptBody: BodyWriter {
     var text: String { bytes.withLock { String(buffer: $0) } }
 }
 
-/// A response, read for asserting.
+/// A response, read for assertions.
 struct Reply: Sendable {
     let status: Int
     let headers: HTTPFields

@@ -2,18 +2,20 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// Speaks bytes, well formed or not.
+/// A client that sends any bytes, well formed or malformed.
 struct RawClient: Sendable {
     let port: Int
 
     struct Timeout: Error {}
 
-    /// Sends the bytes and returns what comes back until the server closes; throws `Timeout` when it does not.
+    /// Sends the bytes and returns the server's bytes until it closes.
+    ///
+    /// Throws `Timeout` if it stays open.
     func exchange(_ text: String, within limit: Duration = .seconds(30)) async throws -> String {
         try await exchange(pieces: [text], within: limit)
     }
 
-    /// Sends pieces one after the other and returns what comes back until the server closes.
+    /// Sends pieces one after the other and returns the server's bytes until it closes.
     func exchange(pieces: [String], within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask { try await converse(pieces) }
@@ -26,7 +28,9 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes and returns the answer as soon as `isEnough` says so; the connection is closed then.
+    /// Sends the bytes and returns the answer as soon as `isEnough` accepts it.
+    ///
+    /// Then it closes the connection.
     func answer(
         to text: String, within limit: Duration = .seconds(30), isEnough: @escaping @Sendable (String) -> Bool
     ) async throws -> String {
@@ -41,7 +45,7 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes and then one more at a time, and returns what comes back until the server closes.
+    /// Sends the bytes and then one more at a time, and returns the server's bytes until it closes.
     func trickle(_ text: String, every pause: Duration, within limit: Duration = .seconds(30)) async throws -> String {
         try await withThrowingTaskGroup(of: String.self) { group in
             group.addTask {
@@ -63,7 +67,7 @@ struct RawClient: Sendable {
         }
     }
 
-    /// Sends the bytes, reads nothing while `meanwhile` runs, and returns how many bytes then come until the server
+    /// Sends the bytes, reads nothing while `meanwhile` runs, and returns the number of bytes that then come until the server
     /// closes.
     func received(after text: String, meanwhile: @Sendable () async throws -> Void) async throws -> Int {
         let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
@@ -73,7 +77,7 @@ struct RawClient: Sendable {
         try await channel.pipeline.addHandler(count).get()
         try await channel.writeAndFlush(ByteBuffer(string: text)).get()
         try await meanwhile()
-        // It may have been cut meanwhile.
+        // The server may have cut the connection meanwhile.
         try? await channel.setOption(.autoRead, value: true).get()
         try? await channel.closeFuture.get()
         return count.total.withLock { $0 }
@@ -91,7 +95,7 @@ struct RawClient: Sendable {
             }
         return try await channel.executeThenClose { inbound, outbound in
             for piece in pieces { try? await outbound.write(ByteBuffer(string: piece)) }
-            // Ends with the connection, by a write that fails.
+            // This task ends with the connection, when a write fails.
             async let others: Void = meanwhile(outbound)
             var answer = ""
             do {
@@ -100,7 +104,7 @@ struct RawClient: Sendable {
                     if isEnough(answer) { break }
                 }
             } catch is IOError {
-                // A reset after the answer: the server was sent more than it read.
+                // A reset after the answer: the server had more bytes than it read.
             }
             _ = try? await others
             return answer
@@ -108,7 +112,7 @@ struct RawClient: Sendable {
     }
 }
 
-/// Counts what comes in.
+/// Counts the bytes that come in.
 private final class ByteCount: ChannelInboundHandler, Sendable {
     typealias InboundIn = ByteBuffer
 
@@ -127,7 +131,7 @@ func responses(in text: String) -> Int {
     count(of: "HTTP/1.1 ", in: text) + count(of: "HTTP/1.0 ", in: text)
 }
 
-/// The number of times that a mark stands in a text.
+/// The number of times that a mark occurs in a text.
 func count(of mark: String, in text: String) -> Int { text.components(separated: mark) }
 
 extension String {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Broker
 
-/// Proofs of presence that were judged in time, and when they are taken.
+/// The taking of presence proofs that were judged in time.
 @Suite("Proofs of presence, taken", .timeLimit(.minutes(1)))
 struct PresenceTakingTests {
     private let broker: TestBroker
@@ -13,7 +13,7 @@ struct PresenceTakingTests {
 
     init() throws { broker = try TestBroker() }
 
-    /// One replica's check, with a memory of its own.
+    /// A replica's check, with its own memory.
     private func replica(_ shared: TestSharedStore?) -> ProofCheck {
         let context = broker.context
         var settings = BrokerSettings()
@@ -84,7 +84,7 @@ struct PresenceTakingTests {
             for candidate in spent { group.addTask { #expect(await take(candidate, at: check) == "replayed") } }
             #expect(try await eventually { store.gate.waiting == 40 })
             store.gate.passNewcomers()
-            // The user's own comes while those of a thief wait.
+            // The user's own proof arrives while a thief's proofs wait.
             #expect(await take(try candidate("mine", at: check), at: check) == nil)
             store.gate.open()
             try await group.waitForAll()

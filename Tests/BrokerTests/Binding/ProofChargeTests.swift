@@ -4,10 +4,10 @@ import Testing
 
 @testable import Broker
 
-/// The signature checks of sessions' proofs, and who pays for them (guarantee 8).
+/// The signature checks of sessions' proofs, and the address and session that pay for them (guarantee 8).
 @Suite("Signature checks are paid for first", .timeLimit(.minutes(1)))
 struct ProofChargeTests {
-    /// A number that tasks share, and the most that it was.
+    /// A counter that tasks share, and its highest value.
     private final class Count: Sendable {
         private let state = Mutex((value: 0, most: 0))
 
@@ -40,7 +40,7 @@ struct ProofChargeTests {
         IPAddress(high: 0x2001_0DB8_0000_0000 | number, low: 1)
     }
 
-    /// The outcome of a check: what was found, or that there was none.
+    /// A check's outcome: a right signature, a wrong one, or a refused check.
     private enum Outcome: Equatable { case right, wrong, refused }
 
     private func check(_ charge: ProofCharge, _ session: Digest, isRight: Bool) async -> Outcome {
@@ -100,7 +100,7 @@ struct ProofChargeTests {
             return await group.reduce(into: []) { $0.append($1) }
         }
         #expect(outcomes.count == 500 && outcomes.allSatisfy { $0 })
-        // Each of them might have been wrong.
+        // Each check in progress might find a fault, so the limit bounds the checks at the same time.
         #expect(underWay.most <= Self.limit)
         #expect(ledger.signatureFaults.count == 0)
     }
@@ -112,7 +112,7 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .refused)
         #expect(await check(from(address), other, isRight: true) == .right)
         #expect(await check(from(IPAddress(v4: 0x0A00_0002)), victim, isRight: true) == .right)
-        // A tenth of a minute brings a tenth of the checks.
+        // Six seconds bring a tenth of the checks of a minute.
         clock.advance(.seconds(6))
         #expect(await check(from(address), victim, isRight: true) == .right)
         #expect(await check(from(address), victim, isRight: false) == .wrong)

@@ -89,7 +89,7 @@ struct ProofNonceTests {
         for wrong in [longer, "", "a", String(text.reveal().dropLast()), text.reveal() + "A"] {
             #expect(throws: ProofRefusal.pass) { try SessionPass(Secret(wrong), of: session, at: start, by: vault) }
         }
-        // Ended and not ours: not ours.
+        // A pass of another session that has also ended is reported as invalid.
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
     }
 
@@ -99,7 +99,7 @@ struct ProofNonceTests {
         let session = live(vault.digest(Array("session".utf8)))
         let text = SessionPass(expiresAt: at(600)).text(of: session.tokenDigest, by: vault)
         let later = SessionPass(expiresAt: at(601)).text(of: session.tokenDigest, by: vault)
-        // The other vault's HMAC is another: it is asked for what is not remembered.
+        // The other vault makes other HMACs, so it accepts only a pass that the session remembers.
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
         #expect(throws: ProofRefusal.required) { try session.pass(text, at: at(600), by: vault) }
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
@@ -109,10 +109,10 @@ struct ProofNonceTests {
         for wrong in [later.reveal(), "", String(text.reveal().dropLast()), text.reveal() + "A"] {
             #expect(throws: ProofRefusal.pass) { try session.pass(Secret(wrong), at: start, by: other) }
         }
-        // The next one takes its place.
+        // The next good pass replaces the remembered one.
         #expect(try session.pass(later, at: start, by: vault).expiresAt == at(601))
         #expect(throws: ProofRefusal.pass) { try session.pass(text, at: start, by: other) }
-        // Another session of the same process remembers nothing of it.
+        // Another session of the same process does not share this memory.
         let stranger = live(vault.digest(Array("other".utf8)))
         #expect(throws: ProofRefusal.pass) { try stranger.pass(text, at: start, by: vault) }
     }

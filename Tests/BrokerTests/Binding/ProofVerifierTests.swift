@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-/// The rules of RFC 9449 section 4.3, refusals before acceptances, cheap ones before dear ones.
+/// The rules of RFC 9449 section 4.3: refusals before acceptances, cheap checks before expensive ones.
 @Suite("Proofs", .timeLimit(.minutes(2)))
 struct ProofVerifierTests {
     private let phone = SigningPhone()
@@ -21,7 +21,7 @@ struct ProofVerifierTests {
 
     private var nonce: String { ProofNonce.text(at: now, by: vault) }
 
-    /// Judges a request that has these `DPoP` fields; nil when the proof is accepted.
+    /// Judges a request with these `DPoP` fields; returns nil if the proof is accepted.
     private func refusal(
         _ fields: [String], thumbprint: String? = nil, taken: TakenProofs = TakenProofs(), later: Duration = .zero
     ) throws -> ProofRefusal? {
@@ -124,9 +124,9 @@ struct ProofVerifierTests {
         #expect(taken.count == 0)
         #expect(try refusal([good], taken: taken) == nil)
         #expect(try refusal([good], taken: taken) == .replayed)
-        // The same `jti` of another phone is another proof.
+        // Another phone's proof with this `jti` is another proof.
         #expect(try refusal([try SigningPhone().proof(nonce: nonce, token: session)], taken: taken) == nil)
-        // As long as its nonce is taken, to the second.
+        // A repeat is refused exactly as long as its nonce is accepted, to the second.
         #expect(try refusal([good], taken: taken, later: .seconds(599)) == .replayed)
         #expect(try refusal([good], taken: taken, later: .seconds(601)) == .nonce)
     }
@@ -166,7 +166,7 @@ struct ProofVerifierTests {
         let text =
             "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19.eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
         let proof = try DPoPProof([text])
-        // Section 6.1 has the thumbprint.
+        // RFC 9449 section 6.1 contains the thumbprint.
         #expect(
             Base64URL.encode(vault.digest(Array(proof.key.canonical.utf8)).bytes)
                 == "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I")

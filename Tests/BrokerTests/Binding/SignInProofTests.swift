@@ -3,12 +3,12 @@ import Testing
 
 @testable import Broker
 
-/// The signatures that sign-ins have verified, and who pays for them (guarantee 8).
+/// The signatures that sign-ins have verified, and the addresses that pay for them (guarantee 8).
 @Suite(.timeLimit(.minutes(1))) struct SignInProofTests {
     private let phone = SigningPhone()
     private let loginToken = Secret(String(repeating: "l", count: 43))
 
-    /// A broker whose clients have a mode, with a stranger's charge.
+    /// A broker whose clients have a binding mode, and the charge of a stranger's address.
     private struct Fixture {
         let broker: TestBroker
         let charge: Charge
@@ -28,7 +28,7 @@ import Testing
             )
         }
 
-        /// The number of signatures that were verified and good.
+        /// The number of verified signatures that were good.
         var accepted: Int {
             broker.events.all.filter { if case .proofJudged(_, _, "accepted") = $0 { true } else { false } }.count
         }
@@ -80,7 +80,7 @@ import Testing
         #expect(codes.first == .some(nil))
         #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4)
         #expect(codes.last == .rateLimited)
-        // The rightful phone has its answer as soon as its address may.
+        // The rightful phone is served as soon as its address may start again.
         fixture.broker.clock.advance(.seconds(60))
         #expect(await problem { try await fixture.broker.forward(appLogin(fixture, "late", by: phone)) } == nil)
     }
@@ -89,7 +89,7 @@ import Testing
         "Sign-ins that made their session are counted no more: thousands of a carrier's phones pay for none but their own"
     )
     func many() async throws {
-        // Two places in the table, and one start a minute that is not given back.
+        // The table has two places, and each address has one start a minute.
         let fixture = try Fixture(.enforce, perMinute: 1, pending: 2)
         for number in 0..<20 {
             let phone = SigningPhone()
@@ -115,7 +115,7 @@ import Testing
             input.evidence = try fixture.evidence(phone, "/v1/sessions", "id-\(number)")
             codes.append(await problem { try await fixture.broker.forward(input) }?.code)
         }
-        // The login's own is one of them; three starts are left, and the one that the session gave back.
+        // Four further signatures: three starts remain, and the session released one. The fifth is the login's own.
         #expect(fixture.accepted <= ChargeLedger.paidSignatures + 4 + 1)
         #expect(codes.first == .some(nil) && codes.last == .rateLimited)
         fixture.broker.clock.advance(.seconds(60))

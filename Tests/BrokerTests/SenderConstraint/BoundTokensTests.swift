@@ -49,7 +49,7 @@ struct BoundTokensTests {
         let other = try await first.start()
         let pushed = first.provider.script.withLock { $0.requests.compactMap(\.proof?.thumbprint) }
         #expect(pushed.count == 2 && Set(pushed).count == 2)
-        // Another process, which knows nothing but the store.
+        // Another process, which knows only the store.
         let second = try broker(after: first)
         let signedIn = try await second.forward(second.callback(login), login.loginToken)
         let grant = try #require(second.provider.script.withLock { $0.grants.first })
@@ -136,7 +136,7 @@ struct BoundTokensTests {
         #expect(record.first == 1)
         #expect(try StoredTokens(record: record).tokens.refreshToken?.reveal() == "rt-1")
         #expect(try StoredTokens(record: record).tokens.key == nil)
-        // They are revoked without it, by this release as by that.
+        // Both this release and that one revoke them without a proof.
         try await broker.store.postponeOutbox(row.id, until: broker.clock.now, counting: false)
         #expect(try await Revocations(broker.context).work() == 1)
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
@@ -153,7 +153,7 @@ struct BoundTokensTests {
         #expect(problem?.code == .providerError)
     }
 
-    // MARK: What is stored
+    // MARK: Stored values
 
     @Test("A release that knows no such keys says that it is too old, of tokens and of logins")
     func olderRelease() throws {
@@ -236,7 +236,7 @@ struct BoundTokensTests {
         #expect(kept.refreshToken?.reveal() == "rt-r1" && kept.accessToken.isEmpty && kept.isWithheld)
         #expect(kept.key != nil)
         #expect(broker.events.all.contains { if case .tokenNotBound = $0 { true } else { false } })
-        // Nobody gets it, and the provider is left alone, by other processes too.
+        // The token is withheld, and other processes leave the provider alone too.
         broker.provider.script.withLock { $0.binds = true }
         let replica = try self.broker(after: broker)
         broker.clock.advance(.seconds(29))
@@ -277,7 +277,7 @@ struct BoundTokensTests {
         #expect(try await stored(replica, signedIn).tokens.key != nil)
     }
 
-    /// Refuses a bound session's refreshes, and says whether it ends.
+    /// Refuses a bound session's refreshes, and returns the reason if the session ends.
     private func ending(
         _ failures: [ProviderFailure], _ arrange: @escaping @Sendable (RefreshSending) -> Void = { _ in }
     ) async throws -> (reason: EndReason?, calls: Int) {
@@ -351,7 +351,7 @@ struct BoundTokensTests {
         #expect(told.count == 1 && broker.provider.refreshes == 1)
     }
 
-    // MARK: What operators see
+    // MARK: The operator's view
 
     @Test("Operators see whether a session's tokens are bound, by its row and not by the file; owners are not told")
     func listed() async throws {

@@ -39,7 +39,7 @@ struct CertificateBoundTests {
         broker.provider.script.withLock { $0.certificate = certificate }
     }
 
-    // MARK: What is stored
+    // MARK: Stored values
 
     @Test("A release that shows no certificates does not read such a row, and one that does reads all of it")
     func record() async throws {
@@ -48,7 +48,7 @@ struct CertificateBoundTests {
         let stored = try await stored(broker, signedIn)
         #expect(stored.tokens.credential == .mtls && stored.tokens.certificate == "first")
         #expect(stored.record.first == 3)
-        // The releases before read the formats 1 and 2 alone.
+        // Earlier releases read only the formats 1 and 2.
         for format: UInt8 in [1, 2] {
             #expect(throws: RecordFailure.newerFormat) { _ = try RecordReader(stored.record, format: format) }
         }
@@ -115,7 +115,9 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 3)
     }
 
-    /// Refreshes by force every two minutes, and another user signs in before the third; the answers, and the session's end.
+    /// Forces a refresh every two minutes; another user signs in before the third.
+    ///
+    /// Returns the answers and the session's end.
     private func refused(
         _ code: String, after before: TestBroker, _ signedIn: SignedIn, _ certificate: String?
     ) async throws -> (codes: [ProblemCode?], reason: EndReason?) {

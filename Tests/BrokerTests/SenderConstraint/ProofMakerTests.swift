@@ -87,7 +87,7 @@ struct ProofNoncesTests {
     }
 }
 
-/// The rule of a call's nonces as a table.
+/// The rule for a call's nonces as a table.
 @Suite("How often a call with a proof is sent", .timeLimit(.minutes(1)))
 struct NonceExchangeTests {
     @Test("An answer is taken, whatever it brings")

@@ -3,16 +3,16 @@ import Synchronization
 
 @testable import Broker
 
-/// A broker with everything that may speak for its clock, each as a test has it: the kernel, providers, the machine.
+/// A broker and the evidence for its clock, which a test sets: the kernel, providers, the machine.
 final class ClockRig: Sendable {
-    /// A provider that tells the time; what it says is a test's.
+    /// A provider that reports the time; a test sets its answers.
     final class Teller: TimeTelling {
         let profile: ProviderProfile
         let timeHost: String?
-        /// Returns the time that its answers say; nil for no evidence.
+        /// Returns the time in the provider's answer; nil for no evidence.
         let says: @Sendable () -> WallTime?
         let asked = Mutex(0)
-        /// Passes when it is asked: an answer may take long.
+        /// Called when the provider is asked, because an answer may take long.
         let delays: @Sendable () -> Void
 
         init(
@@ -58,14 +58,14 @@ final class ClockRig: Sendable {
         told.rig.withLock { $0 = self }
     }
 
-    /// Breaks the circle between the rig and what its inquiry asks.
+    /// Breaks the reference cycle between the rig and the sources that its inquiry asks.
     private final class Told: Sendable {
         let rig = Mutex<ClockRig?>(nil)
         var kernel: Bool? { rig.withLock { $0 }?.kernel.withLock { $0 } }
         var tellers: [any TimeTelling] { rig.withLock { $0 }?.tellers.withLock { $0 } ?? [] }
     }
 
-    /// Lets time pass as a running process sees it: it looks every two seconds.
+    /// Lets time pass for a running process, which looks every two seconds.
     func run(_ seconds: Int, step: Int = 2) async throws {
         for _ in 0..<(seconds / step) {
             broker.clock.advance(.seconds(step))

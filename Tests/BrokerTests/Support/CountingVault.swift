@@ -2,14 +2,14 @@ import Synchronization
 
 @testable import Broker
 
-/// A vault that counts what it opens.
+/// A vault that counts the values that it opens.
 final class CountingVault: Vault {
     private let vault: any Vault
     private let counts = Mutex<[SealedKind: Int]>([:])
 
     init(_ vault: any Vault) { self.vault = vault }
 
-    /// Returns how many values of a kind were opened.
+    /// Returns the number of opened values of a kind.
     func opened(_ kind: SealedKind) -> Int { counts.withLock { $0[kind, default: 0] } }
 
     func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8] {

@@ -1,6 +1,6 @@
 import Broker
 
-/// A store in which somebody wrote another place in a family into one session's row, and other facts.
+/// A store with one forged row: an attacker has changed the session's place in a family, and its facts.
 final class RelatedStore: AroundStore {
     let base: any BrokerStore
     private let tokenDigest: Digest

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import Broker
 
-/// A provider that answers as a test tells it to, and counts the calls.
+/// A provider whose answers a test scripts; it counts the calls.
 final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, LogoutTokenVerifying,
     TokenImporting, IDTokenTaking, EndpointOwning, CertificateShowing, Sendable
 {
@@ -11,14 +11,14 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var redeem: [ProviderFailure] = []
         var identify: [ProviderFailure] = []
         var refresh: [ProviderFailure] = []
-        /// The failures of the next calls with a target, in order; nil for one that is answered.
+        /// The failures of the next calls with a target, in order; nil for an answer.
         var targeted: [ProviderFailure?] = []
-        /// The reason for which answers to calls with a target bring no access token that is of use; nil where they do.
+        /// The reason why access tokens for targets are unusable; nil if they are usable.
         var isOfNoUse: String?
         var exchanges: [TargetExchange] = []
-        /// Whether exchanged tokens that were asked for with a proof come bound to its key.
+        /// Whether exchanged tokens that were requested with a proof are bound to its key.
         var exchangeBinds = true
-        /// Does what a refresh call does to what its flight remembers of it.
+        /// Does the same to the flight's memory as a refresh call does.
         var meetsSending: @Sendable (RefreshSending) -> Void = { _ in }
         var revoke: [ProviderFailure] = []
         var endSession: [ProviderFailure] = []
@@ -28,47 +28,49 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         var refusal: String?
         var scope: [String]?
         var refreshedScope: [String]?
-        /// Whether tokens that were asked for with a proof come bound to its key.
+        /// Whether tokens that were requested with a proof are bound to its key.
         var binds = true
-        /// The thumbprint of the certificate that its clients show; tokens of those which say so come bound to it.
+        /// The thumbprint of the certificate that the clients show.
+        ///
+        /// Tokens of clients with `sender_constrained: mtls` are bound to it.
         var certificate: String?
         var issuer = IssuerExpectation(issuer: "https://as.example", demanded: true)
         var subject = "user-1"
         var sid: String?
         var tokenLifetime: Duration? = .seconds(3600)
         var refreshToken = true
-        /// The one refresh token of a provider that never gives another.
+        /// The refresh token of a provider that keeps the same one for ever.
         var onlyRefreshToken: String?
         var signIn = SignInFacts()
         var refreshTokenLifetime: Duration?
         var refreshedSubject = RefreshedSubject.absent
-        /// The access tokens that came with the id_tokens that were looked at.
+        /// The access tokens that came with the examined id_tokens.
         var lookedAt: [String] = []
         var grants: [CodeGrant] = []
         var contexts: [IdentityContext] = []
         var requests: [AuthorizationRequest] = []
         var refreshes: [RefreshRequest] = []
-        /// The times by which each redeeming, identifying and refreshing call was to have ended.
+        /// The deadlines of the redeeming, identifying and refreshing calls.
         var deadlines: [Duration] = []
         var revoked = 0
-        /// Access tokens whose revocation hangs for as long as `hanging` is closed.
+        /// Access tokens whose revocation hangs while `hanging` is closed.
         var hangs: [String] = []
         var sessionsEnded = 0
         var logOutPage: String?
         var logOutPageHangs = false
-        /// The names in logout tokens; nil clients are all.
+        /// The names in logout tokens; nil for `clients` means all.
         var logout: (subject: String?, sid: String?, clients: [ClientName]?) = ("user-1", nil, nil)
-        /// The reason for which logout tokens cannot be verified now; nil when they can.
+        /// The failure of the next verifications of logout tokens, if any.
         var logoutFailure: ProviderFailure?
         var sidIsUnusable = false
         var keyFetches = 0
-        /// The reasons for which id_tokens that an app hands over are refused; empty accepts.
+        /// The failures of the next id_tokens from apps; an empty list accepts.
         var idTokens: [ProviderFailure] = []
         var takesIDTokens = true
         var handed: [HandedIDToken] = []
         var importFault: FieldFault?
         var imports: [ImportRequest] = []
-        /// The time for which calls are refused because the provider does not answer.
+        /// The remaining time of an outage in which calls are refused.
         var refusesCallsFor: Duration?
         var places = 256
     }
@@ -76,13 +78,13 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
     let profile: ProviderProfile
     let clock: TestClock
     let script: Mutex<Script>
-    /// The gate at which redeem and refresh wait, when set, until it opens.
+    /// The gate of redeem and refresh calls, which wait while it is closed.
     let gate = Gate()
-    /// The gate at which a code's call alone waits, when set, until it opens.
+    /// The gate for a code's call alone.
     let redeeming = Gate()
-    /// The gate at which a look at a refreshed subject waits, when set, until it opens.
+    /// The gate for a look at a refreshed subject.
     let looking = Gate()
-    /// The gate at which the revocation of some tokens hangs.
+    /// The gate of the revocations of tokens in `hangs`.
     let hanging = Gate()
 
     init(profile: ProviderProfile, clock: TestClock, script: Script = Script()) {
@@ -106,7 +108,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
 
     func certificate(of client: ClientName) -> String? { script.withLock { $0.certificate } }
 
-    /// Returns tokens as bound to the certificate, where they are to be.
+    /// Returns the tokens, bound to the certificate if the client requires it.
     private func certified(_ tokens: TokenSet, _ client: ClientName, isCertified: Bool = false) -> TokenSet {
         guard isCertified || profile.client(client)?.senderConstraint == .mtls else { return tokens }
         return tokens.bound(to: certificate(of: client))
@@ -323,7 +325,7 @@ final class Gate: Sendable {
 
     func close() { state.withLock { $0.closed = true } }
 
-    /// Lets whoever comes from now on pass; who waits goes on waiting.
+    /// Lets later callers pass; callers that already wait go on waiting.
     func passNewcomers() { state.withLock { $0.closed = false } }
 
     func open() {

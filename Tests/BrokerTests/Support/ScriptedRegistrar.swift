@@ -2,13 +2,13 @@ import Synchronization
 
 @testable import Broker
 
-/// A Zephr that answers as a test tells it to, and counts the calls.
+/// A Zephr whose answers a test scripts; it counts the calls.
 final class ScriptedRegistrar: PartialRegistering, Sendable {
     struct Script: Sendable {
         var outcome: RegistrationOutcome = .stateInvalid
         var registers = 0
         var fieldsAsked = 0
-        /// The failures of the next questions for an account and for fields.
+        /// The failures of the next requests for an account and for fields.
         var account: [ProviderFailure] = []
         var fields: [ProviderFailure] = []
     }

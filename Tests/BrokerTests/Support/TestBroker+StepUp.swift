@@ -17,7 +17,7 @@ extension TestBroker {
         return try await useCases.startLogin.start(input)
     }
 
-    /// Finishes a login that steps a session up, and presents a session's token with it.
+    /// Finishes a login that steps a session up, with a session's token.
     func finishStepUp(
         _ login: StartedLogin, presenting token: Secret?, code: String = "code-2"
     ) async throws -> SteppedUp {

@@ -65,7 +65,7 @@ struct TestBroker: Sendable {
         useCases = BrokerUseCases(context, publicURL: "https://auth.example.com")
     }
 
-    /// The number of times that operators were told that somebody else finished a login.
+    /// The number of events about a login that another party tried to finish.
     var burned: Int {
         events.all.filter { if case .loginBurned = $0 { true } else { false } }.count
     }
@@ -110,7 +110,7 @@ struct TestBroker: Sendable {
     }
 }
 
-/// The events that were told to operators.
+/// The events that the broker emitted.
 final class EventLog: Sendable {
     private let events = Mutex<[BrokerEvent]>([])
     func append(_ event: BrokerEvent) { events.withLock { $0.append(event) } }
@@ -119,7 +119,7 @@ final class EventLog: Sendable {
 
 /// Returns the problem that `body` throws, or nil.
 ///
-/// Another error is no success: it fails the test.
+/// Any other error fails the test.
 func problem(_ body: () async throws -> some Any) async -> BrokerProblem? {
     do {
         _ = try await body()

@@ -2,13 +2,13 @@ import Broker
 import BrokerTestSupport
 import Synchronization
 
-/// The abilities of a shared store as a test plays them: its time, the news of other replicas, the versions they have made.
+/// A shared store with a scripted time, scripted notices of other replicas, and scripted versions.
 final class TestSharedStore: SharedStore {
     private let clock: TestClock
-    /// The distance of its time from the test's.
+    /// The difference between its time and the test's.
     private let ahead: Duration
     let isAway = Mutex(false)
-    /// Whether its server is another machine.
+    /// Whether the server is another machine.
     let isOther = Mutex(false)
     private let handler = Mutex<(@Sendable (EndingNotice) -> Void)?>(nil)
     let known = Mutex<[Digest: Int64]>([:])
@@ -30,11 +30,11 @@ final class TestSharedStore: SharedStore {
 
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { self.handler.withLock { $0 = handler } }
 
-    /// Has the broker hear something of other replicas.
+    /// Delivers a notice of another replica to the broker.
     func say(_ notice: EndingNotice) { handler.withLock { $0 }?(notice) }
 
     private let proofs = Mutex<Set<Digest>>([])
-    /// Holds the takers of proofs up, as a slow store does.
+    /// A gate that delays the takers of proofs, as a slow store does.
     let gate = Gate()
 
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool {

@@ -1,23 +1,27 @@
 package import Broker
 
-/// The times for which rows stay after they have served, and other numbers that all engines share.
+/// The periods for which used rows are kept, and other numbers that all engines share.
 package enum RetentionPeriods {
-    /// Logins and registrations, after they expired; exchanges, after they were made.
+    /// For logins and registrations, counted from their expiry; for exchanges, counted from their creation.
     package static let spent = Duration.seconds(86_400)
-    /// Tombstones, after the session ended.
+    /// For tombstones, counted from the session's end.
     package static let tombstone = Duration.seconds(30 * 86_400)
-    /// Sessions that have lapsed, before they become tombstones: a clock that was wrong can be set right.
+    /// For lapsed sessions, until they become tombstones.
+    ///
+    /// Within this time a wrong clock can be corrected.
     package static let lapsed = SessionLimits.lapseGrace
-    /// No work of the outbox is put off for so long.
+    /// The limit for postponing outbox work.
+    ///
+    /// Every postponement is shorter.
     package static let longestPostponement = Duration.seconds(7200)
-    /// The most lapses that one sweep makes known.
+    /// The most lapses that one sweep announces.
     package static let announcedLapses = 10_000
     /// The most pending logins of one login token that are returned.
     package static let pendingLogins = 32
 }
 
 extension SessionRow {
-    /// The row as a tombstone: no token column and no presence key stays.
+    /// The row as a tombstone, without token columns and presence key.
     package func ended(_ reason: EndReason, at now: WallTime) -> SessionRow {
         var row = self
         row.endedAt = now
@@ -28,10 +32,10 @@ extension SessionRow {
     }
 }
 
-/// The time that never goes back, by which stores time their claims.
+/// The monotonic time by which stores time their claims.
 package enum MonotonicTime {
     private static let start = ContinuousClock.now
 
-    /// Returns how long ago this process first asked.
+    /// Returns the time since this process first called it.
     package static func now() -> Duration { start.duration(to: .now) }
 }

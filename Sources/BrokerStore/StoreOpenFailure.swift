@@ -1,8 +1,8 @@
-/// The reason for which a database is not opened, as a sentence for the operator.
+/// The reason why a database is not opened, as a sentence for the operator.
 package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The directory cannot be made or used.
     case directory(String, reason: String)
-    /// Others may write in the directory: they could put another file in the database's place.
+    /// Other users may write in the directory, so they could replace the database file.
     case looseDirectory(String)
     /// The file belongs to another user, or is not an ordinary file.
     case foreignFile(String)
@@ -10,25 +10,25 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
     case file(String, reason: String)
     /// Another process has it open (SEC-127).
     case locked(String)
-    /// The file is some other program's database.
+    /// The file is another program's database.
     case notOurs(String)
-    /// The file is no list of endings.
+    /// The file is not an endings file.
     case notEndings(String)
-    /// A newer version changed the schema in a way that this one cannot work with (SEC-130).
+    /// A newer version changed the schema, and this version cannot work with it (SEC-130).
     case tooNew(found: Int, known: Int)
-    /// A copy that SQLite's own check finds faulty.
+    /// SQLite's own check found the copy faulty.
     case damaged(String)
-    /// Was not taken, for a reason.
+    /// The file was refused for the given reason.
     case refused(String)
-    /// The schema is older, and migrating was not asked for.
+    /// The schema is older, and migrating is switched off.
     case needsMigration(found: Int, known: Int)
-    /// The address of a PostgreSQL cannot be read.
+    /// The PostgreSQL address cannot be parsed.
     case address(String)
-    /// PostgreSQL is not reached, or does not let us in.
+    /// PostgreSQL is unreachable or refuses the login.
     case unreachable(String)
-    /// PostgreSQL answers and is not set up as it has to be.
+    /// PostgreSQL answers, but is set up wrongly.
     case server(String)
-    /// SQLite would not set what durability stands on.
+    /// SQLite refused a setting that durability depends on.
     case setting(String)
     /// SQLite reported an error.
     case database(String)

@@ -3,8 +3,9 @@ import COpenSSL
 
 /// Makes and verifies ECDSA signatures with P-256 and SHA-256 (RFC 7518 section 3.4).
 enum ES256Signature {
-    /// Returns whether `signature`, `r` and `s` of 32 bytes each, is the key's over the message; false for a point that is not on
-    /// the curve and where the library fails.
+    /// Returns whether `signature` is the key's signature over the message.
+    ///
+    /// `signature` is `r` and `s`, of 32 bytes each. Returns false if the key's point is off the curve or the library fails.
     static func isValid(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
         guard signature.count == 64 else { return false }
         let encoded = der(signature)
@@ -17,14 +18,14 @@ enum ES256Signature {
         return EVP_DigestVerify(context, encoded, encoded.count, message, message.count) == 1
     }
 
-    /// `EVP_PKEY_PUBLIC_KEY`, a macro that Swift does not read.
+    /// `EVP_PKEY_PUBLIC_KEY`, a macro that Swift cannot import.
     private static let publicKeySelection =
         OSSL_KEYMGMT_SELECT_DOMAIN_PARAMETERS | OSSL_KEYMGMT_SELECT_OTHER_PARAMETERS | OSSL_KEYMGMT_SELECT_PUBLIC_KEY
 
     /// `EVP_PKEY_KEYPAIR`.
     private static let pairSelection = publicKeySelection | OSSL_KEYMGMT_SELECT_PRIVATE_KEY
 
-    /// Returns the signature by a key, `r` and `s` of 32 bytes each; nil where it is no key, and where the library fails.
+    /// Returns a key's signature, `r` and `s` of 32 bytes each; nil if the key is invalid or the library fails.
     static func make(over message: [UInt8], by key: ProofKeyPair) -> [UInt8]? {
         guard var scalar = Base64URL.decode(key.scalar.reveal()), scalar.count == 32 else { return nil }
         defer { wipe(&scalar) }
@@ -41,7 +42,7 @@ enum ES256Signature {
         return raw(encoded.prefix(length))
     }
 
-    /// Returns the library's key, a pair where there is a `scalar`; nil where the point is not on the curve.
+    /// Returns the library's key, which is a pair if `scalar` is given; nil if the point is off the curve.
     private static func libraryKey(_ key: ProofKey, scalar: [UInt8]?) -> OpaquePointer? {
         guard let context = EVP_PKEY_CTX_new_from_name(nil, "EC", nil) else { return nil }
         defer { EVP_PKEY_CTX_free(context) }
@@ -49,7 +50,7 @@ enum ES256Signature {
         var group = Array("P-256".utf8CString)
         // An uncompressed point (SEC 1 section 2.3.3).
         var point = [0x04] + key.x + key.y
-        // Numbers are in the machine's own order, and every machine that this runs on has the lowest byte first.
+        // OpenSSL expects numbers in the machine's byte order. All supported machines store the lowest byte first.
         var number = Array((scalar ?? []).reversed())
         defer { wipe(&number) }
         let selection = scalar == nil ? publicKeySelection : pairSelection
@@ -77,14 +78,14 @@ enum ES256Signature {
         return made
     }
 
-    /// Returns the form that the library reads (RFC 3279 section 2.2.3): a sequence of two positive integers.
+    /// Returns the DER form that the library reads (RFC 3279 section 2.2.3), a sequence of two positive integers.
     private static func der(_ signature: [UInt8]) -> [UInt8] {
         let body = integer(signature[..<32]) + integer(signature[32...])
-        // Twice 33 bytes with their heads: the length is one byte.
+        // At most 33 bytes twice, with their heads, so one byte is enough for the length.
         return [0x30, UInt8(body.count)] + body
     }
 
-    /// Returns `r` and `s` of a signature in the library's form; nil for what is none.
+    /// Returns `r` and `s` of a signature in DER form; nil for other input.
     private static func raw(_ encoded: ArraySlice<UInt8>) -> [UInt8]? {
         var rest = encoded
         guard rest.popFirst() == 0x30, let length = rest.popFirst(), length < 0x80, Int(length) == rest.count,
@@ -93,7 +94,7 @@ enum ES256Signature {
         return r + s
     }
 
-    /// Takes a positive integer as 32 bytes.
+    /// Removes a positive integer from the front and returns it as 32 bytes.
     private static func positive(_ rest: inout ArraySlice<UInt8>) -> [UInt8]? {
         guard rest.popFirst() == 0x02, let length = rest.popFirst(), length < 0x80, rest.count >= Int(length) else {
             return nil

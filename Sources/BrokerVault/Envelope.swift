@@ -1,15 +1,15 @@
 import Broker
 import COpenSSL
 
-/// The reason for which an envelope does not open.
+/// The reason why an envelope does not open.
 ///
-/// Told apart here for tests and counters; the vault says `doesNotOpen` for each.
+/// Only tests and counters see it; the vault throws `doesNotOpen` for each.
 package enum EnvelopeFailure: Error, Sendable, Equatable {
-    /// Shorter than an envelope can be.
+    /// The bytes are shorter than any envelope.
     case length
-    /// Another format's first byte.
+    /// The first byte belongs to another format.
     case version
-    /// The tag does not fit: key, row, kind or bytes were changed.
+    /// The tag does not match, because the key, row, kind or bytes differ.
     case tag
     /// The library failed.
     case library
@@ -22,7 +22,9 @@ enum Envelope {
     static let tagLength = 16
     static let overhead = 1 + nonceLength + tagLength
 
-    /// Returns what the tag also covers: format, kind, key id and row, so that nothing can be moved (SEC-48).
+    /// Returns the associated data: format, kind, key id and row.
+    ///
+    /// The tag covers these too, so that a sealed value cannot be moved to another row (SEC-48).
     static func associatedData(kind: SealedKind, keyID: String, row: Digest) -> [UInt8] {
         let id = keyID.utf8
         var data: [UInt8] = []
@@ -36,7 +38,7 @@ enum Envelope {
         return data
     }
 
-    /// Seals under a 32-byte key with a fresh nonce; nil when the generator or the library fails.
+    /// Seals under a 32-byte key with a fresh nonce; returns nil if the generator or the library fails.
     static func seal(
         _ plaintext: [UInt8], key: SecretBytes, associatedData: [UInt8], algorithms: Algorithms
     ) -> [UInt8]? {
@@ -75,7 +77,9 @@ enum Envelope {
         return envelope
     }
 
-    /// Opens an envelope; nothing of the plaintext leaves unless the tag fits.
+    /// Opens an envelope.
+    ///
+    /// Plaintext is returned only if the tag matches.
     static func open(
         _ envelope: [UInt8], key: SecretBytes, associatedData: [UInt8], algorithms: Algorithms
     ) throws(EnvelopeFailure) -> [UInt8] {
@@ -92,7 +96,7 @@ enum Envelope {
         defer { EVP_CIPHER_CTX_free(context) }
         var failure: EnvelopeFailure? = .library
         let plaintext = envelope.withUnsafeBufferPointer { envelope in
-            // One byte more: an empty text still needs an address.
+            // One extra byte, because an empty plaintext also needs an address.
             [UInt8](unsafeUninitializedCapacity: length + 1) { buffer, count in
                 guard let base = envelope.baseAddress, let out = buffer.baseAddress else { return }
                 let nonce = base + 1
@@ -127,7 +131,7 @@ enum Envelope {
 
 /// The purpose of a subkey.
 ///
-/// Each has an HKDF label of its own, so that two purposes share no key (SEC-110).
+/// Each purpose has its own HKDF label, so that no two purposes share a key (SEC-110).
 enum Purpose {
     case seal(SealedKind)
     case index(IndexKind)
@@ -135,7 +139,7 @@ enum Purpose {
 
     /// The HKDF `info`.
     ///
-    /// Changing one loses every row made under it.
+    /// A changed label makes every row under it unreadable.
     var label: [UInt8] {
         switch self {
         case .seal(let kind): Array("coatcheck/v1/seal/\(kind.rawValue)".utf8)
@@ -146,7 +150,7 @@ enum Purpose {
 }
 
 extension SealedKind {
-    /// The byte that stands for it in the associated data.
+    /// The kind's byte in the associated data.
     ///
     /// Append only.
     var tag: UInt8 {

@@ -1,19 +1,18 @@
 package import Broker
 import Synchronization
 
-/// The operator's keys: the first whose time has come seals, all open, and the index key, which does not rotate
-/// (guarantee 5).
+/// The operator's keys, and the index key, which does not rotate (guarantee 5).
 ///
-/// It never describes a key.
+/// The newest key whose time has come seals, and all keys open. The ring's description never contains a key.
 package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
     /// One key's public part, for `coatcheck keys list`.
     package struct Entry: Sendable, Equatable {
-        /// The id that rows carry (`k…`).
+        /// The id that is stored in rows (`k…`).
         package let id: String
         package let created: WallTime
-        /// Whether new rows are sealed with it.
+        /// Whether new rows are sealed with this key.
         package let seals: Bool
-        /// The time from which it seals, where that is still to come.
+        /// The future time from which this key seals; nil otherwise.
         package let waitsUntil: WallTime?
     }
 
@@ -21,19 +20,21 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         let id: String
         let key: SecretBytes
         let created: WallTime
-        /// The time from which it seals, once every process has read it; nil is always.
+        /// The time from which this key seals, when every process has read it; nil if it always seals.
         var sealsFrom: WallTime?
 
         func seals(at now: WallTime) -> Bool { sealsFrom.map { $0 <= now } ?? true }
     }
 
-    /// The bytes of a key: 256 bits (SEC-110).
+    /// The length of a key in bytes: 256 bits (SEC-110).
     static let keyLength = 32
-    /// More keys than this is a mistake in the file.
+    /// The most keys in a file.
+    ///
+    /// More are a mistake.
     static let maximumKeys = 64
 
     let index: SecretBytes
-    /// Newest first, at least one.
+    /// The keys, newest first, at least one.
     let keys: [Key]
     private let first: Key
     private let last: Key
@@ -58,13 +59,13 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         self.last = last
     }
 
-    /// Returns the key that seals: the newest whose time has come.
+    /// Returns the sealing key, which is the newest whose time has come.
     func sealing(at now: WallTime) -> Key { keys.first { $0.seals(at: now) } ?? last }
 
-    /// The id of the key that seals.
+    /// The id of the sealing key.
     package func sealingID(at now: WallTime) -> String { sealing(at: now).id }
 
-    /// Returns the time since which the sealing key seals, as far as the ring says.
+    /// Returns the time since which the sealing key seals, according to the ring.
     package func sealingSince(at now: WallTime) -> WallTime {
         let key = sealing(at: now)
         return key.sealsFrom ?? key.created
@@ -72,7 +73,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Makes a ring with one key and an index key.
     ///
-    /// `random` gives that many random bytes.
+    /// `random` returns the given number of random bytes.
     package static func generate(
         now: WallTime, random: (Int) throws(VaultFailure) -> [UInt8]
     ) throws(KeyRingFailure) -> KeyRing {
@@ -80,10 +81,10 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         return try KeyRing(index: index, keys: [newKey(now: now, random: random)])
     }
 
-    /// Returns a ring whose first key is new; the others follow and go on opening what they sealed (SEC-49).
+    /// Returns a ring with a new first key.
     ///
-    /// It seals from then on, so that every process has learnt to read it before; nil is at once. A ring whose last new key
-    /// still waits is refused.
+    /// The other keys follow and still open their rows (SEC-49). The new key seals from `sealsFrom`, so that every process can
+    /// read it before; with nil it seals at once. Throws if the last new key does not seal yet.
     package func rotated(
         now: WallTime, sealsFrom: WallTime? = nil, random: (Int) throws(VaultFailure) -> [UInt8]
     ) throws(KeyRingFailure) -> KeyRing {
@@ -91,7 +92,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         return try KeyRing(index: index, keys: [Self.newKey(now: now, sealsFrom: sealsFrom, random: random)] + keys)
     }
 
-    /// Returns a ring without a key that no longer seals.
+    /// Returns a ring without a key that has stopped sealing.
     package func removing(_ id: String, now: WallTime) throws(KeyRingFailure) -> KeyRing {
         guard let key = keys.first(where: { $0.id == id }) else { throw .unknownID(id) }
         guard id != sealing(at: now).id else { throw .seals(id) }
@@ -109,7 +110,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         }
     }
 
-    /// The keys' public parts, when all have come to their time.
+    /// The keys' public parts at a time when all keys have become valid for sealing.
     package var list: [Entry] { list(at: WallTime(milliseconds: .max)) }
 
     private static func fresh(_ random: (Int) throws(VaultFailure) -> [UInt8]) throws(KeyRingFailure) -> SecretBytes {
@@ -137,9 +138,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
 
 /// The fault for which a key file is refused.
 ///
-/// It names a place and an id; it never repeats a key (SEC-110).
+/// It contains a place or an id, but never a key (SEC-110).
 package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// Not the JSON asked for; says where.
+    /// Not the expected JSON, with the place of the fault.
     case notJSON(reason: String, byte: Int)
     case unsupportedVersion
     /// A member that is missing, unknown or of the wrong type, as a JSON pointer.
@@ -147,15 +148,15 @@ package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible
     /// Not base64url without padding.
     case notBase64URL(place: String)
     case wrongLength(place: String, bytes: Int)
-    /// Every byte is the same.
+    /// All bytes of the key are equal.
     case weakKey(place: String)
     case noKeys
     case tooManyKeys
     case duplicateID(String)
     case sameKeyTwice(String, String)
-    /// A key that does not seal yet.
+    /// The key does not seal yet.
     case waits(String, until: String)
-    /// The key that seals.
+    /// The key is the sealing one.
     case seals(String)
     case unknownID(String)
     /// The random generator failed.
@@ -182,9 +183,10 @@ package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible
 }
 
 extension KeyRing {
-    /// Parses a key file, strictly:
-    /// `{"version":1,"index":{"key":"…"},"keys":[{"id":"k…","key":"…","created":"2026-11-20T21:00:00Z"}]}`; a key may have
-    /// `seals_from`, a time like `created`.
+    /// Parses a key file strictly:
+    /// `{"version":1,"index":{"key":"…"},"keys":[{"id":"k…","key":"…","created":"2026-11-20T21:00:00Z"}]}`.
+    ///
+    /// A key may have `seals_from`, a time like `created`.
     package static func parse(_ json: [UInt8]) throws(KeyRingFailure) -> KeyRing {
         let root: JSONObject
         do throws(JSONFailure) {
@@ -217,7 +219,7 @@ extension KeyRing {
 
     /// Writes the key file.
     ///
-    /// The bytes are secret: they belong in a file of mode 0600 and nowhere else.
+    /// The bytes are secret, and belong only in a file of mode 0600.
     package func json() -> Secret {
         var writer = JSONWriter(capacity: 256)
         writer.object { writer in
@@ -248,7 +250,7 @@ extension KeyRing {
         _ object: JSONObject, _ names: [String], optional: [String] = [], at pointer: String
     ) throws(KeyRingFailure) {
         for name in names where object[name] == nil { throw .member("\(pointer)/\(name)") }
-        // An unknown member may be a misspelt one; its name is the file's, so it is not repeated at length.
+        // An unknown member may be a misspelt one. Its name comes from the file, so only the beginning is repeated.
         let known = names + optional
         for name in object.names where !known.contains(name) { throw .member("\(pointer)/\(name.prefix(32))") }
     }
@@ -268,7 +270,7 @@ extension KeyRing {
         id.hasPrefix("k") && Base64URL.isToken(id, length: 2...32)
     }
 
-    /// Parses exactly what `WallTime.rfc3339` writes.
+    /// Parses exactly the form that `WallTime.rfc3339` writes.
     private static func time(_ text: String) -> WallTime? {
         let bytes = Array(text.utf8)
         guard bytes.count == 20 else { return nil }
@@ -291,42 +293,42 @@ extension KeyRing {
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         let days = era * 146_097 + yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear - 719_468
         let time = WallTime(seconds: days * 86_400 + hour * 3600 + minute * 60 + second)
-        // Written again it must be the same text, which refuses the 30th of February and every odd separator.
+        // The time, written again, must give the same text. This refuses the 30th of February and unusual separators.
         return time.rfc3339 == text ? time : nil
     }
 }
 
-/// A key ring ready for use: every subkey derived once.
+/// A key ring with all subkeys derived.
 ///
-/// Immutable, so that a request works with one ring throughout.
+/// It is immutable, so that a request uses one ring throughout.
 final class LoadedRing: Sendable {
-    /// One ring key's subkeys.
+    /// The subkeys of one key of the ring.
     struct Subkeys: Sendable {
         let id: String
         let seal: [SealedKind: SecretBytes]
         let sessionToken: KeyedHash
-        /// The count of what it has sealed, over all kinds.
+        /// The number of seals with this key, over all kinds.
         let seals: SealCounter
     }
 
-    /// Counts what a key has sealed in this process (SEC-110).
+    /// Counts the seals with a key (SEC-110).
     final class SealCounter: Sendable {
-        /// Seals of this process.
+        /// The seals of this process.
         let count = Atomic<Int>(0)
-        /// Seals of others, and of this process's predecessors.
+        /// The seals of other processes, and of earlier ones.
         let elsewhere = Atomic<Int>(0)
 
         var total: Int { count.load(ordering: .relaxed) &+ elsewhere.load(ordering: .relaxed) }
     }
 
-    /// The one that seals.
+    /// The subkeys of the sealing key.
     let first: Subkeys
     private let byID: [String: Subkeys]
     private let index: [IndexKind: KeyedHash]
 
-    /// Derives the subkeys, or returns nil when the library fails.
+    /// Derives the subkeys; returns nil if the library fails.
     ///
-    /// Counters of keys that stay are carried on.
+    /// The counters of keys in `previous` continue.
     init?(_ ring: KeyRing, at now: WallTime, algorithms: Algorithms, previous: LoadedRing?) {
         var byID: [String: Subkeys] = [:]
         for key in ring.keys {
@@ -354,18 +356,18 @@ final class LoadedRing: Sendable {
         self.index = index
     }
 
-    /// Returns the subkeys of a ring key, or nil when the ring does not have it.
+    /// Returns the subkeys of a ring key; nil if the ring lacks it.
     func subkeys(_ id: String) -> Subkeys? { id == first.id ? first : byID[id] }
 
     /// Returns the keyed hash of an index.
     func hash(_ kind: IndexKind) -> KeyedHash? { index[kind] }
 
-    /// Notes how often each key has sealed in other processes.
+    /// Stores the number of each key's seals in other processes.
     func noteSeals(elsewhere counts: [String: Int]) {
         for (key, count) in counts { byID[key]?.seals.elsewhere.store(max(0, count), ordering: .relaxed) }
     }
 
-    /// The count of what each key has sealed in this process, by id.
+    /// The number of each key's seals in this process, by key id.
     var sealCounts: [String: Int] { byID.mapValues { $0.seals.count.load(ordering: .relaxed) } }
 
     private static func derive(_ key: SecretBytes, _ purpose: Purpose, _ algorithms: Algorithms) -> SecretBytes? {

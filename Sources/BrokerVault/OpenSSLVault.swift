@@ -4,33 +4,35 @@ import Synchronization
 
 /// The vault on the system's OpenSSL 3: AES-256-GCM, HMAC-SHA-256, HKDF-SHA-256 (decision 3).
 ///
-/// Every call is short and synchronous and may come from any thread. The ring can be replaced under traffic.
+/// Calls are short and synchronous, and allowed from any thread. The ring can be replaced under traffic.
 package final class OpenSSLVault: Vault {
-    /// The uses after which a random-nonce GCM key should be rotated: far below 2^32 (NIST SP 800-38D section 8.3).
+    /// The number of uses after which a GCM key with random nonces should be rotated.
+    ///
+    /// It is far below 2^32 (NIST SP 800-38D section 8.3).
     package static let rotationAdvisedAfter = 1 << 30
 
     private let algorithms: Algorithms
-    /// Guards the ring in use.
+    /// Guards the current ring.
     private let ring: Mutex<LoadedRing>
     private let isForeign = Atomic<Bool>(false)
 
-    /// Derives every subkey; throws `unavailable` when the library lacks an algorithm (a provider not loaded).
+    /// Derives every subkey; throws `unavailable` if the library lacks an algorithm (a provider that is not loaded).
     ///
-    /// The sealing key is the newest whose time has come; without a time, the newest.
+    /// The sealing key is the newest whose time has come. Without a time, it is the newest.
     package init(ring: KeyRing, at now: WallTime = WallTime(milliseconds: .max)) throws(VaultFailure) {
         guard let algorithms = Algorithms.shared,
             let loaded = LoadedRing(ring, at: now, algorithms: algorithms, previous: nil),
-            // `digest` and `index` cannot throw: what they need is tried once here.
+            // `digest` and `index` cannot throw, so their algorithms are tried once here.
             algorithms.digest([]) != nil
         else { throw .unavailable }
         self.algorithms = algorithms
         self.ring = Mutex(loaded)
     }
 
-    /// Puts another ring into use, for a rotation under traffic; throws `unknownKey("index")` when its index key is
-    /// another, because no lookup would find a row.
+    /// Replaces the ring, for a rotation under traffic.
     ///
-    /// `isWhole` takes it all the same, in place of a ring that has never opened anything.
+    /// Throws `unknownKey("index")` if the index key differs, because lookups would then find no row. With `isWhole` such a
+    /// ring is accepted, if the old ring has never opened a value.
     package func replace(
         ring newRing: KeyRing, at now: WallTime = WallTime(milliseconds: .max), isWhole: Bool = false
     ) throws(VaultFailure) {
@@ -46,23 +48,23 @@ package final class OpenSSLVault: Vault {
 
     private var current: LoadedRing { ring.withLock { $0 } }
 
-    /// Whether the ring has a key of that id.
+    /// Whether the ring has a key with this id.
     package func hasKey(_ id: String) -> Bool { current.subkeys(id) != nil }
 
     package var currentKeyID: String { current.first.id }
 
     package var isTheStores: Bool { !isForeign.load(ordering: .relaxed) }
 
-    /// Notes whether the ring is the store's.
+    /// Stores whether the ring belongs to the store.
     package func note(isTheStores: Bool) { isForeign.store(!isTheStores, ordering: .relaxed) }
 
-    /// The count of what each key has sealed since this process began, by key id.
+    /// The number of each key's seals since this process began, by key id.
     package var sealCounts: [String: Int] { current.sealCounts }
 
-    /// Notes how often each key has sealed in other processes, by key id.
+    /// Stores the number of each key's seals in other processes, by key id.
     package func noteSeals(elsewhere counts: [String: Int]) { current.noteSeals(elsewhere: counts) }
 
-    /// Whether the sealing key has been used often enough, by all processes, to be rotated.
+    /// Whether the sealing key's uses by all processes make a rotation advisable.
     package var rotationAdvised: Bool {
         current.first.seals.total >= Self.rotationAdvisedAfter
     }
@@ -86,7 +88,7 @@ package final class OpenSSLVault: Vault {
         } catch { throw error == .library ? .unavailable : .doesNotOpen }
     }
 
-    /// Says why a sealed value does not open; nil when it does, or when its key is unknown.
+    /// Returns the reason why a sealed value does not open; nil if it opens, or if its key is unknown.
     ///
     /// For tests and diagnosis.
     package func fault(of sealed: Sealed, as kind: SealedKind, row: Digest) -> EnvelopeFailure? {
@@ -147,10 +149,10 @@ package final class OpenSSLVault: Vault {
         return signature
     }
 
-    /// Returns the digest that the library has made.
+    /// Returns the library's digest, or stops the process.
     ///
-    /// It was proved to work at start and does so for input of any length and content, so only memory running out is
-    /// left; going on with a wrong key would be worse than stopping.
+    /// SHA-256 was tested at the start and accepts any input, so only lack of memory can make it fail. Stopping is then better
+    /// than using a wrong key.
     private static func made(_ digest: Digest?) -> Digest {
         guard let digest else { preconditionFailure("SHA-256 failed") }
         return digest
@@ -161,10 +163,10 @@ package final class OpenSSLVault: Vault {
 ///
 /// The keyed state is made once and copied for each use, which halves the cost.
 final class KeyedHash: Sendable {
-    /// Keyed in `init` and never updated afterwards: every use works on a copy.
+    /// Keyed in `init` and unchanged afterwards, because every use works on a copy.
     private nonisolated(unsafe) let template: OpaquePointer
 
-    /// Keys the hash, or returns nil when the library fails.
+    /// Keys the hash; returns nil if the library fails.
     init?(_ algorithms: Algorithms, key: SecretBytes) {
         guard let context = EVP_MAC_CTX_new(algorithms.hmac) else {
             ERR_clear_error()
@@ -189,7 +191,7 @@ final class KeyedHash: Sendable {
 
     deinit { EVP_MAC_CTX_free(template) }
 
-    /// Returns the 32 bytes for the concatenation of the parts, or nil when the library fails.
+    /// Returns the 32-byte code of the concatenated parts; nil if the library fails.
     func code(of parts: [UInt8]...) -> [UInt8]? {
         guard let context = EVP_MAC_CTX_dup(template) else {
             ERR_clear_error()
@@ -219,7 +221,9 @@ final class KeyedHash: Sendable {
     }
 }
 
-/// The algorithms, fetched from OpenSSL once: fetching takes locks and would run on every call otherwise.
+/// The algorithms, fetched from OpenSSL once.
+///
+/// Otherwise every call would fetch them, which takes locks.
 struct Algorithms: Sendable {
     /// SHA-256.
     nonisolated(unsafe) let sha256: OpaquePointer
@@ -230,9 +234,9 @@ struct Algorithms: Sendable {
     /// HKDF (RFC 5869).
     nonisolated(unsafe) let hkdf: OpaquePointer
 
-    /// The process's; nil when the library's provider lacks one of them.
+    /// The process's algorithms; nil if the library's provider lacks one.
     ///
-    /// They live until the process ends.
+    /// They exist until the process ends.
     static let shared: Algorithms? = {
         defer { ERR_clear_error() }
         guard let sha256 = EVP_MD_fetch(nil, "SHA256", nil),
@@ -243,7 +247,7 @@ struct Algorithms: Sendable {
         return Algorithms(sha256: sha256, aes256GCM: aes256GCM, hmac: hmac, hkdf: hkdf)
     }()
 
-    /// Returns the SHA-256 of the bytes, or nil when the library fails.
+    /// Returns the SHA-256 of the bytes; nil if the library fails.
     func digest(_ bytes: [UInt8]) -> [UInt8]? {
         var succeeded = false
         let digest = [UInt8](unsafeUninitializedCapacity: 32) { buffer, count in
@@ -253,7 +257,7 @@ struct Algorithms: Sendable {
         return succeeded ? digest : nil
     }
 
-    /// Puts the SHA-256 of the bytes into 32 others; returns false when the library fails.
+    /// Writes the SHA-256 of the bytes into the 32 bytes of `room`; returns false if the library fails.
     func digest(_ bytes: [UInt8], into room: UnsafeMutableRawBufferPointer) -> Bool {
         var length: UInt32 = 0
         let result = bytes.withUnsafeBytes { bytes in
@@ -268,7 +272,7 @@ struct Algorithms: Sendable {
         return true
     }
 
-    /// Returns `count` bytes of HKDF-SHA-256 (RFC 5869), or nil when the library fails.
+    /// Returns `count` bytes of HKDF-SHA-256 (RFC 5869); nil if the library fails.
     func hkdf(key: SecretBytes, salt: [UInt8], info: [UInt8], count: Int) -> SecretBytes? {
         guard let context = EVP_KDF_CTX_new(hkdf) else {
             ERR_clear_error()
@@ -308,7 +312,7 @@ struct Algorithms: Sendable {
 
 /// Returns the C text of a parameter's name.
 ///
-/// `OSSL_PARAM` keeps the pointer, which a `String` would not keep alive.
+/// `OSSL_PARAM` keeps the pointer, and a `String` would not stay alive for it.
 func parameterName(_ text: StaticString) -> UnsafePointer<CChar> {
     UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)
 }

@@ -1,12 +1,11 @@
 import Broker
 import COpenSSL
 
-/// Makes P-256 key pairs of seeds.
+/// Makes P-256 key pairs from seeds.
 enum P256Scalar {
-    /// Returns the key pair of a seed: the seed itself is the scalar where it is one, else its digest is tried; nil where the
-    /// library fails.
+    /// Returns the key pair of a seed; nil if the library fails.
     ///
-    /// One seed of 2^32 is out of range.
+    /// The seed is the scalar if it is in range. Otherwise its digest is tried, and so on. One seed of 2^32 is out of range.
     static func keyPair(of seed: [UInt8], algorithms: Algorithms) -> ProofKeyPair? {
         defer { ERR_clear_error() }
         guard let group = EC_GROUP_new_by_curve_name(NID_X9_62_prime256v1) else { return nil }
@@ -23,7 +22,7 @@ enum P256Scalar {
         return nil
     }
 
-    /// Returns the generator's multiple by a scalar; nil for one that is zero or not below the group's order.
+    /// Returns the generator's multiple by a scalar; nil if the scalar is zero or not below the group's order.
     private static func point(of scalar: [UInt8], on group: OpaquePointer) -> ProofKey? {
         guard let number = BN_bin2bn(scalar, Int32(scalar.count), nil) else { return nil }
         defer { BN_clear_free(number) }

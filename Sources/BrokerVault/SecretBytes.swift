@@ -1,13 +1,13 @@
 package import Broker
 import COpenSSL
 
-/// Key material in memory of its own that is wiped when the last reference goes (SEC-110).
+/// Key material in its own memory, which is wiped when the last reference ends (SEC-110).
 ///
-/// Never describes itself.
+/// Its description never contains the bytes.
 final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     /// The number of bytes.
     let count: Int
-    /// Written in `init` only, freed in `deinit`; read-only between.
+    /// Written only in `init` and freed in `deinit`; read-only in between.
     private nonisolated(unsafe) let pointer: UnsafeMutablePointer<UInt8>
 
     /// Copies the bytes.
@@ -25,12 +25,14 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     /// Lends the bytes for the duration of `body`.
     func withBytes<Result>(_ body: (UnsafePointer<UInt8>) -> Result) -> Result { body(UnsafePointer(pointer)) }
 
-    /// Returns whether both hold the same bytes; takes as long whatever they are (SEC-53).
+    /// Returns whether both hold the same bytes.
+    ///
+    /// The duration does not depend on the bytes (SEC-53).
     func isEqual(to other: SecretBytes) -> Bool {
         count == other.count && CRYPTO_memcmp(pointer, other.pointer, count) == 0
     }
 
-    /// Whether every byte is the same: nobody's random key.
+    /// Whether all bytes are equal, as in no random key.
     var isUniform: Bool {
         var difference: UInt8 = 0
         for offset in 0..<count { difference |= pointer[offset] ^ pointer[0] }
@@ -41,14 +43,14 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// Overwrites what an array of key material held, as far as its storage is not shared.
+/// Overwrites an array's key material, if its storage is not shared.
 func wipe(_ bytes: inout [UInt8]) {
     bytes.withUnsafeMutableBytes { OPENSSL_cleanse($0.baseAddress, $0.count) }
 }
 
 /// The process's random source: OpenSSL's generator, whose result is always checked.
 package enum SystemRandom {
-    /// Returns `count` random bytes; throws `unavailable` when the generator fails.
+    /// Returns `count` random bytes; throws `unavailable` if the generator fails.
     package static func bytes(_ count: Int) throws(VaultFailure) -> [UInt8] {
         guard count > 0 else { return [] }
         var succeeded = false
@@ -60,7 +62,7 @@ package enum SystemRandom {
         return bytes
     }
 
-    /// Fills the memory; false when the generator fails.
+    /// Fills the memory; returns false if the generator fails.
     static func fill(_ pointer: UnsafeMutablePointer<UInt8>?, _ count: Int) -> Bool {
         guard let pointer, let length = Int32(exactly: count), RAND_bytes(pointer, length) == 1 else {
             ERR_clear_error()

@@ -1,9 +1,9 @@
 package import Broker
 
 extension PostgreSQLStore: StoreAdministration {
-    /// The number of rows that a count looks at in one statement, which has a few seconds.
+    /// The number of rows that a count reads in one statement, because a statement has only a few seconds.
     private static let counted = 5_000
-    /// The number of rows that go into one pipelined transaction.
+    /// The number of rows in one pipelined transaction.
     private static let inserted = 100
 
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
@@ -67,11 +67,11 @@ extension PostgreSQLStore: StoreAdministration {
     package func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int {
         var count = 0
         for place in SealedPlace.allCases {
-            // In one order everywhere: two that wait for each other's rows would be a deadlock.
+            // The order is the same everywhere. Otherwise two replicas could wait for each other's rows.
             let rows = rows.filter { $0.old.place == place }
                 .sorted { $0.old.key.bytes.lexicographicallyPrecedes($1.old.key.bytes) }
             guard !rows.isEmpty else { continue }
-            // A session's are deleted with it, in the order of their sessions.
+            // A session's audience tokens are deleted with it, in the order of their sessions, so each is resealed alone.
             for batch in place == .audiences ? rows.map({ [$0] }) : [rows] {
                 count += try await reseal(place, batch)
             }
@@ -112,9 +112,11 @@ extension PostgreSQLStore: StoreAdministration {
     }
 }
 
-/// The statements of moving, counting and sealing again in PostgreSQL.
+/// The statements that move, count and reseal rows in PostgreSQL.
 enum PostgreSQLAdministrationSQL {
-    /// Counts sessions that live at a time: whole hours by the index alone, the hour in which some run out row by row.
+    /// Counts the sessions that are live at a time.
+    ///
+    /// Whole hours are counted by the index alone. The hour in which some sessions lapse is counted row by row.
     static let liveSessions = Statement(
         "live_sessions", "i",
         """
@@ -123,7 +125,9 @@ enum PostgreSQLAdministrationSQL {
                 AND least(idle_expires_at, expires_at) > $1 AND NOT ended)
         """)
 
-    /// A page of a kind: each row's key, then its columns; values are the key before, the limit and the moment.
+    /// A page of a kind: each row's key, then its columns.
+    ///
+    /// Values: the last page's last key, the limit and the moment.
     static func page(_ kind: StoredKind) -> Statement {
         let (from, key, columns) = parts(kind)
         let type =
@@ -133,7 +137,7 @@ enum PostgreSQLAdministrationSQL {
             default: "b"
             }
         let moment = needsMoment(kind)
-        // Names sort by their bytes, as in every engine.
+        // Names are sorted by their bytes, as in every engine.
         let order = type == "t" ? "\(key) COLLATE \"C\"" : key
         let place = type == "b" ? after(key, 1) : "\(order) > $1"
         return Statement(
@@ -141,15 +145,15 @@ enum PostgreSQLAdministrationSQL {
             "SELECT \(key), \(columns) FROM \(from) WHERE \(place) ORDER BY \(order) LIMIT $2")
     }
 
-    /// Whether a digest comes after the one that a parameter has.
+    /// The condition that a digest comes after the one in a parameter.
     ///
-    /// The upper bound is true of all. A comparison is a third of the table to a plan that knows no values, which would
-    /// read it whole and sort it for a page; between two bounds there is little.
+    /// The upper bound is true for all digests. Without values, the planner expects a comparison to match a third of the table.
+    /// For one page it would then read and sort the whole table. Between two bounds it expects few rows.
     private static func after(_ key: String, _ number: Int) -> String {
         "\(key) > $\(number) AND \(key) < '\\x\(String(repeating: "ff", count: 33))'"
     }
 
-    /// Whether a page of the kind has claims, which are counted from a moment.
+    /// Whether a page of the kind includes claims, whose rest is counted from a moment.
     static func needsMoment(_ kind: StoredKind) -> Bool { kind == .exchanges || kind == .sessions }
 
     static func count(_ kind: StoredKind) -> Statement {
@@ -235,8 +239,9 @@ enum PostgreSQLAdministrationSQL {
     static let insertSeals = Statement(
         "admin_insert_seals", "ti", "INSERT INTO key_seals (key, seals) VALUES ($1, $2) ON CONFLICT DO NOTHING")
 
-    /// A page of a place's values: format, key, what it is bound to, its ring key, and its envelope unless that is the one
-    /// in the first value; then the key before and the limit.
+    /// A page of a place's sealed values: format, key, the row it is bound to, its ring key, and its envelope.
+    ///
+    /// The envelope is left out if the ring key is the first value. Further values: the last page's last key and the limit.
     static func sealed(_ place: SealedPlace) -> Statement {
         let at = SealedColumn(of: place)
         return Statement(
@@ -260,7 +265,7 @@ enum PostgreSQLAdministrationSQL {
             """)
     }
 
-    /// A page of how many values each key sealed: the key, how many, the page's last row, how many rows it had.
+    /// A page of counts for each ring key: the key, its count, the page's last row, the page's number of rows.
     static func use(_ place: SealedPlace) -> Statement {
         let at = SealedColumn(of: place)
         return Statement(
@@ -278,7 +283,7 @@ enum PostgreSQLAdministrationSQL {
 }
 
 extension StoredRow {
-    /// Reads the columns of `PostgreSQLAdministrationSQL.page`, after the key.
+    /// Reads the columns of `PostgreSQLAdministrationSQL.page` after the key.
     init(_ kind: StoredKind, _ columns: inout RowReader) throws {
         try self.init(kind, &columns) { columns in
             try ExchangeRow(&columns)

@@ -1,7 +1,7 @@
 package import Broker
 
 extension PostgreSQLStore {
-    /// The answer to one asking for a claim.
+    /// The result of a claim statement.
     private struct ClaimAnswer: Sendable {
         let verdict: PostgreSQLExchangeSQL.Verdict
         let isGateOpen: Bool
@@ -23,14 +23,14 @@ extension PostgreSQLStore {
                 gateTaken(row.gate)
                 return .claimed(row)
             }
-            // The gate may have been closed by whoever claimed this very exchange since the statement began.
+            // Another request may have closed the gate when it claimed this same exchange after the statement began.
             if answer.verdict != .missing { return .gateClosed }
             if try await exchange(row.key) == nil { return .gateClosed }
         }
         throw .unavailable("an exchange changed")
     }
 
-    /// The number of times that a claim looks again at what others changed meanwhile.
+    /// The number of attempts of a claim when other transactions change its rows.
     private static let looks = 4
 
     private func claim(
@@ -51,7 +51,7 @@ extension PostgreSQLStore {
                     throw StoreFailure.unavailable("a claim has no verdict")
                 }
                 let isGateOpen = try columns.truth()
-                // One that would claim and found the gate closed comes without a row.
+                // If the claim failed on a closed gate, the result has no row.
                 let hasRow = !verdict.claims || (verdict == .again && isGateOpen)
                 return ClaimAnswer(
                     verdict: verdict, isGateOpen: isGateOpen, row: hasRow ? try ExchangeRow(&columns) : nil)
@@ -59,7 +59,7 @@ extension PostgreSQLStore {
         }
     }
 
-    /// A login that is taken is pending no more.
+    /// Takes a claimed login off the count of pending logins.
     private func gateTaken(_ gate: ExchangeGate) {
         if case .login = gate { pendingLogins.removed(expiresAt: WallTime(milliseconds: .max)) }
     }
@@ -131,7 +131,7 @@ extension PostgreSQLStore {
 }
 
 extension ExchangeRow.Outcome {
-    /// Whether somebody who asks again is told of something that has to last.
+    /// Whether a retry receives a result that must be durable.
     fileprivate var isPromised: Bool {
         switch self {
         case .session, .registration: true
@@ -140,9 +140,9 @@ extension ExchangeRow.Outcome {
     }
 }
 
-/// The statements of exchanges in PostgreSQL.
+/// The statements for exchanges in PostgreSQL.
 ///
-/// The column list and the decoder of `RowDecoders` go together.
+/// Keep the column list and the decoder in `RowDecoders` in step.
 enum PostgreSQLExchangeSQL {
     /// The columns of `row`, whose claim's rest is counted from `moment`.
     static func columns(_ row: String, _ moment: String) -> String {
@@ -156,23 +156,25 @@ enum PostgreSQLExchangeSQL {
     static let byKey = Statement(
         "exchange", "bi", "SELECT \(columns("e", EngineClock.moment(2))) FROM exchanges e WHERE e.key = $1")
 
-    /// The verdicts of `claim` on the row that stands.
+    /// The verdicts of `claim` on the existing row.
     enum Verdict: Int, Sendable {
         case standing, own, lapsed, again, missing
 
         var sql: String { "\(rawValue)" }
-        /// Whether the row is claimed, if its gate is open.
+        /// Whether the row is claimed if its gate is open.
         var claims: Bool { self == .again || self == .missing }
-        /// The verdicts that claim, as a list.
+        /// The verdicts that claim, as an SQL list.
         static var claiming: String { "(\(again.sql), \(missing.sql))" }
-        /// The verdicts that answer the row as it was found, as a list.
+        /// The verdicts that return the row unchanged, as an SQL list.
         static var unchanged: String { "(\(standing.sql), \(own.sql))" }
     }
 
-    /// Claims, in one statement: a standing row is locked and judged as it is then, the gate is taken, the row written.
+    /// Claims in one statement: locks and judges the existing row, takes the gate, and writes the row.
     ///
-    /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, gate's kind, gate, most attempts, until
-    /// when the handoff is kept, moment, for how long the claims have lapsed that are spared. A row that another inserts meanwhile makes it fail with 23505 and do nothing.
+    /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, the gate's kind, the gate, the most attempts,
+    /// the handoff's keeping time, moment, the age of lapsed claims that are spared.
+    ///
+    /// If another transaction inserts the row meanwhile, the statement fails with 23505 and changes nothing.
     static let claim = Statement(
         "claim_exchange", "bbbtibiiiibiiiii",
         """
@@ -256,8 +258,8 @@ enum PostgreSQLExchangeSQL {
         SELECT (SELECT count(*) FROM released), (SELECT expires_at FROM login)
         """)
 
-    /// Values: key, fence, outcome, its digest, its reason, whether a registration may be resubmitted; the outbox rows'
-    /// columns as lists; whether a registration comes along, and its columns.
+    /// Values: key, fence, outcome, its digest, its reason, whether a registration may be resubmitted; the outbox rows' columns
+    /// as lists; whether a registration is stored, and its columns.
     static let settle = Statement(
         "settle_exchange", "biibioBBTBIIIobbiiiitb",
         """
@@ -282,8 +284,10 @@ enum PostgreSQLExchangeSQL {
         SELECT count(*) FROM settled
         """)
 
-    /// Values: key, fence, whose session it replaces, how many others of the subject and client stay; the session's
-    /// columns from parameter 5 on.
+    /// Values: key, fence, the digest of the replaced session, the number of the subject's and client's other sessions that
+    /// stay.
+    ///
+    /// The session's columns begin at parameter 5.
     static let complete = Statement(
         "complete_exchange", "bibi" + "btbbbbbiittbtb" + "iiiioiioo",
         """

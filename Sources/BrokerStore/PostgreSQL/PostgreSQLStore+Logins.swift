@@ -28,7 +28,7 @@ extension PostgreSQLStore {
         return count < limit
     }
 
-    /// Counting ends so far beyond the cap.
+    /// The count stops at this many logins beyond the cap.
     private static let countedBeyond = 1_000
 
     package func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
@@ -82,23 +82,25 @@ extension PostgreSQLStore {
     }
 }
 
-/// The count of pending logins behind the cap on their total (SEC-119): read from time to time, and carried on with what
-/// this process does itself (decision 22).
+/// The estimate of all pending logins, for the cap on their total (SEC-119).
 ///
-/// Replicas may go beyond the cap by what they begin within two seconds.
+/// The count is read from time to time, and updated with this process's own changes (decision 22). Replicas may exceed the cap
+/// by the logins that they begin within two seconds.
 final class PendingLoginEstimate: Sendable {
     private struct State {
         var count: Int?
-        /// By the process's clock, when it was read.
+        /// The time of reading, by the process's clock.
         var readAt = Duration.zero
-        /// The time of the count: what expired before is not in it.
+        /// The time of the count.
+        ///
+        /// Logins that expired earlier are not in it.
         var countedAt = WallTime(milliseconds: .min)
-        /// The earliest end of a login that is in it.
+        /// The earliest end of a counted login.
         var nextExpiry = WallTime(milliseconds: .max)
     }
 
     private static let lifetime = Duration.seconds(2)
-    /// At the cap, counting anew is worth it this often.
+    /// The shortest time between two counts at the cap.
     private static let interval = Duration.milliseconds(250)
 
     private let monotonic: @Sendable () -> Duration
@@ -107,7 +109,7 @@ final class PendingLoginEstimate: Sendable {
 
     init(monotonic: @escaping @Sendable () -> Duration) { self.monotonic = monotonic }
 
-    /// Returns whether one more login is within the cap, or nil where it has to be counted first.
+    /// Returns whether one more login is within the cap, or nil if the logins have to be counted first.
     func hasRoom(_ limit: Int, at now: WallTime) -> Bool? {
         let moment = monotonic()
         return state.withLock { state in
@@ -118,7 +120,7 @@ final class PendingLoginEstimate: Sendable {
         }
     }
 
-    /// Takes over what was counted at `now`.
+    /// Stores a count that was made at `now`.
     func counted(_ count: Int, nextExpiry: WallTime?, at now: WallTime) {
         let moment = monotonic()
         state.withLock { state in
@@ -135,7 +137,7 @@ final class PendingLoginEstimate: Sendable {
         }
     }
 
-    /// Takes one off that was taken or burned, unless it had expired before the count and was not in it.
+    /// Subtracts a login that was taken or burned, unless it had expired before the count.
     func removed(expiresAt: WallTime) {
         state.withLock { state in
             guard state.countedAt < expiresAt else { return }
@@ -143,18 +145,18 @@ final class PendingLoginEstimate: Sendable {
         }
     }
 
-    /// Forgets the count: it is read before the next login.
+    /// Forgets the count, so that it is read again before the next login.
     func invalidate() { state.withLock { $0.count = nil } }
 }
 
-/// The statements of logins, handoffs and registrations in PostgreSQL.
+/// The statements for logins, handoffs and registrations in PostgreSQL.
 ///
-/// Column lists and the decoders of `RowDecoders` go together.
+/// Keep the column lists and the decoders in `RowDecoders` in step.
 enum PostgreSQLLoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
 
-    /// Takes the turn of one login token: its logins are stored one after the other, and each sees how many of it wait.
+    /// Locks a login token, so that its logins are stored one after the other and each sees the number of the pending ones.
     static let turn = Statement("login_turn", "i", "SELECT pg_advisory_xact_lock($1)")
     static let insert = Statement(
         "insert_login", "bbtiiibtbi",
@@ -214,7 +216,7 @@ enum PostgreSQLLoginSQL {
 }
 
 extension LoginRow {
-    /// The values of `PostgreSQLLoginSQL.insert`, but for its limit.
+    /// The values of `PostgreSQLLoginSQL.insert`, except its limit.
     var parameters: [Parameter] {
         [
             .digest(state), .digest(loginTokenDigest), .text(loginID), .time(createdAt), .time(expiresAt),
@@ -234,7 +236,9 @@ extension HandoffRow {
 }
 
 extension RegistrationRow {
-    /// The values of `PostgreSQLLoginSQL.insertRegistration`; nothing has taken a new one yet.
+    /// The values of `PostgreSQLLoginSQL.insertRegistration`.
+    ///
+    /// A new registration belongs to no exchange yet.
     var parameters: [Parameter] {
         [
             .digest(key), .digest(loginTokenDigest), .time(createdAt), .time(expiresAt), .integer(status.rawValue),

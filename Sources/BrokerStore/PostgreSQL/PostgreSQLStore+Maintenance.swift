@@ -53,7 +53,7 @@ extension PostgreSQLStore {
                 return try row.optionalDigest()
             }.compactMap { $0 }
             let hasMore = named >= max(limit, 1)
-            // Another was first with the same token, at the same time.
+            // Another request with the same token was first, at the same time.
             if !hasMore, remembered == 0, ended.isEmpty { return .replayed }
             return .ended(EndedBatch(ended: ended, more: hasMore))
         }
@@ -82,7 +82,7 @@ extension PostgreSQLStore {
 
     package func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int] {
         guard !counts.isEmpty else { return [:] }
-        // In one order everywhere: two that wait for each other's rows would be a deadlock.
+        // The order is the same everywhere. Otherwise two replicas could wait for each other's rows.
         let sorted = counts.sorted { $0.key < $1.key }
         let values: [Parameter] = [
             .list(of: .text, sorted.map { .text($0.key) }), .list(of: .integer, sorted.map { .integer($0.value) }),
@@ -116,14 +116,14 @@ extension PostgreSQLStore {
             PostgreSQLMaintenanceSQL.lapsedSince,
             [.time(now), .time(lapsedSince), .integer(RetentionPeriods.announcedLapses)]
         ) { rows in try rows.map { try EndedSession(lapsed: &$0) } }
-        // Listeners of other replicas hear of lapses by whoever sweeps.
+        // Listeners of other replicas learn of lapses from the replica that sweeps.
         endings?.tell(result.ended)
         result.touched += try await buryLapsed(
             before: now.advanced(by: .zero - RetentionPeriods.lapsed), at: now, limit: limit)
         return result
     }
 
-    /// Makes tombstones of sessions that lapsed before a time, at most `limit`; returns of how many.
+    /// Makes tombstones of at most `limit` sessions that lapsed before a time, and returns their number.
     private func buryLapsed(before certain: WallTime, at now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
         let lapsed = try await scan(PostgreSQLMaintenanceSQL.lapsed, [.time(certain), .integer(limit)]) { rows in
             try rows.map { try EndedSession(lapsed: &$0) }
@@ -139,12 +139,15 @@ extension PostgreSQLStore {
     }
 }
 
-/// The statements of the outbox, leases, the audit and sweeping in PostgreSQL.
+/// The statements for the outbox, leases, the audit and sweeping in PostgreSQL.
 ///
-/// Rows that another worker holds are skipped, so that replicas work side by side. Plans are made for no limit in
-/// particular, which is a tenth of everything to PostgreSQL: what a step chose is changed by a list of its keys (`ANY
-/// (ARRAY (…))`), which it takes for a few, and never joined, which would read the whole table for a batch; and a step
-/// chooses in the order of an index.
+/// Rows that another worker has locked are skipped, so that replicas can work at the same time.
+///
+/// PostgreSQL plans these statements without knowing their limit, and then expects a tenth of the table. Two rules keep the
+/// plans small:
+/// - A step chooses rows in the order of an index.
+/// - The next step finds these rows by a list of their keys (`ANY (ARRAY (…))`), because PostgreSQL expects a list to be short.
+///   A join would read the whole table for one batch.
 enum PostgreSQLMaintenanceSQL {
     static let outboxColumns =
         "o.format, o.key, o.bound_to, o.tokens_key, o.tokens, o.created_at, o.next_attempt_at, o.attempts"
@@ -186,11 +189,15 @@ enum PostgreSQLMaintenanceSQL {
             WHERE (leases.owner IN ('', excluded.owner) OR leases.until <= $4 OR leases.until > $3) AND leases.format = 1
         RETURNING name
         """)
-    /// Nobody's, until when it was taken.
+    /// Clears the owner.
+    ///
+    /// `until` stays.
     static let releaseLease = Statement(
         "release_lease", "tt", "UPDATE leases SET owner = '' WHERE name = $1 AND owner = $2 AND format = 1")
     static let lease = Statement("lease", "t", "SELECT until FROM leases WHERE name = $1 AND format = 1")
-    /// Writes a row of the name, where commits wait for a standby: this one's commit has it confirm all that came before.
+    /// Writes a row of the name if commits wait for a standby.
+    ///
+    /// This commit makes the standby confirm all earlier ones.
     static let confirm = Statement(
         "confirm", "t",
         """
@@ -207,7 +214,9 @@ enum PostgreSQLMaintenanceSQL {
     static let appendAudit = Statement(
         "append_audit", "itttt", "INSERT INTO audit (at, actor, action, target, outcome) VALUES ($1, $2, $3, $4, $5)")
     static let time = Statement("time", "", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
-    /// A connection that goes to its own address, by loopback or by a socket's file stays on this machine.
+    /// Whether the server is on another machine.
+    ///
+    /// A connection to its own address, by loopback or by a socket file stays on this machine.
     static let isElsewhere = Statement(
         "is_elsewhere", "",
         """
@@ -217,7 +226,9 @@ enum PostgreSQLMaintenanceSQL {
         """)
     static let version = Statement("version", "", "SELECT max(version) FROM schema_version")
 
-    /// Removes what was begun and is past its keeping time: values are when it was spent, the time, the limit of each kind.
+    /// Removes logins, registrations and handoffs after their keeping time.
+    ///
+    /// Values: the time before which they were spent, the current time, the limit for each kind.
     static let sweepSpent = Statement(
         "sweep_spent", "iii",
         """
@@ -227,13 +238,15 @@ enum PostgreSQLMaintenanceSQL {
         SELECT (SELECT count(*) FROM gone_logins) + (SELECT count(*) FROM gone_registrations)
             + (SELECT count(*) FROM gone_handoffs)
         """)
-    /// Returns a row for a proof that nobody took before.
+    /// Returns a row if the proof is used for the first time.
     static let takeProof = Statement(
         "take_proof", "bi",
         "INSERT INTO taken_proofs (name, until) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING name")
     /// Forgets a proof.
     static let returnProof = Statement("return_proof", "b", "DELETE FROM taken_proofs WHERE name = $1")
-    /// Removes what keeps codes, logout tokens and proofs from being used twice: the same values.
+    /// Removes the records that keep codes, logout tokens and proofs from being used twice.
+    ///
+    /// The values are those of `sweepSpent`.
     static let sweepUsed = Statement(
         "sweep_used", "iii",
         """
@@ -253,9 +266,9 @@ enum PostgreSQLMaintenanceSQL {
         gone AS (DELETE FROM sessions WHERE token = ANY (ARRAY (SELECT token FROM due)) RETURNING token)
         SELECT count(*) FROM gone
         """)
-    /// The columns that tell why a session has lapsed.
+    /// The columns that determine why a session has lapsed.
     private static let endColumns = "token, idle_expires_at, expires_at, token_expires_at, refreshable"
-    /// Sessions that lapsed before the first value, at most the second.
+    /// Sessions that lapsed before the first value, at most as many as the second.
     static let lapsed = Statement(
         "lapsed", "ii",
         """
@@ -263,8 +276,9 @@ enum PostgreSQLMaintenanceSQL {
         WHERE lapse_hour <= $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1 AND NOT ended AND format = 1
         ORDER BY lapse_hour LIMIT $2
         """)
-    /// Buries those of a list, each with its reason, at the third value; that they lapsed before the fourth is judged again
-    /// where their rows are locked: a slide may have come between.
+    /// Buries the sessions of a list, each with its reason, at the third value.
+    ///
+    /// Each row is locked and must still have lapsed before the fourth value, because the session may have been used meanwhile.
     static let buryLapsed = Statement(
         "bury_lapsed", "BTii",
         """
@@ -305,7 +319,7 @@ extension EndedSession {
 }
 
 extension [OutboxRow] {
-    /// The values of `PostgreSQLMaintenanceSQL.addOutbox`: a list for each column.
+    /// The values of `PostgreSQLMaintenanceSQL.addOutbox`, as one list for each column.
     var parameters: [Parameter] {
         [
             .list(of: .bytes, map { .digest($0.id) }), .list(of: .bytes, map { .digest($0.boundTo) }),

@@ -20,7 +20,7 @@ extension PostgreSQLStore {
         let lane = selector.isOfMany ? lanes.walks : lanes.scans
         var place = after.map { (moment: $0.moment, handle: $0.handle.text) }
         var found: [SessionRow] = []
-        // A row that cannot be read is left out, and the list goes on after it.
+        // Unreadable rows are left out, and the list continues after them.
         while found.count < limit {
             let wanted = limit - found.count
             let cursor = place.map { [Parameter.time($0.moment), .text($0.handle)] } ?? []
@@ -166,7 +166,8 @@ extension PostgreSQLStore {
                 .time(commit.idleExpiresAt),
             ] + commit.outbox.parameters + [.integer(commit.version)]
         var statements = [BoundStatement(PostgreSQLSessionSQL.stepUp, values)]
-        // A target's first row that was stored while a statement waits for the session is not in what it sees.
+        // While a statement waits for the session's lock, another transaction may store a target's first row. The statement
+        // would not see that row, so a statement before it takes the lock.
         if !commit.isNewGrant {
             statements.insert(BoundStatement(PostgreSQLSessionSQL.hold, [.digest(commit.tokenDigest)]), at: 0)
         }
@@ -178,7 +179,7 @@ extension PostgreSQLStore {
                 return try row.truth() ? .committed : .moved
             } ?? .ended
         }
-        // What another has written is told of, and has to last.
+        // The result reports another transaction's write, so that write has to be durable.
         if result != .committed { try await confirm() }
         if result == .committed {
             endings?.tell(commit.isNewGrant ? .changed : .steppedUp, commit.tokenDigest)
@@ -196,7 +197,7 @@ extension PostgreSQLStore {
                 return try PresenceCommitResult(&row)
             } ?? .ended
         }
-        // What another has written is told of, and has to last.
+        // The result reports another transaction's write, so that write has to be durable.
         if result != .committed { try await confirm() }
         if result == .committed { endings?.tell(.changed, commit.tokenDigest) }
         return result
@@ -228,7 +229,9 @@ extension PostgreSQLStore {
 }
 
 extension SessionSelector {
-    /// Whether it names the sessions of many people, as only operators do.
+    /// Whether the selector can match many people's sessions.
+    ///
+    /// Only operators use such selectors.
     fileprivate var isOfMany: Bool {
         switch self {
         case .token, .handle, .subject, .subjectExcept: false
@@ -238,7 +241,7 @@ extension SessionSelector {
 }
 
 extension RefreshClaimResult {
-    /// Reads what `PostgreSQLSessionSQL.claim` answers.
+    /// Reads the result of `PostgreSQLSessionSQL.claim`.
     fileprivate init(_ columns: inout RowReader) throws {
         guard let verdict = PostgreSQLSessionSQL.Verdict(rawValue: try columns.small()) else {
             throw StoreFailure.unavailable("a claim has no verdict")

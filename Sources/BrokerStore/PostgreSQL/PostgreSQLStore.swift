@@ -2,14 +2,14 @@ package import Broker
 
 /// The store for replicas: PostgreSQL, reached through libpq (decision 22).
 ///
-/// Each operation is one statement, right at READ COMMITTED by itself: rows are locked and judged as they are then, and
-/// the server's clock times claims. A few connections with a thread each share round trips among what waits.
+/// Each operation is one statement that is correct at READ COMMITTED: it locks rows, judges their current state, and times
+/// claims by the server's clock. A few connections, each with a thread, share round trips among the waiting operations.
 package final class PostgreSQLStore: BrokerStore {
     let lanes: PostgreSQLLanes
     let pendingLogins: PendingLoginEstimate
-    /// The exchange in which replicas tell one another of endings; nil where nobody is told.
+    /// The exchange of notices between replicas; nil if there are no other replicas to notify.
     let endings: EndingExchange?
-    /// Times the claims in place of the server's clock, for tests.
+    /// Times claims instead of the server's clock, for tests.
     private let testClock: (@Sendable () -> Duration)?
 
     init(lanes: PostgreSQLLanes, endings: EndingExchange?, testClock: (@Sendable () -> Duration)?) {
@@ -19,13 +19,15 @@ package final class PostgreSQLStore: BrokerStore {
         pendingLogins = PendingLoginEstimate(monotonic: MonotonicTime.now)
     }
 
-    /// The value of a statement's moment: NULL leaves it to the server's clock.
+    /// The value of a statement's moment.
+    ///
+    /// NULL selects the server's clock.
     var moment: Parameter { .duration(testClock?()) }
 
-    /// The number of connections that stand, and of those that were lost since the start; for metrics.
+    /// The number of connections that are up, and of those lost since the start, for metrics.
     package var connections: (standing: Int, lost: Int) { (lanes.observer.standing, lanes.observer.losses) }
 
-    /// The number of operations that wait for a connection; for metrics.
+    /// The number of operations that wait for a connection, for metrics.
     package var waiting: Int { lanes.all.reduce(0) { $0 + $1.waitingCount } }
 
     package func ping() async throws(StoreFailure) {
@@ -50,7 +52,9 @@ package final class PostgreSQLStore: BrokerStore {
         try await run(lanes.points, [BoundStatement(statement, values)], isWrite: false, decode)
     }
 
-    /// Walks many rows, beside which nothing else must wait.
+    /// Walks many rows.
+    ///
+    /// Other operations must not have to wait behind it.
     func walk<Value: Sendable>(
         _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
@@ -58,7 +62,9 @@ package final class PostgreSQLStore: BrokerStore {
         try await run(lanes.walks, [BoundStatement(statement, values)], isWrite: isWrite, decode)
     }
 
-    /// Reads or changes several rows, beside which single ones must not wait.
+    /// Reads or changes several rows.
+    ///
+    /// Single-row operations must not have to wait behind it.
     func scan<Value: Sendable>(
         _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
@@ -66,7 +72,9 @@ package final class PostgreSQLStore: BrokerStore {
         try await run(lanes.scans, [BoundStatement(statement, values)], isWrite: isWrite, decode)
     }
 
-    /// Changes rows; `repeatingDuplicates` is for statements that fail when another inserts the same row meanwhile.
+    /// Changes rows.
+    ///
+    /// `repeatingDuplicates` is for statements that fail if another transaction inserts the same row meanwhile.
     func write<Value: Sendable>(
         _ statement: Statement, _ values: [Parameter], repeatingDuplicates: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
@@ -76,17 +84,17 @@ package final class PostgreSQLStore: BrokerStore {
             decode)
     }
 
-    /// Changes rows, and nobody asks how many.
+    /// Changes rows without a result.
     func write(_ statement: Statement, _ values: [Parameter]) async throws(StoreFailure) {
         try await write(statement, values) { _ in () }
     }
 
-    /// Waits until the standby, where commits wait for one, has all that was committed before.
+    /// Waits until the standby has all earlier commits, if commits wait for a standby.
     ///
-    /// For what was found done already: a transaction that writes nothing waits for nobody, and whoever did it may have
-    /// been told that the standby lacks it.
+    /// Call this before reporting work that was already done. PostgreSQL does not wait for the standby if a transaction writes
+    /// nothing, and the first writer's commit may still be unconfirmed.
     func confirm() async throws(StoreFailure) {
-        // Several rows, so that those who confirm at the same time seldom wait for each other.
+        // There are several rows, so that concurrent confirmations seldom wait for each other.
         let name = "confirmation-\(Int.random(in: 0..<Self.confirmations))"
         try await write(PostgreSQLMaintenanceSQL.confirm, [.text(name)])
     }
@@ -110,20 +118,20 @@ package final class PostgreSQLStore: BrokerStore {
         }
     }
 
-    /// The most tries of a statement that others got in the way of.
+    /// The most attempts of a statement that conflicts with other transactions.
     private static let attempts = 12
 }
 
 extension PostgreSQLStore {
-    /// The number of connections that a process keeps unless told otherwise.
+    /// The default number of connections of a process.
     package static let standardConnections = 8
-    /// The most that it may keep.
+    /// The allowed numbers of connections.
     package static let allowedConnections = PostgreSQLLanes.fewest...64
 
-    /// Connects, migrates unless told not to, and starts the connections.
+    /// Connects, migrates unless `migrating` is false, and starts the connections.
     ///
-    /// Every fault is a sentence for the operator. `listening` is how endings of other replicas are heard: a direct
-    /// connection, or nil where there is none.
+    /// Every error is a sentence for the operator. `listening` is a direct connection for other replicas' notices, or nil if
+    /// there is none.
     package static func open(
         _ settings: ConnectionSettings, listening: ConnectionSettings?, connections: Int = standardConnections,
         migrating: Bool = true, testClock: (@Sendable () -> Duration)? = nil
@@ -141,12 +149,14 @@ extension PostgreSQLStore {
         try await prepare(settings, migrating: true, isMigration: true)
     }
 
-    /// Asks whether the database is reached, durable and migrated; returns its version.
+    /// Checks that the database is reachable, durable and migrated, and returns its version.
     package static func check(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Int {
         try await prepare(settings, migrating: false).to
     }
 
-    /// Returns whether commits wait for a standby: where they do not, failing over to one loses what was answered last.
+    /// Returns whether commits wait for a standby.
+    ///
+    /// If they do not, a fail-over to a standby loses the last answered writes.
     package static func waitsForStandby(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Bool {
         try await connected(settings) { connection throws(StoreOpenFailure) in
             let names = try connection.execute("SHOW synchronous_standby_names", within: .seconds(5))
@@ -164,7 +174,7 @@ extension PostgreSQLStore {
         }
     }
 
-    /// Runs `body` with a connection of its own, on a thread of its own.
+    /// Runs `body` with a new connection on a thread of its own.
     static func connected<Value: Sendable>(
         _ settings: ConnectionSettings,
         _ body: @escaping @Sendable (LibPQConnection) throws(StoreOpenFailure) -> Value
@@ -223,7 +233,7 @@ extension PostgreSQLStore: SharedStore {
 }
 
 extension PostgreSQLStore {
-    /// Returns what the clock of a server says.
+    /// Returns the time of a server's clock.
     package static func time(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> WallTime? {
         try await connected(settings) { connection throws(StoreOpenFailure) in
             let row = try connection.execute(PostgreSQLMaintenanceSQL.time.sql, within: .seconds(5))

@@ -1,9 +1,9 @@
 import Broker
 import Synchronization
 
-/// A thread that looks after what waits while nothing else does: jobs without a connection, endings to be told.
+/// A thread that serves waiting work while the connections do not: jobs without a connection, and notices to be sent.
 ///
-/// It sleeps until it is needed, and ticks every 100 ms then.
+/// It sleeps until it is signalled, and then ticks every 100 ms until the work is done.
 final class StoreTicker: Sendable {
     private struct State {
         var lanes: [PipelineLane] = []
@@ -13,12 +13,12 @@ final class StoreTicker: Sendable {
 
     private static let interval = Duration.milliseconds(100)
 
-    /// Guards what it looks after.
+    /// Guards the lanes and the flush handler.
     private let state = Mutex(State())
     private let isNeeded = Atomic<Bool>(false)
     private let wakeup: Wakeup
 
-    /// Starts it; nil when the system has no descriptor or thread left.
+    /// Starts the ticker; nil if the system has no descriptor or thread left.
     init?() {
         guard let wakeup = Wakeup() else { return nil }
         self.wakeup = wakeup

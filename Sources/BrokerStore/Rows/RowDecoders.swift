@@ -1,7 +1,7 @@
 import Broker
 
-// The rows of every table, from the columns that both engines list in this order. Where engines differ, in how a claim is
-// timed, they bring what reads it.
+// Decodes the rows of every table from columns that both engines list in this order. The engines time claims differently, so
+// each passes its own reader for these columns.
 
 extension SessionRow {
     /// Reads the columns of a session.
@@ -25,7 +25,7 @@ extension SessionRow {
         let subjectUnchecked = try columns.truth()
         let endedAt = columns.optionalTime()
         let reason = try columns.optionalText()
-        // A reason that this version does not know was written by a newer one.
+        // A reason that this version does not know was written by a newer version.
         if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
         let facts = try columns.sealed()
         let tokens = try columns.optionalSealed()
@@ -40,13 +40,13 @@ extension SessionRow {
             subjectUnchecked: subjectUnchecked,
             endedAt: endedAt, endReason: reason.flatMap { EndReason(rawValue: $0) }, facts: facts,
             tokens: tokens, lineage: lineage,
-            // The release before leaves it in tombstones.
+            // The previous release leaves the presence key in tombstones.
             presence: endedAt == nil ? presence.map { StoredPresence($0) } : nil, version: version)
     }
 }
 
 extension Lineage {
-    /// Reads `parent, place`; nil for a session that is nobody's child.
+    /// Reads `parent, place`; nil for a session without a parent.
     convenience init?(_ columns: inout some ColumnReader) throws {
         let parent = try columns.optionalDigest()
         let place = try columns.optionalDigest()
@@ -57,7 +57,7 @@ extension Lineage {
 }
 
 extension PresenceCommitResult {
-    /// Reads `format, whether it is over, presence_key, presence` of a session that took none.
+    /// Reads `format`, whether the session is over, `presence_key` and `presence`, after a registration was refused.
     init(_ columns: inout some ColumnReader) throws {
         try columns.requireFormat()
         let isOver = try columns.truth()
@@ -71,7 +71,7 @@ extension PresenceCommitResult {
 }
 
 extension SessionEnds {
-    /// Reads what it is told by why a session has lapsed.
+    /// Reads the times that determine why a session has lapsed.
     init(_ columns: inout some ColumnReader) throws {
         self.init(
             idleExpiresAt: try columns.time(), expiresAt: try columns.time(),
@@ -126,7 +126,9 @@ extension RegistrationRow {
 }
 
 extension ExchangeRow {
-    /// Reads the columns of an exchange; `claim` reads the last of them: the claim's name, and how long it still stands.
+    /// Reads the columns of an exchange.
+    ///
+    /// `claim` reads the last ones: the claim's name and its remaining time.
     init<Columns: ColumnReader>(
         _ columns: inout Columns, claim: (inout Columns) throws -> (name: ClaimID, for: Duration)
     ) throws {
@@ -206,7 +208,9 @@ extension AudienceRow {
 }
 
 extension StoredRow {
-    /// Reads a row of a kind; `exchange` reads one with its claim, `marks` what follows a session's columns.
+    /// Reads a row of a kind.
+    ///
+    /// `exchange` reads an exchange with its claim, and `marks` the columns behind a session's.
     init<Columns: ColumnReader>(
         _ kind: StoredKind, _ columns: inout Columns, exchange: (inout Columns) throws -> ExchangeRow,
         marks: (inout Columns) throws -> RefreshMarks
@@ -238,14 +242,16 @@ extension StoredRow {
     }
 }
 
-/// The key of an audit record: its number as bytes, which sort as it does.
+/// The key of an audit record: its number as bytes that sort in the same order.
 extension Int64 {
-    /// The number as eight bytes that sort as it does, from zero on.
+    /// The number as eight bytes.
+    ///
+    /// From zero upwards the bytes sort in the numbers' order.
     package var bigEndianBytes: [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: self >> Int64((7 - $0) * 8)) }
     }
 
-    /// Reads what `bigEndianBytes` wrote; nil for anything else.
+    /// Reads the bytes that `bigEndianBytes` wrote; nil for any other length.
     package init?(bigEndianBytes bytes: [UInt8]) {
         guard bytes.count == 8 else { return nil }
         self = bytes.reduce(0) { $0 << 8 | Int64($1) }
@@ -257,9 +263,9 @@ struct SealedColumn {
     let table: String
     /// The column of the row's key.
     let key: String
-    /// The column that says what the seal is bound to.
+    /// The column of the row that the seal is bound to.
     let boundTo: String
-    /// The column that says which key of the ring sealed it.
+    /// The column with the id of the ring's key.
     let keyID: String
     let envelope: String
 
@@ -279,8 +285,9 @@ struct SealedColumn {
 }
 
 extension ColumnReader {
-    /// Reads a line of a page of sealed values: its key, and the value unless a newer version's row holds it, or it is
-    /// sealed as it should be.
+    /// Reads a line of a page of sealed values: its key and its value.
+    ///
+    /// The value is nil if a newer version wrote the row, or if the value is already sealed with the right key.
     mutating func sealedValue(of place: SealedPlace) throws -> (key: Digest, row: SealedRow?) {
         let isKnown = try integer() <= Self.rowFormat
         let key = try digest()
@@ -292,7 +299,7 @@ extension ColumnReader {
 }
 
 extension SealedPage {
-    /// A page of what was listed by a query of so many lines.
+    /// Creates a page from the lines that a query with this limit returned.
     init(_ listed: [(key: Digest, row: SealedRow?)], limit: Int) {
         self.init(
             rows: listed.compactMap(\.row), next: listed.count < limit ? nil : listed.last?.key,
@@ -300,11 +307,10 @@ extension SealedPage {
     }
 }
 
-/// A row that is read column by column, in the order of the query, whatever engine answered it.
+/// A reader of a row, column by column in the query's order, for any engine.
 ///
-/// A column that is not what the schema says is an error and never a trap, whoever wrote it. Engines read the three forms
-/// that they store; what those mean is said here. Rows are decoded by generic functions, which the compiler makes anew for
-/// each engine.
+/// An unexpected column is an error and never a trap, because other programs may have written it. Engines read the three stored
+/// forms, and this file interprets them. The decoding functions are generic, so the compiler specialises them for each engine.
 protocol ColumnReader {
     /// The newest format of rows that this version reads.
     static var rowFormat: Int64 { get }
@@ -369,7 +375,9 @@ extension ColumnReader {
         return Sealed(keyID: keyID, envelope: envelope)
     }
 
-    /// Reads the row's format, which every query names first: a newer one is left alone (SEC-130).
+    /// Reads the row's format, which is every query's first column.
+    ///
+    /// Rows of a newer format are left alone (SEC-130).
     mutating func requireFormat() throws {
         guard try integer() <= Self.rowFormat else { throw StoreFailure.newerFormat }
     }

@@ -1,10 +1,10 @@
 package import Broker
 import GRDB
 
-/// The statements of sessions' tokens for other APIs in SQLite.
+/// The statements for sessions' tokens for other APIs in SQLite.
 ///
-/// Beside the deleting of rows that this file does, triggers delete a session's when it ends and when a step-up begins another
-/// grant: nothing that does either can forget them, not even a release that knows none of them.
+/// Besides the deletions in this file, triggers delete a session's rows when it ends, and when a step-up begins another grant.
+/// Every statement that does either deletes them, even in a release that does not know the table.
 enum AudienceSQL {
     static let migration = """
         CREATE TABLE audience_tokens (
@@ -38,7 +38,7 @@ enum AudienceSQL {
         WHERE key = ?1 AND session = ?2
             AND EXISTS (SELECT 1 FROM sessions WHERE token = ?2 AND subject_unchecked = 0 AND ended_at IS NULL)
         """
-    /// Never in the place of a newer one.
+    /// Stores a row, but never over a newer one.
     static let store = """
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -50,15 +50,17 @@ enum AudienceSQL {
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
         VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
         """
-    /// Removes the longest unused beyond the others that a session may have beside this one.
+    /// Removes the tokens that were longest unused, beyond the number that a session may have next to this one.
     static let evict = """
         DELETE FROM audience_tokens WHERE id IN (
             SELECT id FROM audience_tokens WHERE session = ?1 AND key <> ?2 ORDER BY used_at DESC LIMIT -1 OFFSET ?3)
         """
-    /// Of a step-up that keeps the grant; a new one's has the trigger.
+    /// For a step-up that keeps the grant.
+    ///
+    /// For a new grant the trigger deletes the rows.
     static let drop = "DELETE FROM audience_tokens WHERE session = ?"
     static let use = "UPDATE audience_tokens SET used_at = ?1 WHERE key = ?2 AND used_at < ?1 AND format = 1"
-    /// Gives a claim back with its own fence and version.
+    /// Releases a claim, with its own fence and version.
     static let giveBack = """
         UPDATE sessions SET claim = NULL, claim_until = NULL, hold_until = NULL, hold_for = NULL
         WHERE token = ?1 AND token_version = ?2 AND fence = ?3 AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1
@@ -94,7 +96,7 @@ extension SQLiteStore {
 }
 
 extension Database {
-    /// Stores a session's token for another API, and removes what it has too many of.
+    /// Stores a session's token for another API, and removes those beyond the allowed number.
     func store(_ row: AudienceRow) throws {
         try change(AudienceSQL.store, row.values)
         try change(

@@ -4,13 +4,16 @@
     import Glibc
 #endif
 
-/// A backup that is to be restored, opened by whoever may read it: what takes the database's place may have to be made by
-/// another user.
+/// An open backup that is to be restored.
+///
+/// The user who may read it can differ from the user who must create the new database file.
 package final class BackupFile: Sendable {
     let path: String
     let descriptor: Int32
 
-    /// Opens it; refuses what is empty, or is no backup but a database with its log.
+    /// Opens the backup.
+    ///
+    /// Refuses an empty file, and a database with its log, which is not a backup.
     package init(_ path: String) throws(StoreOpenFailure) {
         self.path = path
         guard let size = DatabaseFiles.size(path) else { throw .file(path, reason: "there is no such file") }

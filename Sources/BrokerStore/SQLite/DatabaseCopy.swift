@@ -2,22 +2,24 @@ package import Broker
 import Dispatch
 import GRDB
 
-/// A copy of an SQLite database that was found whole, ours, and of a version that this program can work with.
+/// A copy of an SQLite database that was checked: it is whole, it is Coatcheck's, and this version can work with it.
 package struct DatabaseCopy: Sendable {
     package let bytes: Int
     package let schema: Int
-    /// The number of sessions that live or stand as tombstones.
+    /// The number of sessions, tombstones included.
     package let sessions: Int
-    /// Some of its sealed values, to try a key ring on.
+    /// A sample of its sealed values, for testing a key ring.
     package let sample: [SealedRow]
 
-    /// The last moment that it knows of: the copy is as old as this, or a little younger; nil when nobody ever signed in.
+    /// The latest moment in the database; nil if it has no sign-ins.
+    ///
+    /// The copy is as old as this moment or slightly younger.
     package let lastMoment: WallTime?
 
-    /// The number of values of each place that are tried.
+    /// The number of sampled values for each place.
     private static let sampled = 20
 
-    /// Looks through a copy that nobody has open; throws a sentence for the operator when it is no good.
+    /// Checks a copy that no process has open; throws a sentence for the operator if it is unusable.
     package static func inspect(_ path: String) async throws(StoreOpenFailure) -> DatabaseCopy {
         let result: Result<DatabaseCopy, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
@@ -29,7 +31,9 @@ package struct DatabaseCopy: Sendable {
         return try result.get()
     }
 
-    /// Does the same; blocks.
+    /// Checks a copy.
+    ///
+    /// Blocks.
     static func inspectBlocking(_ path: String) throws(StoreOpenFailure) -> DatabaseCopy {
         do {
             let queue = try DatabaseQueue(path: path)

@@ -6,18 +6,18 @@ import Synchronization
     import Glibc
 #endif
 
-/// The database's place on disk: a 0700 directory, 0600 files whatever the umask, and a lock file held for life
-/// (SEC-51, SEC-127).
+/// The database's files: a 0700 directory, 0600 files whatever the umask, and a lock file that is held for life (SEC-51,
+/// SEC-127).
 ///
-/// The database file is locked as well: the lock file's name can be lost, and a database has several by hard links. That
-/// descriptor is opened before SQLite opens the file and closed after, because closing any descriptor of a file gives up
-/// the process's POSIX locks on it, which SQLite works with.
+/// The database file is locked too, because the lock file's name can be lost, and hard links give a database several names.
+/// That descriptor is opened before SQLite opens the file, and closed after. Closing any descriptor of a file drops the
+/// process's POSIX locks on it, and SQLite relies on those.
 ///
-/// The lock goes with `release`, or with the last reference.
+/// The lock ends with `release`, or with the last reference.
 final class DatabaseFiles: Sendable {
     /// The database file.
     let path: String
-    /// Guards the locked descriptors; empty once given up.
+    /// Guards the locked descriptors; empty once they are released.
     private let locks: Mutex<[Int32]>
 
     /// Prepares the directory and the files, and takes the lock.
@@ -28,12 +28,12 @@ final class DatabaseFiles: Sendable {
         try Self.prepareDirectory(Self.directory(of: path), databaseName: Self.name(of: path))
         locks = Mutex([try Self.takeLock(on: path + ".lock", of: path)])
         do throws(StoreOpenFailure) {
-            // SQLite gives -wal and -shm the mode of the database file, so that one is made first.
+            // SQLite copies the database file's mode to -wal and -shm, so the database file is created first.
             #if os(Linux)
                 let database = try Self.takeLock(on: path, of: path)
                 locks.withLock { $0.append(database) }
             #else
-                // Elsewhere the two kinds of lock exclude each other, also within a process.
+                // On other systems the two kinds of lock exclude each other, even within one process.
                 close(try Self.openFile(path))
             #endif
             for suffix in ["-wal", "-shm", "-journal"] { try Self.tighten(path + suffix) }
@@ -45,7 +45,7 @@ final class DatabaseFiles: Sendable {
 
     deinit { release() }
 
-    /// Gives the lock up: the database may be opened again.
+    /// Releases the lock, so that the database can be opened again.
     func release() {
         let descriptors = locks.withLock { descriptors in
             defer { descriptors = [] }
@@ -54,7 +54,7 @@ final class DatabaseFiles: Sendable {
         for descriptor in descriptors.reversed() { close(descriptor) }
     }
 
-    /// Makes a new file of mode 0600 for a backup; one that stands is refused.
+    /// Creates a new file of mode 0600 for a backup; refuses an existing one.
     static func createFile(_ path: String) throws(StoreOpenFailure) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .file(path, reason: reason()) }
@@ -62,10 +62,10 @@ final class DatabaseFiles: Sendable {
         guard fchmod(descriptor, 0o600) == 0 else { throw .file(path, reason: reason()) }
     }
 
-    /// Removes a file of ours that came to nothing.
+    /// Removes an unfinished file of the broker's.
     static func removeFile(_ path: String) { unlink(path) }
 
-    /// Copies a backup into a new file of mode 0600, and has it on disk.
+    /// Copies a backup into a new file of mode 0600, and syncs it to disk.
     static func copyFile(_ source: BackupFile, to path: String) throws(StoreOpenFailure) {
         try createFile(path)
         let to = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
@@ -90,14 +90,15 @@ final class DatabaseFiles: Sendable {
         guard fsync(to) == 0 else { throw .file(path, reason: reason()) }
     }
 
-    /// Puts `copy` in the database's place, and keeps what stood there, with its log, under `kept`; false where that was
-    /// an empty file, which nobody misses.
+    /// Puts `copy` in the database's place, and keeps the old database with its log under `kept`.
+    ///
+    /// Returns false if the old file was empty and therefore not kept.
     func replace(with copy: String, keeping kept: String) throws(StoreOpenFailure) -> Bool {
         var status = stat()
         let isEmpty = stat(path, &status) == 0 && status.st_size == 0
         if !isEmpty {
             guard link(path, kept) == 0 else { throw .file(kept, reason: Self.reason()) }
-            // A log that could not be merged belongs to it.
+            // A log that could not be merged belongs to the old database.
             for suffix in ["-wal", "-journal"] where access(path + suffix, F_OK) == 0 {
                 guard rename(path + suffix, kept + suffix) == 0 else {
                     throw .file(path + suffix, reason: Self.reason())
@@ -110,7 +111,7 @@ final class DatabaseFiles: Sendable {
         return !isEmpty
     }
 
-    /// Has the names in a file's directory on disk.
+    /// Syncs the names in a file's directory to disk.
     static func syncDirectory(of path: String) throws(StoreOpenFailure) {
         let folder = open(directory(of: path), O_RDONLY | O_CLOEXEC | O_DIRECTORY)
         guard folder >= 0 else { throw .directory(directory(of: path), reason: reason()) }
@@ -118,7 +119,7 @@ final class DatabaseFiles: Sendable {
         guard fsync(folder) == 0 else { throw .directory(directory(of: path), reason: reason()) }
     }
 
-    /// Returns the size of a file; nil when it is not there.
+    /// Returns the size of a file; nil if it does not exist.
     static func size(_ path: String) -> Int? {
         var status = stat()
         return stat(path, &status) == 0 ? Int(status.st_size) : nil
@@ -138,7 +139,7 @@ final class DatabaseFiles: Sendable {
 
     private static func prepareDirectory(_ directory: String, databaseName: String) throws(StoreOpenFailure) {
         if mkdir(directory, 0o700) == 0 {
-            // The umask may have taken bits away, never added any.
+            // The umask only removes bits from the mode, so set it explicitly.
             guard chmod(directory, 0o700) == 0 else { throw .directory(directory, reason: reason()) }
             return
         }
@@ -151,12 +152,12 @@ final class DatabaseFiles: Sendable {
             guard chmod(directory, 0o700) == 0 else { throw .directory(directory, reason: reason()) }
             return
         }
-        // A directory shared with other things keeps its mode; the files are closed to others anyway. But nobody else
-        // may be able to replace them (the sticky bit of /tmp prevents that).
+        // A directory with other contents keeps its mode, because the files themselves are closed to others. But other users
+        // must be unable to replace the files (in /tmp the sticky bit ensures this).
         guard status.st_mode & 0o022 == 0 || status.st_mode & S_ISVTX != 0 else { throw .looseDirectory(directory) }
     }
 
-    /// Returns whether the directory has nothing in it but this database: then it is ours to close.
+    /// Returns whether the directory contains only this database, so that its mode may be tightened.
     private static func holdsOnly(_ directory: String, _ databaseName: String) -> Bool {
         guard let stream = opendir(directory) else { return false }
         defer { closedir(stream) }
@@ -171,7 +172,7 @@ final class DatabaseFiles: Sendable {
         return true
     }
 
-    /// Opens a file of ours that stands; its mode is set to 0600.
+    /// Opens an existing file of the broker's and sets its mode to 0600.
     static func openStanding(_ path: String) throws(StoreOpenFailure) -> Int32 { try openFile(path, making: 0) }
 
     private static func openFile(_ path: String, making: Int32 = O_CREAT) throws(StoreOpenFailure) -> Int32 {
@@ -199,7 +200,9 @@ final class DatabaseFiles: Sendable {
         }
     }
 
-    /// Opens and locks a file until its descriptor is closed; `path` is what another process is told to have.
+    /// Opens and locks a file until its descriptor is closed.
+    ///
+    /// If another process has the lock, the error names `path`.
     static func takeLock(on file: String, of path: String) throws(StoreOpenFailure) -> Int32 {
         let descriptor = try openFile(file)
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {

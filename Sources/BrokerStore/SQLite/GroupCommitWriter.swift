@@ -9,31 +9,34 @@ import Synchronization
     import Glibc
 #endif
 
-/// The one writer.
+/// The only writer of the database.
 ///
-/// Writes that arrive together share a transaction and its `fdatasync` (decision 5): the queue is drained into
-/// one IMMEDIATE transaction, each member inside a savepoint; no result is told before COMMIT.
+/// Writes that arrive together share a transaction and its `fdatasync` (decision 5). The queue is drained into one IMMEDIATE
+/// transaction, with a savepoint for each write. Results are released after COMMIT.
 ///
-/// A write that arrives while members run joins them, and one that arrives while the disk syncs is in the next
-/// transaction. Where the last one had company, the next waits half a millisecond for more: a fast disk would be asked
-/// too often otherwise. A write that comes alone never waits.
+/// A write that arrives while others run joins their transaction. One that arrives during the disk's sync joins the next. After
+/// a shared transaction, the next one waits half a millisecond for more writes. Otherwise a fast disk would sync too often. A
+/// lone write never waits.
 ///
-/// Nobody waits without bound: a queue that is full refuses, and what a hanging disk has kept for 10 s is told so; it may
-/// be written all the same. On a full disk the reserve is freed, and until it could be made again only endings are
-/// written.
+/// All waits are bounded. A full queue refuses writes. A write that a hanging disk delays for 10 s fails, although it may still
+/// be written. On a full disk the reserve is freed, and only endings are written until the reserve exists again.
 final class GroupCommitWriter: Sendable {
-    /// The writer's work since it began.
+    /// Counts of the writer's work since its start.
     struct Statistics: Sendable, Equatable {
-        /// Committed transactions: each costs one `fdatasync`.
+        /// Committed transactions.
+        ///
+        /// Each costs one `fdatasync`.
         var transactions = 0
-        /// Writes in them.
+        /// Writes in these transactions.
         var members = 0
     }
 
-    /// Tells which writes a full disk still has room for.
+    /// The kind of a write, which decides whether a full disk accepts it.
     enum Kind: Sendable {
         case ordinary
-        /// Sessions are ended, or a logout token is used: the reserve is kept for these.
+        /// A write that ends sessions or uses a logout token.
+        ///
+        /// The reserve is kept for these.
         case ending
     }
 
@@ -45,7 +48,7 @@ final class GroupCommitWriter: Sendable {
 
     private struct State {
         var waiting: [Waiting] = []
-        /// Members of the transaction under way.
+        /// The writes of the transaction in progress.
         var running: [Waiting] = []
         var draining = false
         var watched = false
@@ -55,28 +58,30 @@ final class GroupCommitWriter: Sendable {
         var statistics = Statistics()
     }
 
-    /// A transaction takes no more members than this, so that the first does not wait too long for its commit.
+    /// The most writes in a transaction, so that the first one's commit comes soon enough.
     private static let maximumMembers = 512
-    /// The most writes that may wait; endings have twice the room.
+    /// The most writes that may wait.
+    ///
+    /// Endings have twice the room.
     static let maximumWaiting = 8192
-    /// The time for which a write may wait, its transaction included.
+    /// The longest time for which a write may wait, its transaction included.
     static let patience = DispatchTimeInterval.seconds(10)
-    /// The interval at which a write that a full disk refused is tried again, and old ones are looked for.
+    /// The interval for retrying writes that a full disk refused, and for finding overdue ones.
     private static let interval = DispatchTimeInterval.seconds(1)
-    /// The number of members from which a transaction had company.
+    /// The number of writes from which a transaction counts as shared.
     private static let company = 4
     private static let gathering = Duration.microseconds(500)
 
     private let pool: DatabasePool
     private let reserve: ReserveFile?
     private let queue = DispatchQueue(label: "coatcheck.store.writer")
-    /// The queue on which it is noticed that the writer hangs.
+    /// The queue that detects a hanging writer.
     private let watch = DispatchQueue(label: "coatcheck.store.watch")
-    /// Guards what waits and whether somebody drains.
+    /// Guards the queue and its state.
     private let state = Mutex(State())
-    /// Returns further jobs for the next transaction (endings that could not be written before).
+    /// Returns further jobs for the next transaction: endings that could not be written before.
     private let additions: @Sendable () -> [any LaneJob]
-    /// Hears when a transaction or a member came to nothing.
+    /// Called when a transaction or a single write was rolled back.
     private let rolledBack: @Sendable () -> Void
 
     init(
@@ -91,8 +96,8 @@ final class GroupCommitWriter: Sendable {
 
     /// Queues a write and waits until its transaction is on disk.
     ///
-    /// A caller that is cancelled gives up the wait only. `committed` gets the result on the writer's thread, after COMMIT
-    /// and before the caller.
+    /// Cancelling the caller ends only the wait. `committed` receives the result on the writer's thread, after COMMIT and
+    /// before the caller.
     func write<Value: Sendable>(
         _ kind: Kind = .ordinary, committed: (@Sendable (Value) -> Void)? = nil,
         _ body: @escaping @Sendable (Database) throws -> Value
@@ -102,7 +107,7 @@ final class GroupCommitWriter: Sendable {
         return try await job.value()
     }
 
-    /// Runs work that must not be inside a transaction (a checkpoint), between transactions.
+    /// Runs work that must be outside a transaction (a checkpoint), between transactions.
     func exclusively(_ body: @escaping @Sendable (Database) throws -> Void) async throws(StoreFailure) {
         let job = WaitedJob(body)
         guard state.withLock({ !$0.closed }) else { throw .unavailable("closed") }
@@ -115,29 +120,30 @@ final class GroupCommitWriter: Sendable {
         try await job.value()
     }
 
-    /// Writes what could not be written before within a second, and goes on trying.
+    /// Writes the failed endings within a second, and keeps trying.
     func retrySoon() { scheduleRetry() }
 
-    /// Makes the reserve where it is missing and the disk has room for it again.
+    /// Makes the reserve if it is missing and the disk has room again.
     func makeReserve() {
         guard let reserve, !reserve.isReady, state.withLock({ !$0.closed }) else { return }
         queue.async { _ = reserve.make() }
     }
 
-    /// The number of writes that wait; for metrics and tests.
+    /// The number of waiting writes, for metrics and tests.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Whether the disk was full and the reserve is not there again.
+    /// Whether the disk was full and the reserve is still missing.
     var endingsOnly: Bool { state.withLock { $0.endingsOnly } }
 
     var statistics: Statistics { state.withLock { $0.statistics } }
 
-    /// Takes no more work and returns when what was queued is written, and what could not be written before was tried
-    /// once more; at the latest after twice the patience, when the disk hangs.
+    /// Refuses new work, writes the queue, and retries failed endings once.
+    ///
+    /// If the disk hangs, this returns after twice the patience.
     func close() async {
         state.withLock { $0.closed = true }
         let end = DispatchTime.now() + Self.patience + Self.patience
-        // A write that was accepted just before may not have reached the queue yet.
+        // A write that was accepted just now may not have reached the queue yet.
         repeat {
             await turn()
         } while state.withLock { $0.draining } && DispatchTime.now() < end
@@ -147,7 +153,9 @@ final class GroupCommitWriter: Sendable {
         }
     }
 
-    /// Has the writer's thread do something, and waits no longer for it than a write may wait; false when it did not come.
+    /// Runs work on the writer's thread, and waits at most for `patience`.
+    ///
+    /// Returns false if the thread did not run it in time.
     @discardableResult
     private func turn(_ work: @escaping @Sendable () -> Void = {}) async -> Bool {
         await withUnsafeContinuation { continuation in
@@ -160,7 +168,7 @@ final class GroupCommitWriter: Sendable {
         }
     }
 
-    /// Somebody who is told once.
+    /// A waiter that is answered once.
     private final class Waiter: Sendable {
         /// Guards the continuation; nil once it was resumed.
         private let continuation: Mutex<UnsafeContinuation<Bool, Never>?>
@@ -197,7 +205,7 @@ final class GroupCommitWriter: Sendable {
 
     // MARK: Time
 
-    /// Tells those who have waited too long, for as long as anybody waits.
+    /// Checks for overdue writes for as long as any write waits.
     private func watchAgain() {
         watch.asyncAfter(deadline: .now() + Self.interval) { [weak self] in self?.look() }
     }
@@ -206,7 +214,7 @@ final class GroupCommitWriter: Sendable {
         let limit = DispatchTime.now()
         let (late, goOn) = state.withLock { state -> ([Waiting], Bool) in
             var late = state.running.filter { $0.since + Self.patience <= limit }
-            // A write that has not begun is withdrawn; one that has may be written all the same.
+            // A write that has not begun is withdrawn. One that has begun may still be written.
             late += state.waiting.filter { $0.since + Self.patience <= limit }
             if !late.isEmpty { state.waiting.removeAll { $0.since + Self.patience <= limit } }
             state.watched = state.draining
@@ -216,7 +224,7 @@ final class GroupCommitWriter: Sendable {
         if goOn { watchAgain() }
     }
 
-    /// Tries again, a second later, what a full disk or a locked database would not take.
+    /// Retries, after a second, the endings that a full disk or a locked database refused.
     private func scheduleRetry() {
         let start = state.withLock { state in
             defer { state.retrying = true }
@@ -258,15 +266,15 @@ final class GroupCommitWriter: Sendable {
         }
     }
 
-    /// Waits on a clock that nobody sets.
+    /// Waits by a clock that cannot be set.
     ///
-    /// A semaphore's time-out is a moment of the wall clock on Linux: one that is set back would stop every write.
+    /// On Linux a semaphore's time-out follows the wall clock, so setting that clock back would stop every write.
     private static func pause(_ duration: Duration) {
         var time = timespec(tv_sec: 0, tv_nsec: Int(duration.components.attoseconds / 1_000_000_000))
         nanosleep(&time, nil)
     }
 
-    /// Returns how many members it had.
+    /// Runs one transaction and returns the number of its writes.
     private func transaction(_ first: [Waiting]) -> Int {
         var members: [Waiting] = []
         var added: [any LaneJob] = []
@@ -286,7 +294,7 @@ final class GroupCommitWriter: Sendable {
                     }
                     try database.run("COMMIT")
                 } catch {
-                    // A failed COMMIT may leave the transaction open; a rollback that fails has nothing to undo.
+                    // A failed COMMIT may leave the transaction open. If the rollback fails too, there is nothing to undo.
                     if database.isInsideTransaction { try? database.run("ROLLBACK") }
                     throw error
                 }
@@ -309,7 +317,7 @@ final class GroupCommitWriter: Sendable {
             if failure != nil || full, !additions().isEmpty || endingsOnly { scheduleRetry() }
             return members.count
         }
-        // There is room now, and it is for the endings alone.
+        // The freed reserve is room for endings only.
         let isTriedAgain = { (waiting: Waiting) in
             waiting.kind == .ending && (failure != nil || waiting.job.hasFailed)
         }
@@ -326,13 +334,13 @@ final class GroupCommitWriter: Sendable {
 
     private static func isFull(_ error: any Error) -> Bool {
         guard let error = error as? DatabaseError else { return false }
-        // The log's index grows in steps of its own; where it cannot, that is said otherwise.
+        // The log's index grows in its own steps. SQLite reports a failure of these with another code.
         return error.resultCode == .SQLITE_FULL || error.extendedResultCode == .SQLITE_IOERR_SHMSIZE
     }
 
-    /// Runs one member inside a savepoint, and returns whether it met a full disk.
+    /// Runs one write inside a savepoint, and returns whether the disk was full.
     ///
-    /// Throws only when the whole transaction is lost.
+    /// Throws only if the whole transaction is lost.
     private func member(_ job: any LaneJob, _ database: Database) throws -> Bool {
         var full = false
         try database.run("SAVEPOINT member")
@@ -342,7 +350,7 @@ final class GroupCommitWriter: Sendable {
         } catch {
             rolledBack()
             full = Self.isFull(error)
-            // On FULL, IOERR, NOMEM SQLite may have rolled everything back; what followed would commit alone.
+            // On FULL, IOERR and NOMEM SQLite may have rolled back the transaction. Later statements would then commit alone.
             guard database.isInsideTransaction else { throw error }
             try database.run("ROLLBACK TO member")
             try database.run("RELEASE member")

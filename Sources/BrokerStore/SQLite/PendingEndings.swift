@@ -1,27 +1,31 @@
 import Broker
 import Synchronization
 
-/// The endings that could not be written, because the disk is full or fails: the sessions are refused all the same
-/// until their tombstones are on disk (library note 10, SEC-123).
+/// The endings that could not be written because the disk is full or fails.
 ///
-/// Bounded by the sessions that live.
+/// Their sessions are refused until the tombstones are on disk (library note 10, SEC-123). Their number is bounded by the
+/// number of live sessions.
 final class PendingEndings: Sendable {
     struct Ending: Sendable {
         let reason: EndReason
         let at: WallTime
     }
 
-    /// The number of endings that go into one transaction.
+    /// The number of endings in one transaction.
     private static let batch = 200
 
     /// Guards the endings by token digest.
     private let endings = Mutex<[Digest: Ending]>([:])
-    /// Spares the lock while there is nothing, which is always but when the disk is in trouble.
+    /// Whether there are any endings.
+    ///
+    /// This spares the lock in normal operation, when there are none.
     private let any = Atomic<Bool>(false)
 
     var count: Int { any.load(ordering: .acquiring) ? endings.withLock { $0.count } : 0 }
 
-    /// Keeps the endings; one that is kept already keeps its reason.
+    /// Adds endings.
+    ///
+    /// A session that is already in the list keeps its first reason.
     func add(_ tokenDigests: [Digest], _ ending: Ending) {
         guard !tokenDigests.isEmpty else { return }
         endings.withLock { endings in
@@ -30,7 +34,7 @@ final class PendingEndings: Sendable {
         }
     }
 
-    /// Forgets endings that were written.
+    /// Removes endings that were written.
     func remove(_ tokenDigests: [Digest]) {
         endings.withLock { endings in
             for tokenDigest in tokenDigests { endings[tokenDigest] = nil }
@@ -38,19 +42,19 @@ final class PendingEndings: Sendable {
         }
     }
 
-    /// Returns the ending of a session, when one waits to be written.
+    /// Returns the session's unwritten ending, if there is one.
     func ending(_ tokenDigest: Digest) -> Ending? {
         guard any.load(ordering: .acquiring) else { return nil }
         return endings.withLock { $0[tokenDigest] }
     }
 
-    /// The endings that wait at one moment.
+    /// The unwritten endings at one moment.
     ///
-    /// Taken before a row is read: an ending that is written meanwhile is in one or the other.
+    /// Take it before you read a row. An ending that is written meanwhile is then in the snapshot or in the row.
     struct Snapshot: Sendable {
         fileprivate let endings: [Digest: Ending]
 
-        /// Returns the row as it would be had its ending been written.
+        /// Returns the row with its unwritten ending applied.
         func applied(to row: SessionRow) -> SessionRow {
             guard row.endedAt == nil, let ending = endings[row.tokenDigest] else { return row }
             return row.ended(ending.reason, at: ending.at)
@@ -61,7 +65,7 @@ final class PendingEndings: Sendable {
         Snapshot(endings: any.load(ordering: .acquiring) ? endings.withLock { $0 } : [:])
     }
 
-    /// Returns some that wait.
+    /// Returns some of the unwritten endings.
     func next() -> [(tokenDigest: Digest, ending: Ending)] {
         guard any.load(ordering: .acquiring) else { return [] }
         return endings.withLock { endings in endings.prefix(Self.batch).map { ($0.key, $0.value) } }

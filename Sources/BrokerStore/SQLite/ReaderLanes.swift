@@ -3,18 +3,18 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// The threads that reads run on: a few of their own with a connection each, never the cooperative pool.
+/// The threads for reads: a few with a connection each, outside the cooperative pool.
 ///
-/// Reads of single rows and reads that walk many have lanes apart, so that neither a list nor a count holds up a
-/// session's check. A lane takes one read at a time; a further lane starts when none is idle.
+/// Reads of single rows and walks over many have separate lanes, so that a list or a count cannot delay a session's check. Each
+/// thread does one read at a time. Another thread starts if none is idle.
 final class ReaderLanes: Sendable {
-    /// The number of threads that read single rows at once, and of those that walk tables.
+    /// The number of threads for single rows, and for walks over tables.
     static let points = 3
     static let scans = 1
 
     private struct State {
         var waiting: [any LaneJob] = []
-        /// The jobs in front that have been taken.
+        /// The number of jobs at the front that have been taken.
         var taken = 0
         var running = 0
         var closed = false
@@ -38,7 +38,7 @@ final class ReaderLanes: Sendable {
     private let pool: DatabasePool
     private let count: Int
     private let queue: DispatchQueue
-    /// Guards what waits and how many threads run.
+    /// Guards the queue and the number of running threads.
     private let state = Mutex(State())
 
     init(_ pool: DatabasePool, count: Int) {
@@ -64,10 +64,10 @@ final class ReaderLanes: Sendable {
         return try await job.value()
     }
 
-    /// Takes no more work and returns when what waited is done.
+    /// Refuses new work, and returns when the waiting reads are done.
     func close() async {
         state.withLock { $0.closed = true }
-        // A read that was accepted just before may not have reached the queue yet.
+        // A read that was accepted just now may not have reached the queue yet.
         repeat {
             await withUnsafeContinuation { continuation in queue.async(flags: .barrier) { continuation.resume() } }
         } while state.withLock { $0.running > 0 }
@@ -77,10 +77,10 @@ final class ReaderLanes: Sendable {
         var job = state.withLock { $0.next() }
         while let first = job {
             do {
-                // The connection is kept while there is something to read with it.
+                // The connection is kept for as long as reads are waiting.
                 try pool.unsafeRead { database in
                     while let next = job {
-                        // A job keeps what it threw; the next one has nothing to do with it.
+                        // A job keeps its own error, so the next one is unaffected.
                         try? next.run(database)
                         next.finish(nil)
                         job = state.withLock { $0.next() }
@@ -94,37 +94,39 @@ final class ReaderLanes: Sendable {
     }
 }
 
-/// A piece of database work that somebody waits for.
+/// A piece of database work with a waiter.
 protocol LaneJob: AnyObject, Sendable {
-    /// Does the work and keeps its result. Throws what it threw; `finish` is called all the same.
+    /// Does the work and keeps its result.
+    ///
+    /// Rethrows the work's error; `finish` is called in any case.
     func run(_ database: Database) throws
-    /// Gives the kept result to the waiter, or the failure when the work's transaction came to nothing.
+    /// Gives the waiter the kept result, or the failure if the transaction was rolled back.
     func finish(_ failure: StoreFailure?)
-    /// Whether `run` threw; asked on the thread that ran it.
+    /// Whether `run` threw; read on the thread that ran it.
     var hasFailed: Bool { get }
 }
 
 /// A job with its result.
 ///
-/// A caller that waits may give up; the work does not notice (library note 9).
+/// A waiting caller may give up, and the work continues (library note 9).
 final class WaitedJob<Value: Sendable>: LaneJob {
     private enum Waiter {
         case none
         case waiting(UnsafeContinuation<Result<Value, StoreFailure>, Never>)
-        /// Finished before anybody waited.
+        /// The job finished before its caller began to wait.
         case finished(Result<Value, StoreFailure>)
-        /// Nobody waits any more.
+        /// The caller has stopped waiting.
         case gone
     }
 
     private let body: @Sendable (Database) throws -> Value
-    /// Gets the result when it is on disk, whether or not anybody waits for it.
+    /// Receives the result when it is on disk, whether or not the caller still waits.
     private let committed: (@Sendable (Value) -> Void)?
     /// The result of `run`.
     ///
-    /// Touched only by the lane that runs the job, before it calls `finish`.
+    /// Only the lane that runs the job uses it, before it calls `finish`.
     private nonisolated(unsafe) var result: Result<Value, StoreFailure> = .failure(.unavailable("not run"))
-    /// Guards who waits.
+    /// Guards the waiter.
     private let waiter = Mutex(Waiter.none)
 
     init(
@@ -199,9 +201,9 @@ final class WaitedJob<Value: Sendable>: LaneJob {
 }
 
 extension StoreFailure {
-    /// Maps whatever the database threw.
+    /// Maps an error of the database.
     ///
-    /// The text names SQLite's code and never a value.
+    /// The text contains SQLite's code and never a value.
     init(describing error: any Error) {
         switch error {
         case let failure as StoreFailure: self = failure

@@ -6,17 +6,18 @@ import Synchronization
     import Glibc
 #endif
 
-/// Room on the disk that is kept for endings: a file beside the database, freed when the disk is full.
+/// Disk space that is reserved for endings: a file next to the database, which is freed when the disk is full.
 final class ReserveFile: Sendable {
-    /// Room for 1,000 endings, one by one, while a reader keeps the log from being used again: 62 to 83 MB were measured,
-    /// by how long the tokens are.
+    /// Room for 1,000 endings, written one by one, while a reader prevents reuse of the log.
+    ///
+    /// 62 to 83 MB were measured, depending on the length of the tokens.
     static let standardSize = 96 << 20
 
     private let path: String
     private let size: Int
-    /// Gives a file so many bytes of the disk, or says that there are none.
+    /// Allocates this many bytes of the disk to a file, and returns whether that succeeded.
     private let allocate: @Sendable (Int32, Int) -> Bool
-    /// Guards whether the file stands.
+    /// Guards whether the file exists.
     private let stands = Mutex(false)
 
     /// Creates the reserve and tries to make its file.
@@ -27,13 +28,13 @@ final class ReserveFile: Sendable {
         _ = make()
     }
 
-    /// Whether the room is there.
+    /// Whether the space is reserved.
     var isReady: Bool { stands.withLock { $0 } }
 
-    /// Makes the file where it is missing; false when the disk has no room for it.
+    /// Makes the file if it is missing; returns false if the disk has no room.
     ///
-    /// One that a process before has left stands as it is, however full the disk. Twice the room of a new one is asked for
-    /// and half of it given back, so that a disk that is nearly full stays what it was.
+    /// A file from an earlier process is kept, however full the disk is. For a new file, twice the size is allocated and half
+    /// of it released, so that a nearly full disk keeps some room.
     func make() -> Bool {
         stands.withLock { stands in
             if stands { return true }
@@ -44,7 +45,7 @@ final class ReserveFile: Sendable {
             guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG, fchmod(file, 0o600) == 0 else {
                 return false
             }
-            // A crash between the two steps leaves twice the room.
+            // A crash between the two steps leaves a file of twice the size.
             let isAllocated = status.st_size >= size && Int(status.st_blocks) * 512 >= size
             guard isAllocated || allocate(file, 2 * size), ftruncate(file, off_t(size)) == 0 else {
                 ftruncate(file, status.st_size)
@@ -55,7 +56,7 @@ final class ReserveFile: Sendable {
         }
     }
 
-    /// Gives the room to the disk; false when it was given before.
+    /// Releases the space to the disk; returns false if it was released before.
     func free() -> Bool {
         stands.withLock { stands in
             guard stands else { return false }

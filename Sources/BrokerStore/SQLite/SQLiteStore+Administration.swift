@@ -2,7 +2,7 @@ package import Broker
 import GRDB
 
 extension SQLiteStore: StoreAdministration {
-    /// The number of rows that a count looks at before others have their turn.
+    /// The number of rows that a count reads before other reads get their turn.
     private static let counted = 20_000
 
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
@@ -110,7 +110,7 @@ extension SQLiteStore: StoreAdministration {
 }
 
 extension StoredRow {
-    /// Reads the columns of `AdministrationSQL.page`, after the key.
+    /// Reads the columns of `AdministrationSQL.page` after the key.
     fileprivate init(_ kind: StoredKind, _ columns: inout Columns, _ clock: ClaimClock) throws {
         try self.init(kind, &columns) { columns in
             try ExchangeRow(&columns, clock)
@@ -153,9 +153,11 @@ extension Database {
     }
 }
 
-/// The statements of moving, counting and sealing again.
+/// The statements that move, count and reseal rows.
 enum AdministrationSQL {
-    /// A page of a kind: each row's key, then its columns; values are the key before and the limit.
+    /// A page of a kind: each row's key, then its columns.
+    ///
+    /// Values: the last page's last key and the limit.
     static func page(_ kind: StoredKind) -> String {
         let (table, key, columns) = parts(kind)
         return "SELECT \(key), \(columns) FROM \(table) WHERE \(key) > ? ORDER BY \(key) LIMIT ?"
@@ -163,10 +165,10 @@ enum AdministrationSQL {
 
     static func count(_ kind: StoredKind) -> String { "SELECT count(*) FROM \(parts(kind).table)" }
 
-    /// Counts sessions that live at a time.
+    /// Counts the sessions that are live at a time.
     ///
-    /// SQLite reads every row to count by a partial index whose column it does not hold; these three counts read indices
-    /// alone, but for what has just run out.
+    /// With a partial index that lacks the condition's column, SQLite reads every row. These three counts read indexes alone,
+    /// except for sessions that have just lapsed.
     static let liveSessions = """
         SELECT (SELECT count(*) FROM sessions) - (SELECT count(*) FROM sessions WHERE ended_at IS NOT NULL)
             - (SELECT count(*) FROM sessions WHERE ended_at IS NULL AND min(idle_expires_at, expires_at) <= ?1)
@@ -201,8 +203,9 @@ enum AdministrationSQL {
     static let insertLease = "INSERT INTO leases (name, owner, until) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
     static let insertSeals = "INSERT INTO key_seals (key, seals) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
-    /// A page of a place's values: format, key, what it is bound to, its ring key, and its envelope unless that is the one
-    /// in the first value; then the key before and the limit.
+    /// A page of a place's sealed values: format, key, the row it is bound to, its ring key, and its envelope.
+    ///
+    /// The envelope is left out if the ring key is the first value. Further values: the last page's last key and the limit.
     static func sealed(_ place: SealedPlace) -> String {
         let at = SealedColumn(of: place)
         return """
@@ -220,7 +223,7 @@ enum AdministrationSQL {
             """
     }
 
-    /// A page of how many values each key sealed: the key, how many, the page's last row, how many rows it had.
+    /// A page of counts for each ring key: the key, its count, the page's last row, the page's number of rows.
     static func use(_ place: SealedPlace) -> String {
         let at = SealedColumn(of: place)
         return """

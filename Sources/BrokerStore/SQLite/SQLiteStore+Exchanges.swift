@@ -10,7 +10,7 @@ extension SQLiteStore {
         return try await writer.write { database in
             let clock = claimClock()
             let gates = Gates(database: database, pending: pending)
-            // The insertion decides; a gate that is closed withdraws it in the same transaction.
+            // The insertion decides. If the gate is closed, the row is withdrawn in the same transaction.
             if try database.change(ExchangeSQL.insert, row.values(clock)) == 1 {
                 if try gates.take(row.gate, for: row.key, now: row.createdAt) { return .claimed(row) }
                 try database.change(ExchangeSQL.withdraw, [row.key.sql, row.fence.databaseValue])
@@ -19,7 +19,7 @@ extension SQLiteStore {
             guard
                 let standing = try database.first(ExchangeSQL.byKey, [row.key.sql], { try ExchangeRow(&$0, clock) })
             else { throw StoreFailure.unavailable("an exchange vanished") }
-            // Asked again because the answer was lost.
+            // The caller retries because the response was lost.
             if standing.outcome == .calling, standing.claim == row.claim { return .claimed(standing) }
             if let spent = try database.first(
                 ExchangeSQL.lapse,
@@ -109,7 +109,7 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> EndedSessions? {
         let pending = pendingLogins
         let (replaced, beyond) = (noting(.replaced, session.createdAt), noting(.sessionLimit, session.createdAt))
-        // The answer promises nothing of these: nobody waits for the file.
+        // The response promises nothing about these endings, so it does not wait for the endings file.
         let note: @Sendable (EndedSessions?) -> Void = { ended in
             replaced(ended?.replaced ?? [])
             beyond(ended?.beyondLimit ?? [])
@@ -178,7 +178,7 @@ extension StepUpCommit {
     }
 }
 
-/// Takes, gives back and closes what an exchange takes along, inside the exchange's transaction.
+/// Takes, releases and closes an exchange's gate, inside the exchange's transaction.
 private struct Gates {
     let database: Database
     let pending: PendingLoginCount
@@ -216,9 +216,9 @@ private struct Gates {
     }
 }
 
-/// The statements of exchanges.
+/// The statements for exchanges.
 ///
-/// The column list and the decoder of `RowDecoders` go together.
+/// Keep the column list and the decoder in `RowDecoders` in step.
 enum ExchangeSQL {
     static let columns = """
         format, key, proof, salt, key_id, fence, attempts, created_at, outcome, outcome_digest, spent_reason, gate_kind, \
@@ -232,9 +232,9 @@ enum ExchangeSQL {
     static let owned = "SELECT 1 FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     static let byKey = "SELECT \(columns) FROM exchanges WHERE key = ?"
     static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
-    /// Of an owner that died: spent, for unknown reason (4).
+    /// Marks the exchange of a dead owner as spent for an unknown reason (4).
     ///
-    /// The claims between the last two moments are spared, if they are this process's: nobody comes back for another's.
+    /// This process's claims that lapsed between the last two moments are spared. Owners in other processes never return.
     static let lapse = """
         UPDATE exchanges SET outcome = 4, spent_reason = 4
         WHERE key = ?1 AND outcome = 0 AND format = 1
@@ -266,10 +266,10 @@ extension ExchangeRow {
     /// Reads the columns of `ExchangeSQL.columns`.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try self.init(&columns) { columns in
-            // A claim of before claims had names is nobody's now.
+            // A claim from before claims had names belongs to no current owner.
             let name = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
             let until = try columns.duration()
-            // One of a process that is gone lapsed with it, long ago for all that is known.
+            // The claim of an ended process lapsed with the process. Treat it as long ago.
             return (name, columns.optionalInteger() == clock.epoch ? until - clock.moment : .seconds(-86_400))
         }
     }

@@ -36,7 +36,7 @@ extension SQLiteStore {
         let pending = pendingLogins
         return try await writer.write { database in
             guard let expiresAt = try database.first(LoginSQL.burn, [state.sql], { try $0.time() }) else {
-                // Nothing burned: it is gone, taken, or a newer version's, which is said.
+                // The login is gone, taken, or of a newer version. Reading the row throws in the last case.
                 _ = try database.first(LoginSQL.byState, [state.sql]) { try LoginRow(&$0) }
                 return false
             }
@@ -75,20 +75,23 @@ extension SQLiteStore {
     }
 }
 
-/// The count of pending logins behind the cap on their total (SEC-119), without counting 100,000 rows each time.
+/// The count of pending logins, for the cap on their total (SEC-119).
 ///
-/// It never counts too few: taken and burned logins are subtracted as they happen, expired ones only when the count has
-/// reached the cap and is made anew. Only the writer uses it; after a rollback it is made anew too.
+/// It avoids counting 100,000 rows each time, and never counts too few. Taken and burned logins are subtracted at once. Expired
+/// ones are subtracted by a new count, which is made when the cap is reached. Only the writer uses it. A rollback causes a new
+/// count as well.
 final class PendingLoginCount: Sendable {
     private struct State {
         var count: Int?
-        /// The time of the count: what expired before is not in it.
+        /// The time of the count.
+        ///
+        /// Logins that expired earlier are not in it.
         var countedAt = WallTime(milliseconds: .min)
-        /// The earliest end of a login that is in it.
+        /// The earliest end of a counted login.
         var nextExpiry = WallTime(milliseconds: .max)
     }
 
-    /// At the cap, counting anew is worth it this often.
+    /// The shortest time between two counts at the cap.
     private static let interval = Duration.milliseconds(250)
 
     /// Guards the count against `invalidate`, which any thread may call.
@@ -119,7 +122,7 @@ final class PendingLoginCount: Sendable {
         }
     }
 
-    /// Takes one off that was taken or burned, unless it had expired before the count and was not in it.
+    /// Subtracts a login that was taken or burned, unless it had expired before the count.
     func removed(expiresAt: WallTime) {
         state.withLock { state in
             guard state.countedAt < expiresAt else { return }
@@ -130,9 +133,9 @@ final class PendingLoginCount: Sendable {
     func invalidate() { state.withLock { $0.count = nil } }
 }
 
-/// The statements of logins and registrations.
+/// The statements for logins and registrations.
 ///
-/// Column lists and the decoders of `RowDecoders` go together.
+/// Keep the column lists and the decoders in `RowDecoders` in step.
 enum LoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
@@ -164,7 +167,7 @@ enum LoginSQL {
         """
 }
 
-/// The statements of registrations.
+/// The statements for registrations.
 enum RegistrationSQL {
     static let columns =
         "format, key, login_token, created_at, expires_at, status, exchange, attempts, sealed_key, sealed"
@@ -188,10 +191,12 @@ enum RegistrationSQL {
         """
 }
 
-/// The statements of handoffs.
+/// The statements for handoffs.
 enum HandoffSQL {
     static let columns = "format, login, key, created_at, expires_at, kept_until, sealed_key, sealed"
-    /// One live handoff a login: another takes its place only when it has expired.
+    /// Keeps one live handoff for each login.
+    ///
+    /// Another one replaces it only after its expiry.
     static let keep = """
         INSERT INTO handoffs (login, key, created_at, expires_at, kept_until, sealed_key, sealed)
         VALUES (?, ?, ?, ?, ?, ?, ?)

@@ -12,7 +12,8 @@ extension SQLiteStore {
 
     package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
         let impossible = now.advanced(by: RetentionPeriods.longestPostponement).sql
-        // Polled often and mostly empty: looking costs no transaction. Endings that wait take the chance to be written.
+        // This is called often and usually finds no work, so the check needs no transaction. If endings are unwritten, the
+        // transaction also writes them.
         if endings.count == 0 {
             let due = try await readers.read { database in
                 try database.first(MaintenanceSQL.nothingDue, [now.sql]) { try $0.integer() } != nil
@@ -132,15 +133,14 @@ extension SQLiteStore {
         let result = try await writer.write { database in
             try database.sweep(now: now, limit: max(limit, 0), lapsedSince: lapsedSince)
         }
-        // While there is more to sweep, the log is used again and again anyway.
+        // While more rows are swept, the log is reused anyway.
         if result.touched < limit { try await emptyLog() }
         return result
     }
 
-    /// Copies the log back into the database and empties it: old frames still hold what was deleted (SEC-51).
+    /// Copies the log back into the database and empties it, because old frames still hold deleted data (SEC-51).
     ///
-    /// Nobody is waited for: a reader amid a query puts the rest off until the next time, and so does one that begins just
-    /// now.
+    /// This never waits. A reader in mid-query postpones the rest to the next time, and so does a reader that begins now.
     private func emptyLog() async throws(StoreFailure) {
         do throws(StoreFailure) {
             try await writer.exclusively { database in
@@ -186,7 +186,7 @@ extension Database {
     }
 }
 
-/// The statements of the outbox, logout tokens, leases and the audit.
+/// The statements for the outbox, logout tokens, leases and the audit.
 enum MaintenanceSQL {
     static let outboxColumns = "format, key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts"
     static let addOutbox = """
@@ -200,7 +200,7 @@ enum MaintenanceSQL {
         RETURNING \(outboxColumns)
         """
     static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
-    /// Work that was put off for longer than any work is.
+    /// Outbox work that is postponed beyond the limit.
     static let putOffTooFar = "SELECT 1 FROM outbox WHERE next_attempt_at > ? AND format = 1 LIMIT 1"
     static let recallOutbox = "UPDATE outbox SET next_attempt_at = ? WHERE next_attempt_at > ? AND format = 1"
     static let postponeOutbox = """
@@ -221,7 +221,9 @@ enum MaintenanceSQL {
         ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
             WHERE (owner IN ('', excluded.owner) OR until <= ?4 OR until > ?3) AND format = 1
         """
-    /// Nobody's, until when it was taken.
+    /// Clears the owner.
+    ///
+    /// `until` stays.
     static let releaseLease = "UPDATE leases SET owner = '' WHERE name = ? AND owner = ? AND format = 1"
     static let lease = "SELECT until FROM leases WHERE name = ? AND format = 1"
     static let countSeals = """

@@ -3,12 +3,11 @@ import Dispatch
 import GRDB
 
 extension SQLiteStore {
-    /// Opens the database at `path`, making directory and file when they are missing, and migrates it unless told not
-    /// to.
+    /// Opens the database at `path`, creates missing directories and files, and migrates it unless `migrating` is false.
     ///
-    /// The lock is held until the store is closed. Every fault is a sentence for the operator.
+    /// The lock is held until the store is closed. Every error is a sentence for the operator.
     ///
-    /// `reserve` is how much of the disk is kept for endings, for when it is full; 0 keeps nothing. With `endings` they are
+    /// `reserve` is the disk space in bytes that is kept for endings on a full disk; 0 keeps none. With `endings`, they are
     /// also kept in a file of their own.
     package static func open(
         path: String, migrating: Bool = true, reserve: Int = ReserveFile.standardSize, endings: EndingsPlace? = nil,
@@ -18,7 +17,7 @@ extension SQLiteStore {
             path: path, migrating: migrating, reserve: reserve, endings: endings, monotonic: monotonic, step: { _ in })
     }
 
-    /// Opens it with an ear for the steps of the endings file.
+    /// Opens the database, and reports the endings file's steps to `step`.
     static func open(
         path: String, migrating: Bool = true, reserve: Int = ReserveFile.standardSize, endings: EndingsPlace?,
         monotonic: @escaping @Sendable () -> Duration = MonotonicTime.now,
@@ -40,7 +39,8 @@ extension SQLiteStore {
 
     /// Migrates the database and returns the schema's versions before and after.
     ///
-    /// Of many at once one does the work: the others wait so long for its lock, and find it done.
+    /// If several processes begin at once, one does the work. The others wait for its lock for up to `waiting`, and then find
+    /// the work done.
     package static func migrate(
         path: String, waiting: Duration = .zero
     ) async throws(StoreOpenFailure) -> (from: Int, to: Int) {
@@ -100,12 +100,14 @@ extension SQLiteStore {
         }
     }
 
-    /// Opens the endings file, and brings into it what only the database has: a crash came between the two, or the file is
-    /// a new one.
+    /// Opens the endings file, and adds the endings that only the database has.
+    ///
+    /// Such endings exist after a crash between the two writes, or if the file is new.
     private static func openEndings(
         _ place: EndingsPlace, _ pool: DatabasePool, _ step: @escaping @Sendable (EndingsStep) -> Void
     ) throws -> EndingsLog {
-        // The first bytes of digests tell them apart: of a million, two begin alike once in ten million times.
+        // The first bytes of a digest are enough. Among a million digests, the chance that two begin alike is one in ten
+        // million.
         var known: Set<UInt64> = []
         let file = try EndingsFile(place, step: step) { known.insert(beginning($0.tokenDigest)) }
         let missing = try pool.read { database in
@@ -134,7 +136,7 @@ extension SQLiteStore {
         configuration.persistentReadOnlyConnections = true
         configuration.foreignKeysEnabled = false
         configuration.prepareDatabase { database in
-            // Freed cells and pages are overwritten (SEC-51); temporary files would lie elsewhere, with another mode.
+            // Freed cells and pages are overwritten (SEC-51). Temporary files would be in another place with another mode.
             try database.execute(
                 sql: """
                     PRAGMA secure_delete = ON;
@@ -157,10 +159,13 @@ extension SQLiteStore {
         try database.execute(sql: "PRAGMA application_id = \(Schema.applicationID)")
     }
 
-    /// GRDB has set NORMAL by itself, which loses commits at a power cut; a kill test would not notice.
+    /// Sets full durability.
+    ///
+    /// GRDB sets NORMAL, which loses commits at a power cut. A test with a kill would not detect that.
     private static func setDurability(_ database: Database) throws {
         try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000")
-        // Readers keep most of what a busy thousand of a million sessions touches; the writer would keep all it wrote.
+        // Readers keep most of the pages that a thousand busy sessions of a million use. The writer's cache would only
+        // duplicate its writes.
         try database.execute(sql: "PRAGMA cache_size = -2048")
         let required: [(pragma: String, value: String)] = [
             ("journal_mode", "wal"), ("synchronous", "2"), ("secure_delete", "1"),

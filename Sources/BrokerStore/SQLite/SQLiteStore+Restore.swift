@@ -3,20 +3,20 @@ import Dispatch
 import GRDB
 
 extension SQLiteStore {
-    /// The result of restoring.
+    /// The result of a restore.
     package struct Restored: Sendable {
         package let copy: DatabaseCopy
-        /// The name under which what stood there is kept; nil where there was nothing.
+        /// The name under which the old database is kept; nil if there was none.
         package let kept: String?
-        /// The number of its sessions that had ended since; nil where no file told.
+        /// The number of the copy's sessions that had ended after the backup; nil without an endings file.
         package let ended: Int?
     }
 
-    /// Puts a backup in the database's place, under the database's lock: a running broker makes it refuse.
+    /// Puts a backup in the database's place.
     ///
-    /// The copy is looked through first, by SQLite and by `accept`, which throws its own sentence. What stood there is
-    /// kept beside it under a name with `stamp`. The sessions that the endings file names are ended in the copy before it
-    /// takes the database's place.
+    /// This holds the database's lock, so a running broker makes it fail. SQLite checks the copy first, and then `accept`,
+    /// which throws its own sentence. The old database is kept next to it under a name with `stamp`. The sessions in the
+    /// endings file are ended in the copy before it takes the database's place.
     package static func restore(
         _ copy: BackupFile, to path: String, stamp: String, endings: String? = nil,
         accept: @escaping @Sendable (DatabaseCopy, EndingsSummary?) throws(StoreOpenFailure) -> Void
@@ -41,7 +41,7 @@ extension SQLiteStore {
         let files = try DatabaseFiles(path: path)
         defer { files.release() }
         do throws(StoreOpenFailure) {
-            // The rest that a crash left behind is nobody's.
+            // The lock is held, so an existing draft was left by a crash.
             DatabaseFiles.removeFile(draft)
             try DatabaseFiles.copyFile(copy, to: draft)
             let found: DatabaseCopy
@@ -61,13 +61,13 @@ extension SQLiteStore {
             return Restored(copy: found, kept: isKept ? kept : nil, ended: ended)
         } catch {
             DatabaseFiles.removeFile(draft)
-            // An empty file that only the lock has made.
+            // Taking the lock created an empty file.
             if !existed, DatabaseFiles.size(path) == 0 { DatabaseFiles.removeFile(path) }
             throw error
         }
     }
 
-    /// Reads the endings file; nil where none is configured, or it is not there.
+    /// Reads the endings file; nil if the file is not configured or does not exist.
     private static func readEndings(
         _ path: String?, each: (EndingEntry) throws -> Void
     ) throws(StoreOpenFailure) -> EndingsSummary? {
@@ -83,14 +83,14 @@ extension SQLiteStore {
         }
     }
 
-    /// Ends in a copy that nobody has open what the endings file says has ended, and returns how many that were.
+    /// Ends the endings file's sessions in a copy that no process has open, and returns their number.
     private static func end(_ endings: String?, in copy: String) throws(StoreOpenFailure) -> Int {
         do {
             let queue = try DatabaseQueue(path: copy)
             defer { try? queue.close() }
             return try queue.writeWithoutTransaction { database in
                 try database.execute(sql: "PRAGMA secure_delete = ON; PRAGMA synchronous = FULL")
-                // An older schema lacks columns that ending touches.
+                // An older schema lacks columns that ending needs.
                 try migrate(database, allowed: true)
                 var ended = 0
                 try database.inTransaction(.immediate) {
@@ -112,7 +112,9 @@ extension SQLiteStore {
         }
     }
 
-    /// Merges the log of the database that is put aside; one that is damaged keeps its log beside it.
+    /// Merges the log of the old database.
+    ///
+    /// A damaged database keeps its log next to it.
     private static func mergeLog(of path: String) {
         guard let size = DatabaseFiles.size(path), size > 0, let queue = try? DatabaseQueue(path: path) else { return }
         try? queue.writeWithoutTransaction { database in _ = try database.checkpoint(.truncate) }

@@ -26,7 +26,7 @@ extension SQLiteStore {
         let rows = try await lane.read { database in
             try database.page(selector, state, after: after, limit: max(limit, 0), now: now)
         }
-        // One whose ending waits for the disk is neither live nor a tombstone yet.
+        // A session whose ending waits for the disk appears in neither list yet.
         return state == .live ? rows.filter { pending.applied(to: $0).endedAt == nil } : rows
     }
 
@@ -85,34 +85,37 @@ extension SQLiteStore {
                 try database.endSessions(selector, reason, now, limit: limit)
             }
         } catch { return try await refused(selector, reason, now, after: error) }
-        // Endings that waited for the disk have been told already.
+        // Endings that waited for the disk were already announced.
         let fresh = endings.count == 0 ? batch.ended : batch.ended.filter { endings.ending($0) == nil }
         endings.remove(batch.ended)
         return EndedBatch(ended: fresh, more: batch.more, isWritten: await areKept(selector, batch.ended))
     }
 
-    /// Returns what brings endings into the endings file.
+    /// Returns a closure that adds endings to the endings file.
     func noting(_ reason: EndReason, _ now: WallTime) -> @Sendable ([Digest]) -> Void {
         { [endingsLog] tokenDigests in
             endingsLog?.note(tokenDigests.map { EndingEntry(tokenDigest: $0, at: now, reason: reason) })
         }
     }
 
-    /// Whether the endings file has what was ended, now or by an earlier call that was told it has not.
+    /// Returns whether the endings file has these endings.
+    ///
+    /// The session of a `token` selector is included, because an earlier call may have reported it as not kept.
     func areKept(_ selector: SessionSelector, _ ended: [Digest]) async -> Bool {
         guard let endingsLog else { return true }
         if case .token(let tokenDigest) = selector { return await endingsLog.isWritten([tokenDigest] + ended) }
-        // It is not known here whose the others are that it lacks.
+        // The selector's earlier endings are unknown here, so wait for everything the file lacks.
         return await endingsLog.isWritten(nil)
     }
 
-    /// Refuses what the selector names from now on, because the disk would not take their endings, and has the writer try
-    /// until it does.
+    /// Refuses the selected sessions from now on, because the disk did not accept their endings.
+    ///
+    /// The writer retries until it does.
     func refused(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, after failure: StoreFailure
     ) async throws(StoreFailure) -> EndedBatch {
         guard failure != .unavailable("closed") else { throw failure }
-        // Only sessions that there are: a stranger's made-up token must take no memory.
+        // Only existing sessions are noted. Otherwise a stranger's invented tokens could fill the memory.
         let named = try await readers.read { database in
             try database.rows(SessionSQL.named(selector), selector.values + [(-1).databaseValue], NamedSession.init)
                 .compactMap { $0.tokenDigest }
@@ -202,7 +205,7 @@ extension SQLiteStore {
                 if let audience = commit.audience { try database.store(audience) }
                 return .committed
             }
-            // Nothing else of the row is read: a damaged one must not keep its pair waiting for ever.
+            // Only these columns are read, so that a damaged row does not keep its token pair waiting for ever.
             return try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns in
                 try columns.requireFormat()
                 guard columns.optionalInteger() == nil else { return .ended }
@@ -247,9 +250,10 @@ extension SQLiteStore {
     }
 }
 
-/// A session to be ended: where it lies and its digest, nil where that column is damaged.
+/// A session that is to be ended: its row's id and its digest.
 ///
-/// The format is not asked for: ending touches only what every format keeps.
+/// The digest is nil if that column is damaged. The format is not read, because ending changes only columns that every format
+/// keeps.
 struct NamedSession {
     let id: Int64
     let tokenDigest: Digest?
@@ -264,7 +268,7 @@ struct NamedSession {
 extension Database {
     /// Returns at most `limit` rows of a list.
     ///
-    /// One that cannot be read is left out, and the list goes on after it.
+    /// Unreadable rows are left out, and the list continues after them.
     fileprivate func page(
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) throws -> [SessionRow] {
@@ -285,7 +289,7 @@ extension Database {
         return found
     }
 
-    /// Ends what the selector names, at most `limit`.
+    /// Ends the selected sessions, at most `limit`.
     func endSessions(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, limit: Int
     ) throws -> EndedBatch {
@@ -294,10 +298,10 @@ extension Database {
         return EndedBatch(ended: ended.compactMap { $0.tokenDigest }, more: named.count == limit)
     }
 
-    /// Ends one session: its tokens to the outbox, its row a tombstone.
+    /// Ends one session: moves its tokens to the outbox and makes its row a tombstone.
     ///
-    /// A row whose damaged columns the schema does not let into either is removed: it must not hold up the others, and it
-    /// has ended all the same. False when it had ended.
+    /// If damaged columns violate the schema in either table, the row is removed, so that it cannot block other endings.
+    /// Returns false if the session had already ended.
     func end(_ name: NamedSession, _ reason: EndReason, _ now: WallTime) throws -> Bool {
         do {
             try change(SessionSQL.toOutbox, [name.id.databaseValue, now.sql])
@@ -307,7 +311,7 @@ extension Database {
         }
     }
 
-    /// Throws `newerFormat` when the session's row is a newer version's.
+    /// Throws `newerFormat` if a newer version wrote the session's row.
     func requireKnownFormat(_ tokenDigest: Digest) throws {
         _ = try first(SessionSQL.exists, [tokenDigest.sql]) { try $0.requireFormat() }
     }

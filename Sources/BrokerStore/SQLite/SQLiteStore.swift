@@ -3,35 +3,39 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// The embedded store: SQLite in WAL mode, durable at every commit, one process.
+/// The embedded store: SQLite in WAL mode, durable at every commit, for one process.
 ///
-/// Reads run on threads of their own, writes on one, and callers only wait: no blocking call reaches the cooperative
-/// pool, and a caller that hangs up rolls nothing back.
+/// Reads run on several threads of their own, and writes on one. Callers only wait, so no blocking call reaches the cooperative
+/// pool. A caller that hangs up does not roll back its write.
 package final class SQLiteStore: BrokerStore {
     let writer: GroupCommitWriter
-    /// The lanes in which single rows are read.
+    /// The lanes for reads of single rows.
     let readers: ReaderLanes
-    /// The lanes in which tables are walked: lists, counts, the backup.
+    /// The lanes for walks over tables: lists, counts, the backup.
     let scans: ReaderLanes
     let endings: PendingEndings
-    /// The log of endings for the day on which a backup is restored; nil where they are not kept.
+    /// The log of endings for a later restore; nil if it is not configured.
     let endingsLog: EndingsLog?
-    /// Guards the logout tokens that were answered "not written" although the database has them: a repeat is no replay.
+    /// Guards the ids of logout tokens that were answered "not written" although the database has them.
+    ///
+    /// A repeat of these is not a replay.
     let unkeptNotices = Mutex<Set<Digest>>([])
     let pendingLogins: PendingLoginCount
     /// Times the claims.
     let monotonic: @Sendable () -> Duration
-    /// Tells this process's claims from those of processes before it.
+    /// The id that distinguishes this process's claims from those of earlier processes.
     let epoch: Int64
     private let begun: Duration
     private let pool: DatabasePool
     /// Holds the lock until the store is closed.
     private let files: DatabaseFiles
 
-    /// Whether the connections are closed: SQLite must not be asked again.
+    /// Whether the connections are closed.
+    ///
+    /// SQLite must not be called after that.
     private let isClosed = Atomic<Bool>(false)
 
-    /// Room for endings on a full disk; nil where none is kept.
+    /// Disk space for endings on a full disk; nil if none is configured.
     private let reserve: ReserveFile?
 
     init(
@@ -61,13 +65,13 @@ package final class SQLiteStore: BrokerStore {
         { [epoch, begun, monotonic] in ClaimClock(epoch: epoch, begun: begun, moment: monotonic()) }
     }
 
-    /// Whether the reserve for endings on a full disk is there, or none is kept; for metrics.
+    /// Whether the reserve for endings exists, or is switched off; for metrics.
     package var hasReserve: Bool { reserve?.isReady ?? true }
 
-    /// The number of endings that wait to be written because the disk would not take them; for metrics.
+    /// The number of endings that the disk has not accepted yet; for metrics.
     package var pendingEndings: Int { endings.count }
 
-    /// The number of endings that wait for the endings file, and why it does not take them; for metrics and readiness.
+    /// The number of endings that the endings file lacks, and the reason why it fails; for metrics and readiness.
     package var unkeptEndings: (count: Int, reason: String?) {
         (endingsLog?.unwrittenCount ?? 0, endingsLog?.failure)
     }
@@ -75,10 +79,10 @@ package final class SQLiteStore: BrokerStore {
     /// Whether endings are also kept in a file of their own.
     package var keepsEndings: Bool { endingsLog != nil }
 
-    /// Tells that sessions may live longer now than was said when the store was opened.
+    /// Adopts a longer lifetime of sessions than was given when the store was opened.
     package func adopt(longestLifetime: Duration) { endingsLog?.adopt(longestLifetime: longestLifetime) }
 
-    /// Whether the disk was full and has no room for the reserve yet: only endings are written; for readiness.
+    /// Whether the disk was full and still lacks room for the reserve, so that only endings are written; for readiness.
     package var isDiskFull: Bool { writer.endingsOnly }
 
     /// Committed transactions and the writes in them since the store was opened; for metrics.
@@ -103,8 +107,8 @@ package final class SQLiteStore: BrokerStore {
         let (pool, files) = (pool, files)
         await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {
-                // An error here comes again, and is repaired, at the next opening. The log is merged, so that the one
-                // file is the whole database while nobody works on it.
+                // An error here occurs again at the next opening, and is repaired there. Merging the log makes the one file the
+                // whole database while no process uses it.
                 try? pool.writeWithoutTransaction { database in _ = try database.checkpoint(.truncate) }
                 try? pool.close()
                 files.release()
@@ -127,7 +131,7 @@ package final class SQLiteStore: BrokerStore {
         }
     }
 
-    /// Returns what SQLite says a setting of the writing connection is (`synchronous`: 2 is FULL).
+    /// Returns a setting of the writing connection, as SQLite reports it (`synchronous`: 2 is FULL).
     package func setting(_ pragma: SQLiteSetting) async throws(StoreFailure) -> Int {
         try await writer.write { database in
             try database.first("PRAGMA \(pragma.rawValue)", []) { try $0.small() } ?? -1
@@ -135,13 +139,13 @@ package final class SQLiteStore: BrokerStore {
     }
 }
 
-/// Names the settings that durability and erasure stand on.
+/// A setting that durability or erasure depends on.
 package enum SQLiteSetting: String, Sendable {
     case synchronous
     case secureDelete = "secure_delete"
 }
 
-/// Writes endings that could not be written before, along with whatever is written next.
+/// A job that writes endings which could not be written before, together with the next write.
 private final class EndingsJob: LaneJob {
     private let pending: PendingEndings
     private let batch: [(tokenDigest: Digest, ending: PendingEndings.Ending)]
@@ -180,7 +184,7 @@ private final class EndingsJob: LaneJob {
     }
 }
 
-/// The moment of a transaction by the process's monotonic clock, and what tells this process from those before.
+/// The moment of a transaction by the process's monotonic clock, and the id of this process.
 struct ClaimClock: Sendable {
     let epoch: Int64
     /// The time at which this process opened the store.

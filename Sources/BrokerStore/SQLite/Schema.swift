@@ -1,9 +1,9 @@
-/// The schema's history.
+/// The history of the SQLite schema.
 ///
-/// Append only: a migration that has been released is never changed.
+/// Append only: a released migration is never changed.
 ///
-/// `readableFrom` is the oldest program version (a migration's number) that still works with the database afterwards:
-/// additive migrations keep the one before going (SEC-130).
+/// `readableFrom` is the oldest program version (a migration's number) that still works with the database afterwards. After an
+/// additive migration, the previous version still works (SEC-130).
 enum Schema {
     struct Migration: Sendable {
         let version: Int
@@ -11,7 +11,7 @@ enum Schema {
         let sql: String
     }
 
-    /// `Coat`: tells our files from other programs'.
+    /// `Coat`, which marks a database as Coatcheck's.
     static let applicationID: Int32 = 0x436F_6174
     /// The newest row format that this program writes and reads.
     static let rowFormat: Int64 = 1
@@ -37,8 +37,8 @@ enum Schema {
 
     static var newest: Int { migrations.last?.version ?? 0 }
 
-    // Keys are random digests. Small rows live in their key's tree (WITHOUT ROWID); rows with sealed values are
-    // appended to a table and found by a small index, so that big rows do not thin out the tree a lookup walks.
+    // Keys are random digests. Small rows are stored in their key's tree (WITHOUT ROWID). Rows with sealed values are appended
+    // to a table and found by a small index, so that lookups walk a dense tree.
     private static let first = """
         CREATE TABLE logins (
             id INTEGER PRIMARY KEY,
@@ -174,7 +174,7 @@ enum Schema {
         END;
         """
 
-    // Handoffs in a table of their own: one a login, and gone soon after they lapsed.
+    // Handoffs have their own table: one for each login, removed soon after they expire.
     private static let handoffs = """
         CREATE TABLE handoffs (
             id INTEGER PRIMARY KEY,
@@ -190,15 +190,15 @@ enum Schema {
         CREATE INDEX handoffs_by_end ON handoffs (kept_until);
         """
 
-    // Tombstones by their end, newest first: of everybody and of one subject.
+    // Indexes for tombstones by their end, newest first: of all sessions and of one subject.
     private static let endedSessions = """
         DROP INDEX sessions_by_end;
         CREATE INDEX sessions_by_end ON sessions (ended_at, handle) WHERE ended_at IS NOT NULL;
         CREATE INDEX sessions_by_subject_and_end ON sessions (subject, ended_at, handle) WHERE ended_at IS NOT NULL;
         """
 
-    // Claims with a name, timed by the process's monotonic clock (`claim_epoch` tells the processes apart), and what a row
-    // remembers of its refreshes (decision 18).
+    // Claims with a name, timed by the process's monotonic clock (`claim_epoch` identifies the process), and the history of a
+    // row's refreshes (decision 18).
     private static let namedClaims = """
         ALTER TABLE sessions ADD COLUMN claim BLOB CHECK (length(claim) = 16);
         ALTER TABLE sessions ADD COLUMN claim_epoch INTEGER;
@@ -213,7 +213,7 @@ enum Schema {
         ALTER TABLE exchanges ADD COLUMN claim_epoch INTEGER;
         """
 
-    // The exchange that took a registration; how often each key has sealed, over all processes.
+    // The exchange that took a registration, and the number of seals of each key, over all processes.
     private static let holders = """
         ALTER TABLE registrations ADD COLUMN exchange BLOB CHECK (length(exchange) = 32);
         CREATE TABLE key_seals (
@@ -222,8 +222,8 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    // Children of sessions. A trigger ends them with their parent, so that nothing that ends a session can forget them: not
-    // even a release that knows no families.
+    // Child sessions. A trigger ends them with their parent, so every statement that ends a session ends its children, even in
+    // a release without families.
     private static let families = """
         ALTER TABLE sessions ADD COLUMN parent BLOB CHECK (length(parent) = 32);
         ALTER TABLE sessions ADD COLUMN place BLOB CHECK (length(place) = 32);
@@ -237,24 +237,25 @@ enum Schema {
         END;
         """
 
-    // The token version that a session's present grant began with: a step-up begins another (decision 70). The release before
-    // goes by the version, which is raised with it.
+    // The token version at the beginning of the session's present grant. A step-up begins another grant (decision 70). The
+    // previous release uses the token version, which rises with it.
     private static let grants = """
         ALTER TABLE sessions ADD COLUMN grant_version INTEGER NOT NULL DEFAULT 0;
         """
 
-    // The key that a session's device uses only with its user (decision 71). The release before neither reads nor changes it.
+    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release neither
+    // reads nor changes it.
     private static let presences = """
         ALTER TABLE sessions ADD COLUMN presence_key TEXT;
         ALTER TABLE sessions ADD COLUMN presence BLOB;
         """
 
-    // The number by which an app tells a newer state of a session from an older one. The release before neither shows nor raises
-    // it.
+    // The number by which an app distinguishes a session's newer state from an older one. The previous release neither shows
+    // nor raises it.
     private static let versions = "ALTER TABLE sessions ADD COLUMN version INTEGER NOT NULL DEFAULT 1"
 
-    // Tombstones of a provider and of a client by their end; how long a provider asked to be left alone, because until when
-    // is a moment of a process that may be gone.
+    // Indexes for the tombstones of a provider and of a client, by their end. `hold_for` is the duration for which a provider
+    // asked to be left alone. A duration is stored because `hold_until` is a moment of a process that may have ended.
     private static let listings = """
         CREATE INDEX sessions_by_provider_and_end ON sessions (provider, ended_at, handle) WHERE ended_at IS NOT NULL;
         CREATE INDEX sessions_by_client_and_end ON sessions (client, ended_at, handle) WHERE ended_at IS NOT NULL;

@@ -1,9 +1,9 @@
 import Broker
 import GRDB
 
-/// The statements of sessions.
+/// The statements for sessions.
 ///
-/// The column list and the decoder of `RowDecoders` go together.
+/// Keep the column list and the decoder in `RowDecoders` in step.
 enum SessionSQL {
     static let columns = """
         format, token, handle, subject, subject_and_client, sid, provider, client, created_at, last_used_at, \
@@ -20,13 +20,13 @@ enum SessionSQL {
         """
     static let byToken = "SELECT \(columns) FROM sessions WHERE token = ?"
     static let byHandle = "SELECT \(columns) FROM sessions WHERE handle = ?"
-    /// A session that may have children at a time.
+    /// A session that may have children at the given time.
     static let parent = """
         SELECT 1 FROM sessions
         WHERE token = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND parent IS NULL
             AND format = 1
         """
-    /// The child that has a place, live or lapsed.
+    /// The child in a place, live or lapsed.
     static let inPlace = "SELECT id, token FROM sessions WHERE parent = ?1 AND ended_at IS NULL AND place = ?2"
     static let otherPlaces = """
         SELECT count(*) FROM sessions
@@ -45,7 +45,7 @@ enum SessionSQL {
         WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?4 AND expires_at > ?1
             AND format = 1
         """
-    /// The columns that a claim is judged by: the row's version and life, and its marks.
+    /// The columns for judging a claim: the row's version and life, and its marks.
     static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"
     static let markColumns = """
         format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before, \
@@ -76,8 +76,9 @@ enum SessionSQL {
             token_expires_at = ?7, refreshable = ?8, expires_at = coalesce(?9, expires_at)
         WHERE token = ?10 AND token_version = ?11 AND ended_at IS NULL AND format = 1 AND (?13 IS NULL OR tokens = ?13)
         """
-    /// A presence key where there is none: values are the row's key, the ring's key, the envelope, and by how much the version
-    /// rises.
+    /// Stores a presence key if the session has none.
+    ///
+    /// Values: the row's key, the ring's key, the envelope, and the amount that is added to the version.
     static let registerPresence = """
         UPDATE sessions SET presence_key = ?2, presence = ?3, version = version + ?4
         WHERE token = ?1 AND ended_at IS NULL AND parent IS NULL AND presence IS NULL AND format = 1
@@ -85,11 +86,13 @@ enum SessionSQL {
     static let standingPresence = """
         SELECT format, ended_at IS NOT NULL OR parent IS NOT NULL, presence_key, presence FROM sessions WHERE token = ?
         """
-    /// The columns that a step-up's commit is judged by.
+    /// The columns for judging a step-up's commit.
     static let steppingUp = """
         SELECT format, ended_at, token_version, version FROM sessions WHERE token = ?
         """
-    /// A step-up: with a new grant token version and fence rise, and what is remembered of the grant before goes.
+    /// Writes a step-up.
+    ///
+    /// With a new grant, token version and fence rise, and the marks of the old grant are cleared.
     static let stepUp = """
         UPDATE sessions SET version = version + 1, token_version = token_version + ?3, fence = fence + ?3,
             grant_version = CASE ?3 WHEN 1 THEN token_version + 1 ELSE grant_version END,
@@ -108,10 +111,10 @@ enum SessionSQL {
         WHERE token = ?1 AND token_version = ?2 AND ended_at IS NULL AND format = 1
         """
 
-    /// The two steps of ending one session: its tokens to the outbox, its tombstone.
+    /// The first step of ending one session moves its tokens to the outbox.
     ///
-    /// Only columns that every format keeps, so that a newer version's sessions can be ended too. A row that no
-    /// tombstone can be made of goes.
+    /// The second step makes its row a tombstone. Only columns that every format keeps are changed, so that sessions of a newer
+    /// version can be ended too. A row that cannot become a tombstone is removed.
     static let toOutbox = """
         INSERT INTO outbox (key, bound_to, tokens_key, tokens, created_at, next_attempt_at, attempts)
         SELECT token, token, tokens_key, tokens, ?2, ?2, 0 FROM sessions
@@ -128,7 +131,9 @@ enum SessionSQL {
         SELECT id, token FROM sessions
         WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
         """
-    /// Sessions that were ended by somebody's doing; what ran out does so in every copy, and a child ends with its parent.
+    /// Sessions that were ended by an action.
+    ///
+    /// Others lapse in every copy as well, and children end with their parents.
     static let tombstones = """
         SELECT token, ended_at, end_reason FROM sessions
         WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired', 'parent_ended')
@@ -138,7 +143,7 @@ enum SessionSQL {
         WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
         ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
         """
-    /// The columns that tell why a session has lapsed.
+    /// The columns that determine why a session has lapsed.
     static let endColumns = "idle_expires_at, expires_at, token_expires_at, refreshable"
     static let lapsed = """
         SELECT id, token, \(endColumns) FROM sessions
@@ -155,10 +160,10 @@ enum SessionSQL {
             (SELECT id FROM sessions WHERE ended_at <= ? AND ended_at IS NOT NULL AND format = 1 LIMIT ?)
         """
 
-    /// Names of a selector's live sessions, for ending them.
+    /// Selects a selector's live sessions for ending.
     ///
-    /// Of many only parents are named, with whom the trigger ends their children: a child has the `sid` that its parent had when
-    /// it was made, and a step-up gives the parent another.
+    /// A selector for many sessions names parents only, and the trigger ends their children. A child keeps the `sid` that its
+    /// parent had when the child was made, but a step-up gives the parent another one.
     static func named(_ selector: SessionSelector) -> String {
         let parents = selector.namesOne ? "" : "parent IS NULL AND "
         return "SELECT id, token FROM sessions WHERE \(condition(selector))\(parents)ended_at IS NULL LIMIT ?"
@@ -197,10 +202,10 @@ enum SessionSQL {
         }
     }
 
-    /// The part of a logout token's condition that says whose sessions.
+    /// The part of a logout token's condition that selects its sessions.
     private static func named(_ sid: Digest?, _ subject: Digest?) -> String {
         switch (sid, subject) {
-        // Two searches: an OR of them would walk the table.
+        // Two searches, because an OR of both would walk the table.
         case (_?, _?):
             """
             id IN (SELECT id FROM sessions WHERE sid = ? AND ended_at IS NULL
@@ -213,7 +218,7 @@ enum SessionSQL {
 }
 
 extension SessionSelector {
-    /// Whether listing what it names may walk rows that are not of the list.
+    /// Whether a listing may walk rows that it does not return.
     func isScan(_ state: SessionState) -> Bool {
         switch self {
         case .token, .handle, .subject, .subjectExcept: false

@@ -4,7 +4,7 @@ import GRDB
 import GRDBSQLite
 
 extension Database {
-    /// Runs a statement, prepared once per connection, and returns how many rows it changed.
+    /// Runs a statement, prepared once for each connection, and returns the number of changed rows.
     @discardableResult
     func change(_ sql: String, _ values: [DatabaseValue]) throws -> Int {
         let statement = try cachedStatement(sql: sql)
@@ -13,7 +13,7 @@ extension Database {
         return changesCount
     }
 
-    /// Runs a query, prepared once per connection, and returns its rows, decoded.
+    /// Runs a query, prepared once for each connection, and returns its decoded rows.
     func rows<Value>(
         _ sql: String, _ values: [DatabaseValue], _ decode: (inout Columns) throws -> Value
     ) throws -> [Value] {
@@ -28,7 +28,7 @@ extension Database {
         return decoded
     }
 
-    /// Runs a query whose rows are at most one.
+    /// Runs a query that returns at most one row.
     func first<Value>(
         _ sql: String, _ values: [DatabaseValue], _ decode: (inout Columns) throws -> Value
     ) throws -> Value? {
@@ -64,44 +64,47 @@ extension Optional<Duration> {
 }
 
 extension StatementArguments {
-    /// Creates the arguments of values that are the database's already; the initializer for a sequence of one type goes
-    /// through a key path for each.
+    /// Creates arguments from database values.
+    ///
+    /// GRDB's initializer for a sequence of one type uses a key path for each value.
     fileprivate init(of values: [DatabaseValue]) { self.init(values.map { $0 as (any DatabaseValueConvertible)? }) }
 }
 
-/// The row at which a statement stands, until its next step.
+/// The current row of a statement, valid until its next step.
 ///
-/// The library's `Row` makes a dictionary of the columns' names for each query, which costs as much as the query; ours are
-/// read in their order.
+/// GRDB's `Row` builds a dictionary of column names for each query, which costs as much as the query. The broker reads columns
+/// by position.
 private struct CurrentRow: DatabaseValueConvertible, StatementColumnConvertible {
     let statement: SQLiteStatement
 
     init(sqliteStatement: SQLiteStatement, index: CInt) { statement = sqliteStatement }
 
-    /// The row of any first column, also of one that is null.
+    /// Returns the row whatever its first column is, null included.
     static func fromStatement(_ statement: SQLiteStatement, atUncheckedIndex index: CInt) -> CurrentRow? {
         CurrentRow(sqliteStatement: statement, index: index)
     }
 
-    /// Nobody stores one.
+    /// Required by the protocol; a row is never stored.
     var databaseValue: DatabaseValue { .null }
     static func fromDatabaseValue(_ value: DatabaseValue) -> CurrentRow? { nil }
 }
 
-/// The columns of a row of SQLite.
+/// The columns of an SQLite row.
 struct Columns: ColumnReader {
     static let rowFormat = Schema.rowFormat
     private let statement: SQLiteStatement
     private let count: CInt
     private var position: CInt = 0
 
-    /// Creates the columns of the row at which a statement stands; they are gone with its next step.
+    /// Creates the columns of a statement's current row.
+    ///
+    /// They are invalid after its next step.
     init(_ statement: SQLiteStatement) {
         self.statement = statement
         count = sqlite3_column_count(statement)
     }
 
-    /// Returns the next column's index; nil where there is none or it is null.
+    /// Returns the next column's index; nil if the column is missing or null.
     private mutating func next() -> CInt? {
         defer { position += 1 }
         guard position < count, sqlite3_column_type(statement, position) != SQLITE_NULL else { return nil }
@@ -112,7 +115,7 @@ struct Columns: ColumnReader {
 
     mutating func optionalBytes() throws -> [UInt8]? {
         guard let index = next() else { return nil }
-        // In this order (SQLite, "Result Values From A Query"): asking for the bytes may convert the value.
+        // Keep this order, because asking for the bytes may convert the value (SQLite, "Result Values From A Query").
         let start = sqlite3_column_blob(statement, index)
         return [UInt8](UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, index))))
     }

@@ -1,7 +1,7 @@
 import Broker
 import GRDB
 
-/// A session's refresh marks as its row holds them, with what a claim is judged by.
+/// A session's refresh marks as stored in its row, with the columns for judging a claim.
 struct StoredMarks {
     let tokenVersion: Int64
     var fence: Int64
@@ -10,7 +10,9 @@ struct StoredMarks {
     private let idleExpiresAt: WallTime
     private let expiresAt: WallTime
 
-    /// Reads the columns of `SessionSQL.marks`; what another process left there counts anew.
+    /// Reads the columns of `SessionSQL.marks`.
+    ///
+    /// Periods that another process left there begin again.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try columns.requireFormat()
         tokenVersion = try columns.integer()

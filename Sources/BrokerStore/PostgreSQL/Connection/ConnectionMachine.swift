@@ -1,8 +1,8 @@
-/// The life of one connection that pipelines: what happened goes in, what to do comes out.
+/// The state machine of one pipelining connection: events go in, actions come out.
 ///
-/// Nothing of libpq, threads or clocks is in it. A write ends with a sync of its own, so that one that fails takes none of
-/// its neighbours along, and is answered only when its sync was: before that nothing is committed. Reads that are sent
-/// together share a sync: what stands behind one that failed was not done, and is asked again.
+/// It is free of libpq, threads and clocks. Each write ends with its own sync, so a failed write leaves its neighbours alone. A
+/// write is answered when its sync was, because only then is it committed. Reads that are sent together share a sync: if one
+/// fails, the server skips the reads behind it, and they are sent again.
 struct ConnectionMachine {
     /// Names an operation on this connection.
     typealias Ticket = UInt64
@@ -11,27 +11,31 @@ struct ConnectionMachine {
         case begin
         case connected
         case connectFailed
-        /// Something woke the thread, or time went by.
+        /// Something woke the thread, or time passed.
         case ticked
-        /// Operations were sent, with one sync behind them; a write alone.
+        /// Operations were sent, followed by one sync.
+        ///
+        /// A write is sent alone.
         case sent([Ticket], isWrite: Bool)
-        /// The last statement of the first operation that was not is through; its commit is not.
+        /// The last statement of the oldest unfinished operation succeeded.
+        ///
+        /// Its commit is still open.
         case completed
-        /// The first operation that is not through failed.
+        /// The oldest unfinished operation failed.
         case failed(ServerFault)
-        /// The server warned that what it commits may not be on the standby.
+        /// The server warned that the standby may lack this commit.
         case warned
-        /// The end of the operations that were sent first.
+        /// The sync of the oldest batch was answered.
         case synced
         case lost
-        /// Nothing more will be asked.
+        /// The lane is closed, so this connection gets no more operations.
         case close
     }
 
     enum Action: Equatable {
         case connect
         case disconnect
-        /// Takes at most so many operations that wait and sends them.
+        /// Takes at most this many waiting operations and sends them.
         case take(Int)
         case answer(Ticket, Verdict)
         case finish
@@ -41,20 +45,20 @@ struct ConnectionMachine {
     enum Verdict: Equatable {
         case done
         case refused(ServerFault)
-        /// Perhaps it was done.
+        /// The operation may have been done.
         case inDoubt
-        /// Surely nothing was done, or nothing that matters: it can be asked again.
+        /// The operation changed nothing that matters, so it can be sent again.
         case notDone
     }
 
     struct Limits: Equatable {
-        /// The number of operations that are under way at most.
+        /// The highest number of operations in progress.
         var depth = 32
-        /// With so many under way, or fewer, more are taken.
+        /// More operations are taken when at most this many are in progress.
         var refill = 0
         /// The number of reads that share a sync.
         var batch = 1
-        /// The time for which the server may be silent.
+        /// The longest time for which the server may be silent.
         var answerWithin = Duration.seconds(6)
         var firstPause = Duration.milliseconds(50)
         var longestPause = Duration.seconds(2)
@@ -65,36 +69,36 @@ struct ConnectionMachine {
         case resting(until: Duration)
     }
 
-    /// The operations that were sent with one sync behind them.
+    /// Operations that were sent with one sync behind them.
     private struct Batch {
         let tickets: [Ticket]
         let isWrite: Bool
-        /// The number of operations that are through.
+        /// The number of completed operations.
         var completed = 0
         var isWarned = false
         var fault: ServerFault?
 
-        /// Whether it surely changed nothing: the server itself said that it failed, and not at its commit.
+        /// Whether the batch certainly changed nothing: the server itself reported the failure, and before the commit.
         var cameToNothing: Bool { completed == 0 && fault?.leavesDoubt == false }
     }
 
     private let limits: Limits
     private var phase = Phase.new
     private var underWay: [Batch] = []
-    /// The time at which the server was last heard, or first asked.
+    /// The time of the server's last answer, or of the first operation sent since then.
     private var progressAt = Duration.zero
     private var failures = 0
-    /// A connection that is to go when nothing is under way any more.
+    /// Whether the connection is to be closed once all operations in progress are answered.
     private var isSpent = false
     private var isClosing = false
 
     init(_ limits: Limits = Limits()) { self.limits = limits }
 
-    /// The number of operations that are under way.
+    /// The number of operations in progress.
     var count: Int { underWay.reduce(0) { $0 + $1.tickets.count } }
     var isReady: Bool { phase == .ready }
 
-    /// The time at which the next `ticked` is due without anything happening; nil when never.
+    /// The time at which the next `ticked` is due if nothing else happens; nil if none is due.
     var deadline: Duration? {
         switch phase {
         case .resting(let until): until
@@ -164,7 +168,7 @@ struct ConnectionMachine {
         }
         isSpent = isSpent || fault.kind == .reconnect
         if batch.isWrite, fault.leavesDoubt { return batch.tickets.map { .answer($0, .inDoubt) } + more() }
-        // A read keeps what it has read; a write is its commit's.
+        // Completed reads of a failed batch are valid. A write is valid only with its commit.
         let kept = batch.isWrite ? 0 : batch.completed
         let answers = batch.tickets.enumerated().map { index, ticket in
             let refusal = index == kept && fault.kind != .reconnect ? Verdict.refused(fault) : .notDone
@@ -173,10 +177,10 @@ struct ConnectionMachine {
         return answers + more()
     }
 
-    /// The connection is gone, or as good as gone.
+    /// Handles a connection that is lost, or as good as lost.
     private mutating func lost(at now: Duration) -> [Action] {
         guard phase == .ready else { return [] }
-        // One that failed did nothing; where the server broke it off, those behind it were not begun.
+        // A failed operation changed nothing. If the server also ended the connection, it never began the operations behind.
         let isBrokenOff = underWay.first.map { $0.cameToNothing && $0.fault?.endsConnection == true } ?? false
         let answers = underWay.flatMap { batch in
             let mayBeDone = batch.isWrite && !isBrokenOff && !batch.cameToNothing

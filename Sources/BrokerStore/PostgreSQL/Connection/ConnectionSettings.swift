@@ -1,18 +1,20 @@
 import Broker
 import CLibPQ
 
-/// The settings of a connection to PostgreSQL: the operator's URL, and what is added where it says nothing (library
-/// note 11).
+/// The settings of a connection to PostgreSQL: the operator's URL, and defaults for all that the URL leaves open (library note
+/// 11).
 package struct ConnectionSettings: Sendable {
-    /// Whether a pooler that hands connections out by the transaction stands between.
+    /// Whether a pooler between broker and server lends out connections for single transactions.
     package let isPooled: Bool
-    /// Keywords and values, in the order in which libpq reads them: later ones win.
+    /// Keywords and values in the order in which libpq reads them.
+    ///
+    /// Later ones win.
     let parameters: [(keyword: String, value: String)]
     /// Whether each host is this machine.
     package let isLocal: Bool
     /// Whether the URL holds a password.
     package let hasPassword: Bool
-    /// The place of the server, for people: hosts and database, no user and no password.
+    /// The server's place in a form for people: hosts and database, without user and password.
     package let place: String
 
     private static let defaults: [(String, String)] = [
@@ -22,10 +24,11 @@ package struct ConnectionSettings: Sendable {
     ]
     private static let authorities = "/etc/ssl/certs/ca-certificates.crt"
 
-    /// Reads a `postgresql://` URL; what it throws names no part of it, which may hold a password.
+    /// Reads a `postgresql://` URL.
     ///
-    /// `variable` reads the process's environment, and `exists` says whether a file is there. `resolve` has libpq add to
-    /// what the URL says what it would find elsewhere itself.
+    /// Errors repeat no part of the URL, because it may hold a password. `variable` reads the process's environment, and
+    /// `exists` returns whether a file exists. `resolve` asks libpq for the options that it would add to the URL from other
+    /// sources.
     package init(
         url: String, isPooled: Bool = false, variable: (String) -> String? = { _ in nil },
         exists: (String) -> Bool = { _ in false },
@@ -50,7 +53,7 @@ package struct ConnectionSettings: Sendable {
         let resolved = resolve(given)
         isLocal = Self.addresses(resolved).allSatisfy { Self.isLocal($0) }
         var parameters = Self.defaults.filter { given[$0.0] == nil }
-        // libpq's own default cannot be told from the same word in a service file: it is not enough there either.
+        // libpq's default `prefer` cannot be distinguished from a `prefer` in a service file. Both are too weak here.
         let isSaid =
             (given["sslmode"] ?? variable("PGSSLMODE")) != nil || ![nil, "prefer"].contains(resolved["sslmode"])
         if !isLocal, !isSaid {
@@ -67,7 +70,7 @@ package struct ConnectionSettings: Sendable {
         self.parameters = parameters + given.map { ($0.key, $0.value) }.sorted { $0.0 < $1.0 }
     }
 
-    /// Returns what libpq connects to: a host's address where one is given, else its name; empty for a socket.
+    /// Returns the addresses that libpq connects to: a host's address if given, else its name; empty for a socket.
     private static func addresses(_ options: [String: String]) -> [String] {
         let list = { (keyword: String) in
             (options[keyword] ?? "").split(separator: ",", omittingEmptySubsequences: false).map { String($0) }
@@ -91,13 +94,17 @@ package struct ConnectionSettings: Sendable {
     }
 }
 
-/// The options that libpq makes of a connection's: what was given, then the service it names or the environment does,
-/// then the environment's other variables, then its own defaults.
+/// The options that libpq derives for a connection.
+///
+/// In order of precedence: the given options, the service named in them or in the environment, the environment's other
+/// variables, libpq's defaults.
 package enum ResolvedOptions {
-    /// An option that no libpq takes: it stops behind the options and contacts nobody.
+    /// An invalid option: libpq fails on it after it resolved the options and before it contacts a server.
     private static let stop = ("target_session_attrs", "none-at-all")
 
-    /// Returns the options with which libpq would connect; only those that were given where it would not.
+    /// Returns the options with which libpq would connect.
+    ///
+    /// If libpq refuses them, returns only the given ones.
     package static func find(_ given: [String: String]) -> [String: String] {
         let options = given.filter { $0.key != stop.0 }.map { ($0.key, $0.value) } + [stop]
         let attempt = LibPQConnection.withStrings(options.map(\.0)) { keywords in

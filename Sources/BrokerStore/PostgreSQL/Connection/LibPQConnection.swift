@@ -3,7 +3,7 @@ import CLibPQ
 
 /// A libpq connection, used by one thread at a time.
 ///
-/// Everything that waits has a deadline: a server that is silent keeps nobody.
+/// Each wait has a deadline, so a silent server cannot block the thread for longer.
 final class LibPQConnection {
     let handle: OpaquePointer
     let notices = NoticeSink()
@@ -11,7 +11,9 @@ final class LibPQConnection {
     private(set) var faultState: String?
     private let wakeup: Wakeup
 
-    /// Connects, which blocks for as long as `connect_timeout` says, for each host.
+    /// Connects.
+    ///
+    /// This blocks for up to `connect_timeout` for each host.
     init(_ settings: ConnectionSettings, wakeup: Wakeup) throws(StoreOpenFailure) {
         self.wakeup = wakeup
         let keywords = settings.parameters.map(\.keyword)
@@ -33,12 +35,12 @@ final class LibPQConnection {
 
     var descriptor: CInt { PQsocket(handle) }
 
-    /// The last message of libpq, as one line for the operator.
+    /// libpq's last message as one line for the operator.
     var message: String { Self.line(PQerrorMessage(handle)) }
 
-    /// Runs commands one after the other and returns the text of the first row of the last of them.
+    /// Runs commands in order and returns the text of the last one's first row.
     ///
-    /// For opening, migrating and listening; not in pipeline mode.
+    /// For opening, migrating and listening; unusable in pipeline mode.
     @discardableResult
     func execute(_ sql: String, within limit: Duration) throws(StoreOpenFailure) -> [String?] {
         guard PQsendQuery(handle, sql) == 1 else { throw .unreachable(message) }
@@ -73,7 +75,9 @@ final class LibPQConnection {
         return first
     }
 
-    /// Does nothing for a while; for a thread of its own.
+    /// Sleeps for the given time.
+    ///
+    /// Call this only on a thread of one's own.
     func pause(for time: Duration) { _ = wakeup.wait(for: -1, events: 0, atMost: time) }
 
     private static func line(_ message: UnsafePointer<CChar>?) -> String {
@@ -98,14 +102,16 @@ final class LibPQConnection {
     }
 }
 
-/// Hears what the server says beside its answers; libpq would print it.
+/// Receives the server's notices, which libpq would otherwise print.
 ///
-/// Touched by the connection's thread only, inside libpq's calls.
+/// Used only on the connection's thread, inside libpq's calls.
 final class NoticeSink {
-    /// Whether the server warned since the last look.
+    /// Whether the server has warned since the last `takeWarning`.
     private var warned = false
 
-    /// Returns whether the server warned since the last look: what it was committing may not be on the standby.
+    /// Returns whether the server has warned since the last call.
+    ///
+    /// A warning means that the standby may lack the commit.
     func takeWarning() -> Bool {
         defer { warned = false }
         return warned
@@ -116,7 +122,9 @@ final class NoticeSink {
         if String(cString: severity) == "WARNING" { warned = true }
     }
 
-    /// Has the connection's notices come here, for as long as the sink is held.
+    /// Redirects the connection's notices to this sink.
+    ///
+    /// The caller keeps the sink alive.
     func attach(to connection: OpaquePointer) {
         PQsetNoticeReceiver(
             connection,
@@ -127,16 +135,22 @@ final class NoticeSink {
     }
 }
 
-/// The settings of each connection that is ours alone; a pooler's connections get them from their role.
+/// The settings of each direct connection.
+///
+/// A pooler's connections get them from their role.
 enum SessionSetup {
-    /// Names and values; those that an engine does not know are left out.
+    /// Names and values.
+    ///
+    /// A setting that the engine does not know is skipped.
     static let values: [(name: String, value: String)] = [
         ("statement_timeout", "5000"), ("lock_timeout", "4000"), ("idle_in_transaction_session_timeout", "10000"),
         ("default_transaction_isolation", "read committed"), ("plan_cache_mode", "force_generic_plan"),
         ("jit", "off"),
     ]
 
-    /// The values of `synchronous_commit` that suffice (guarantee 4); the stronger one stays.
+    /// The values of `synchronous_commit` that suffice (guarantee 4).
+    ///
+    /// A stronger one is left as it is.
     static let durable = ["on", "remote_apply"]
 
     static let sql = """

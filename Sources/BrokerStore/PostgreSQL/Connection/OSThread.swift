@@ -4,16 +4,16 @@
     import Glibc
 #endif
 
-/// A thread of the operating system, for work that blocks: never one of the cooperative pool.
+/// A thread of the operating system for blocking work, which must stay off the cooperative pool.
 enum OSThread {
-    /// The body, handed to the thread.
+    /// The closure that is handed to the thread.
     private final class Body {
         let run: @Sendable () -> Void
 
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
-    /// Runs `body` on a thread of its own; false when the system has none to give.
+    /// Runs `body` on a thread of its own; returns false if the system has no thread left.
     static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
         let context = Unmanaged.passRetained(Body(body))
         var attributes = pthread_attr_t()

@@ -1,41 +1,44 @@
 import Broker
 import CLibPQ
 
-/// The shell round a `ConnectionMachine`: one thread, one libpq connection in pipeline mode, and the lane it works for.
+/// Drives a `ConnectionMachine`: one thread, one libpq connection in pipeline mode, and the lane that it serves.
 final class PipelineConnection {
     private static let readable: Int16 = 1
     private static let writable: Int16 = 4
-    /// After so many statements they are planned again: what was planned when little was stored reads more than it need
-    /// when there is more (decision 38).
+    /// The number of statements after which all are planned again.
+    ///
+    /// A plan made for small tables reads too much once they have grown (decision 38).
     private static let planLife = 500
     private static let forgettingPlans = "DISCARD PLANS"
 
     private struct Sent {
         let ticket: ConnectionMachine.Ticket
-        /// The first ticket of those that share its sync.
+        /// The first ticket of the batch that shares its sync.
         let batch: ConnectionMachine.Ticket
         let job: any PipelineJob
-        /// The number of results before that of the last statement.
+        /// The number of results that precede the last statement's result.
         var before: Int
-        /// The names that are prepared on the way, in the order of their results.
+        /// The names that this operation prepares, each with the index of its result.
         var preparing: [(result: Int, name: String)]
         var seen = 0
     }
 
     private let settings: ConnectionSettings
     private let lane: PipelineLane
-    /// Its number in the lane, and among all connections.
+    /// The connection's number within the lane, and among all connections.
     private let number: Int
     private let id: Int
     private let wakeup: Wakeup
     private let observer: ConnectionObserver
     private var machine: ConnectionMachine
     private var connection: LibPQConnection?
-    /// The names of statements that are prepared, or will be by the time what is sent next arrives.
+    /// The names of statements that are prepared, or will be when the next operation arrives at the server.
     private var prepared: Set<String> = []
-    /// The number of statements that were sent since all were to be planned again.
+    /// The number of statements sent since the last `DISCARD PLANS`.
     private var planned = 0
-    /// Whether the server can be told to; through a pooler nothing is kept.
+    /// Whether `DISCARD PLANS` works here.
+    ///
+    /// Through a pooler, plans are never kept.
     private var replans = false
     private var sent: [Sent] = []
     /// The place in `sent` to which the next result belongs.
@@ -59,7 +62,7 @@ final class PipelineConnection {
         machine = ConnectionMachine(limits)
     }
 
-    /// Works until the lane is closed and everything is answered.
+    /// Works until the lane is closed and all its jobs are answered.
     func run() {
         handle(.begin)
         while !isFinished {
@@ -104,13 +107,13 @@ final class PipelineConnection {
             let fresh = try LibPQConnection(settings, wakeup: wakeup)
             if !settings.isPooled {
                 try fresh.execute(SessionSetup.sql, within: .seconds(3))
-                // Another engine that speaks the protocol may not know it.
+                // Another engine with PostgreSQL's protocol may lack the command.
                 replans = (try? fresh.execute(Self.forgettingPlans, within: .seconds(3))) != nil
             }
             guard PQsetnonblocking(fresh.handle, 1) == 0, PQenterPipelineMode(fresh.handle) == 1 else {
                 throw .unreachable("libpq has no pipeline mode")
             }
-            // Its warnings so far are of no operation.
+            // Warnings from setting up belong to no operation.
             _ = fresh.notices.takeWarning()
             connection = fresh
             observer.changed(id, isUp: true)
@@ -130,9 +133,9 @@ final class PipelineConnection {
             default: isLost = true
             }
         }
-        // Nobody would wake it.
+        // The thread must not sleep now, because nothing would wake it.
         if isLost { return }
-        // While jobs wait for a connection that is not there, somebody has to look at their patience.
+        // Jobs may be waiting while no connection is up. This thread then checks their patience.
         let limit = machine.deadline.map { max($0 - now, .zero) }
         _ = wakeup.wait(for: connection?.descriptor ?? -1, events: events, atMost: limit)
     }
@@ -148,7 +151,7 @@ final class PipelineConnection {
         }
     }
 
-    /// Sends jobs with one sync behind them: what goes out, and what the server answers, is then one packet.
+    /// Sends jobs followed by one sync, so that the request fits one packet, and so does the answer.
     private func send(_ jobs: ArraySlice<any PipelineJob>) {
         guard let connection, !isLost else { return giveBack(jobs) }
         let batch = nextTicket
@@ -184,13 +187,13 @@ final class PipelineConnection {
         return entry
     }
 
-    /// Jobs whose sync did not go out were not committed.
+    /// Returns jobs to the lane whose sync was never sent, and which are therefore not committed.
     private func unsent(_ jobs: ArraySlice<any PipelineJob>) {
         isLost = true
         giveBack(jobs)
     }
 
-    /// Puts jobs back in front, in their order.
+    /// Puts jobs back at the front of the lane, in their order.
     private func giveBack(_ jobs: ArraySlice<any PipelineJob>) { for job in jobs.reversed() { lane.giveBack(job) } }
 
     private func prepare(_ statement: Statement, _ connection: LibPQConnection) -> Bool {
@@ -198,7 +201,7 @@ final class PipelineConnection {
         return PQsendPrepare(connection.handle, statement.name, statement.sql, CInt(types.count), types) == 1
     }
 
-    /// Has the server forget how it runs what is prepared.
+    /// Asks the server to drop the plans of all prepared statements.
     private func forgetPlans(_ connection: LibPQConnection) -> Bool {
         planned = 0
         return PQsendQueryParams(connection.handle, Self.forgettingPlans, 0, nil, nil, nil, nil, 1) == 1
@@ -208,7 +211,7 @@ final class PipelineConnection {
         let count = CInt(bound.values.count)
         let formats = Array(repeating: CInt(1), count: bound.values.count)
         let lengths = bound.values.map { CInt(clamping: $0.bytes?.count ?? 0) }
-        // Empty values need an address too: without one they would be NULL.
+        // An empty value needs an address too, because libpq reads a missing address as NULL.
         var bytes: [UInt8] = []
         for value in bound.values { bytes += value.bytes ?? [] }
         bytes.append(0)
@@ -238,7 +241,7 @@ final class PipelineConnection {
     private func receive() {
         guard let connection, !isLost else { return }
         let isWell = PQconsumeInput(connection.handle) == 1
-        // Results that came before the end still count.
+        // Results that arrived before the connection broke still count.
         collect(connection)
         if !isWell { isLost = true }
         if PQstatus(connection.handle) != CONNECTION_OK { isLost = true }
@@ -250,7 +253,7 @@ final class PipelineConnection {
         while !sent.isEmpty, !isLost, self.connection === connection, PQisBusy(connection.handle) == 0 {
             guard let result = PQgetResult(connection.handle) else {
                 empty += 1
-                // Between two statements comes one; more than that is a connection that says nothing any more.
+                // libpq returns one nil between two statements. More in a row mean that the connection is dead.
                 if empty > 2 { break }
                 continue
             }
@@ -260,7 +263,9 @@ final class PipelineConnection {
         }
     }
 
-    /// Whether the next result is of an operation; if not, only the sync of those that are through can come.
+    /// Whether the next result belongs to an operation.
+    ///
+    /// If not, only the batch's sync is outstanding.
     private var isNextDue: Bool { next < sent.count && sent[next].batch == sent[0].batch }
 
     private func note(_ result: OpaquePointer, _ connection: LibPQConnection) {
@@ -280,7 +285,7 @@ final class PipelineConnection {
             }
         case PGRES_PIPELINE_ABORTED: break
         default:
-            // Without a code it is libpq that speaks, of a connection that broke.
+            // A fault without a code comes from libpq itself and means a broken connection.
             guard let state = PQresultErrorField(result, CInt(UInt8(ascii: "C"))) else { return isLost = true }
             let fault = ServerFault(state: String(cString: state))
             forgetPrepared(after: fault)
@@ -288,9 +293,9 @@ final class PipelineConnection {
         }
     }
 
-    /// Notes which statements are prepared after all, or are not, when an operation failed.
+    /// Updates the set of prepared statements after an operation failed.
     private func forgetPrepared(after fault: ServerFault) {
-        // A failure after the last statement is the commit's.
+        // A failure after the last statement belongs to the commit.
         guard isNextDue else { return }
         let failed = sent[next]
         for step in failed.preparing where step.result >= failed.seen { prepared.remove(step.name) }

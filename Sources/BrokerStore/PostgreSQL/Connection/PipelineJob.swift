@@ -1,27 +1,29 @@
 import Broker
 import Synchronization
 
-/// A piece of work for a connection that pipelines: one transaction.
+/// A piece of work for a pipelining connection: one transaction.
 protocol PipelineJob: AnyObject, Sendable {
-    /// All but the last only prepare for it; the last one's rows are the result.
+    /// The statements in order.
+    ///
+    /// The last one's rows are the result, and the others prepare for it.
     var statements: [BoundStatement] { get }
     var isWrite: Bool { get }
-    /// The time until which it may wait for a connection, on the process's monotonic clock.
+    /// The time until which the job may wait for a connection, by the process's monotonic clock.
     var patience: Duration { get }
     /// Decodes the result; called on the connection's thread.
     func keep(_ rows: ResultRows)
-    /// Gives the kept result to the waiter, or the failure.
+    /// Gives the waiter the kept result, or the failure.
     func finish(_ failure: JobFailure?)
 }
 
-/// The reason for which a job came to nothing.
+/// The reason why a job has no result.
 enum JobFailure: Error, Sendable, Equatable {
     case server(ServerFault)
     case inDoubt
-    /// It was not begun, or can be begun again.
+    /// The job was never begun, or can safely be begun again.
     case store(StoreFailure)
 
-    /// The failure that a caller of the store is told.
+    /// The failure that the store's caller receives.
     var failure: StoreFailure {
         switch self {
         case .server(let fault): fault.failure
@@ -31,7 +33,7 @@ enum JobFailure: Error, Sendable, Equatable {
     }
 }
 
-/// A job whose result somebody waits for.
+/// A job with a waiter for its result.
 final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
     typealias Answer = Result<Value, JobFailure>
 
@@ -40,7 +42,9 @@ final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
     let patience: Duration
     private let decode: @Sendable (ResultRows) throws -> Value
     private let waiter: UnsafeContinuation<Answer, Never>
-    /// The value that `keep` decoded; touched by one connection's thread at a time.
+    /// The value that `keep` decoded.
+    ///
+    /// Only one connection's thread at a time uses it.
     private nonisolated(unsafe) var kept: Answer = .failure(.store(.unavailable("no answer")))
     /// Guards against a second answer.
     private let isFinished = Atomic<Bool>(false)
@@ -70,7 +74,7 @@ final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
     }
 }
 
-/// A write whose outcome nobody asks for.
+/// A write without a waiter.
 final class UnwaitedPipelineJob: PipelineJob {
     let statements: [BoundStatement]
     let patience: Duration

@@ -1,25 +1,27 @@
 import Broker
 import Synchronization
 
-/// The jobs that wait for one kind of connection: whichever of them is awake takes what waits.
+/// The queue of jobs for one kind of connection.
 ///
-/// Work is spread over the connections that have none; while all are busy it gathers, and shares a round trip. A lane that
-/// gathers leaves it to those that are awake: another one is woken when much waits, or something waits long.
+/// Idle connections share out the waiting jobs. While all are busy, jobs gather and then share a round trip. A lane with
+/// `gathering` leaves jobs to the connections that are awake. It wakes another one when many jobs wait, or one waits long.
 final class PipelineLane: Sendable {
-    /// More waiting jobs than this are refused.
+    /// The most jobs that may wait.
+    ///
+    /// Further ones are refused.
     static let maximumWaiting = 10_000
-    /// The time for which a job may wait for a connection.
+    /// The longest time for which a job may wait for a connection.
     static let patience = Duration.seconds(5)
-    /// After so long a connection that is silent keeps nothing from the others.
+    /// The time after which a silent connection no longer keeps jobs from the others.
     static let haste = Duration.milliseconds(50)
 
     private struct State {
-        /// The waiting jobs, oldest first, from `head` on.
+        /// The waiting jobs, oldest first, beginning at `head`.
         var jobs: [any PipelineJob] = []
         var head = 0
-        /// The connections that have nothing to do.
+        /// The idle connections.
         var idle: [Int] = []
-        /// The connections that will look for more by themselves: at work, or woken.
+        /// The connections that will take jobs unasked, because they are working or were just woken.
         var awake: Set<Int> = []
         var isClosed = false
         /// The number of connections that have ended.
@@ -35,7 +37,7 @@ final class PipelineLane: Sendable {
             return woken
         }
 
-        /// Notes that a connection has nothing to do.
+        /// Notes that a connection is idle.
         mutating func rest(_ connection: Int) {
             awake.remove(connection)
             idle.removeAll { $0 == connection }
@@ -56,12 +58,12 @@ final class PipelineLane: Sendable {
         }
     }
 
-    /// Guards the queue and who is idle.
+    /// Guards the queue and the lists of connections.
     private let state = Mutex(State())
     private let wakeups: [Wakeup]
-    /// The number of jobs that are left to the connections that are awake.
+    /// The number of waiting jobs that are left to connections which are awake.
     private let gathering: Int
-    /// Wakes who looks after jobs that no connection was woken for.
+    /// Wakes the ticker, which watches jobs that no connection was woken for.
     private let alarm: @Sendable () -> Void
     let monotonic: @Sendable () -> Duration
 
@@ -75,13 +77,13 @@ final class PipelineLane: Sendable {
         self.alarm = alarm
     }
 
-    /// The number of jobs that wait; for metrics.
+    /// The number of waiting jobs, for metrics.
     var waitingCount: Int { state.withLock { $0.count } }
 
-    /// The number of connections that are at work or were woken; for tests.
+    /// The number of connections that are working or were woken, for tests.
     var awakeCount: Int { state.withLock { $0.awake.count } }
 
-    /// Runs statements as one transaction and returns what `decode` makes of the last one's rows.
+    /// Runs statements as one transaction and decodes the last one's rows with `decode`.
     func run<Value: Sendable>(
         _ statements: [BoundStatement], isWrite: Bool, _ decode: @escaping @Sendable (ResultRows) throws -> Value
     ) async -> Result<Value, JobFailure> {
@@ -93,10 +95,12 @@ final class PipelineLane: Sendable {
         }
     }
 
-    /// The numbers of its connections.
+    /// The numbers of the lane's connections.
     var connections: Range<Int> { wakeups.indices }
 
-    /// Works as one of its connections until the lane is closed: on a thread of its own.
+    /// Works as one of the lane's connections until the lane is closed.
+    ///
+    /// Blocks the calling thread.
     func serve(
         _ index: Int, _ settings: ConnectionSettings, id: Int, limits: ConnectionMachine.Limits,
         observer: ConnectionObserver
@@ -106,13 +110,15 @@ final class PipelineLane: Sendable {
         ).run()
     }
 
-    /// Puts a job in the queue; it is finished in any case.
+    /// Queues a job.
+    ///
+    /// Its `finish` is called in every case.
     func submit(_ job: any PipelineJob) {
         let (refusal, woken): (String?, Int?) = state.withLock { state in
             if state.isClosed { return ("closed", nil) }
             if state.count >= Self.maximumWaiting { return ("too much waits", nil) }
             state.jobs.append(job)
-            // They come for it when their answers are there; a wake-up costs more than a read.
+            // Connections that are awake take the job after their answers arrive. A wake-up would cost more than a read.
             if state.count <= gathering, !state.awake.isEmpty { return (nil, nil) }
             return (nil, state.wake())
         }
@@ -120,7 +126,9 @@ final class PipelineLane: Sendable {
         if let woken { wakeups[woken].signal() } else { alarm() }
     }
 
-    /// Returns the connection's share of what waits, at most `limit`; where there is nothing it counts as idle.
+    /// Returns the connection's share of the waiting jobs, at most `limit`.
+    ///
+    /// If no job waits, the connection counts as idle.
     func take(_ limit: Int, for connection: Int) -> [any PipelineJob] {
         let (jobs, isLast): ([any PipelineJob], Bool) = state.withLock { state in
             state.rest(connection)
@@ -133,12 +141,14 @@ final class PipelineLane: Sendable {
             let jobs = state.take(max(1, min(limit, share)))
             return (jobs, state.isClosed && state.count == 0)
         }
-        // Connections that wait for nothing more have to hear of it.
+        // The queue is closed and empty now. Wake the connections so that they can end.
         if isLast { for wakeup in wakeups { wakeup.signal() } }
         return jobs
     }
 
-    /// Takes back jobs that were not done, to the front; one that has waited too long fails.
+    /// Returns an undone job to the front of the queue.
+    ///
+    /// A job that has waited too long fails.
     func giveBack(_ job: any PipelineJob) {
         let now = monotonic()
         let woken: Int?? = state.withLock { state in
@@ -155,7 +165,7 @@ final class PipelineLane: Sendable {
         if let woken { wakeups[woken].signal() } else { alarm() }
     }
 
-    /// Notes that a connection can take nothing for now; what it was woken for goes to another.
+    /// Notes that a connection cannot take jobs for now, and wakes another for the waiting ones.
     func rests(_ connection: Int) {
         let (waits, woken): (Bool, Int?) = state.withLock { state in
             state.rest(connection)
@@ -164,15 +174,16 @@ final class PipelineLane: Sendable {
         if let woken { wakeups[woken].signal() } else if waits { alarm() }
     }
 
-    /// Fails what has waited too long, and wakes another connection for what has waited long; returns whether anything
-    /// waits on.
+    /// Fails jobs that have waited too long, and wakes another connection for jobs that have waited long.
+    ///
+    /// Returns whether jobs are still waiting.
     func expire(at now: Duration) -> Bool {
         let (late, isWaiting, woken): ([any PipelineJob], Bool, Int?) = state.withLock { state in
             var late: [any PipelineJob] = []
             while let job = state.jobs[state.head...].first, now >= job.patience { late += state.take(1) }
             let hasWaited = state.jobs[state.head...].first.map { now >= $0.patience - Self.patience + Self.haste }
             guard hasWaited == true else { return (late, state.count > 0, nil) }
-            // Nothing is left to them before they come again.
+            // From now on no job is left to these connections until they return.
             state.awake = []
             return (late, true, state.wake())
         }
@@ -181,10 +192,12 @@ final class PipelineLane: Sendable {
         return isWaiting
     }
 
-    /// Whether nothing more will come: what waits is still done.
+    /// Whether the lane is closed and its queue is empty.
     var isDrained: Bool { state.withLock { $0.isClosed && $0.count == 0 } }
 
-    /// Refuses new work, and waits until the connections have done what waits and ended, at most for `patience`.
+    /// Refuses new jobs, and waits for the connections to finish the waiting ones and end.
+    ///
+    /// The wait lasts for `patience` at most.
     func close() async {
         state.withLock { $0.isClosed = true }
         for wakeup in wakeups { wakeup.signal() }
@@ -210,7 +223,7 @@ final class PipelineLane: Sendable {
     }
 }
 
-/// The connections' figures: how many stand, and how many were lost.
+/// The connections' figures: how many are up, and how many were lost.
 final class ConnectionObserver: Sendable {
     private struct State {
         var up: Set<Int> = []
@@ -220,10 +233,10 @@ final class ConnectionObserver: Sendable {
     /// Guards the figures.
     private let state = Mutex(State())
 
-    /// The number of connections that stand.
+    /// The number of connections that are up.
     private let count = Atomic<Int>(0)
     var standing: Int { count.load(ordering: .relaxed) }
-    /// The number of connections that were lost or could not be made.
+    /// The number of connections that were lost or failed to open.
     var losses: Int { state.withLock { $0.losses } }
 
     func changed(_ connection: Int, isUp: Bool) {
@@ -238,11 +251,11 @@ final class ConnectionObserver: Sendable {
 
 /// The connections of a store: some for single reads, some for writes, one for several rows, one for many.
 ///
-/// A walk over many rows may take seconds. Where there are three or four connections in all, the last two are one.
+/// A walk over many rows may take seconds. With three or four connections in total, the last two share one connection.
 final class PostgreSQLLanes: Sendable {
-    /// The fewest connections that do.
+    /// The fewest connections that suffice.
     static let fewest = 3
-    /// So many single reads wait for one connection before another is woken: half of what it takes at a time.
+    /// The number of single reads that wait for one connection before another is woken: half of a batch.
     private static let gathering = 32
 
     let points: PipelineLane
@@ -254,7 +267,7 @@ final class PostgreSQLLanes: Sendable {
 
     var all: [PipelineLane] { [points, writes, scans] + (walks === scans ? [] : [walks]) }
 
-    /// Starts the connections; nil when the system has no descriptors or threads left.
+    /// Starts the connections; nil if the system has no descriptors or threads left.
     init?(_ settings: ConnectionSettings, connections: Int, ticker: StoreTicker) {
         let total = max(connections, Self.fewest)
         let observer = ConnectionObserver()
@@ -263,11 +276,11 @@ final class PostgreSQLLanes: Sendable {
             let wakeups = (0..<count).compactMap { _ in Wakeup() }
             guard wakeups.count == count else { return nil }
             return PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: MonotonicTime.now) {
-                // A connection that stands looks after the queue itself; one that is silent does not.
+                // A connection that is up watches the queue itself. A silent one cannot.
                 if gathering > 0 || observer.standing < total { ticker.signal() }
             }
         }
-        // Two for writes come first: a row that somebody holds keeps one of them.
+        // At least two connections write, because a locked row can occupy one of them.
         let isApart = total - reading > 3
         guard let points = lane(reading, gathering: Self.gathering),
             let writes = lane(total - reading - (isApart ? 2 : 1)), let scans = lane(1),
@@ -279,11 +292,11 @@ final class PostgreSQLLanes: Sendable {
         for lane in all {
             var limits = ConnectionMachine.Limits()
             if lane === points {
-                // The next batch goes when the one before is answered: until then it grows.
+                // The next batch is sent when the last one is answered, and grows until then.
                 limits.depth = 64
                 limits.batch = 64
             } else {
-                // Through a pooler one transaction at a time: it hands the server's connection back at each sync.
+                // Through a pooler, one transaction at a time: the pooler takes the server's connection back after each sync.
                 limits.depth = settings.isPooled ? 1 : 8
             }
             for index in lane.connections {

@@ -1,7 +1,7 @@
 import Broker
 import CLibPQ
 
-/// The columns of a row of PostgreSQL, from its binary form.
+/// Reads the columns of a PostgreSQL row in their binary form.
 struct RowReader: ColumnReader {
     static let rowFormat = PostgreSQLSchema.rowFormat
     private let result: OpaquePointer
@@ -43,7 +43,9 @@ struct RowReader: ColumnReader {
     }
 }
 
-/// The rows of an answer, as long as its libpq result lives: on the connection's thread only.
+/// The rows of a libpq result.
+///
+/// Valid for as long as the result, and only on the connection's thread.
 struct ResultRows {
     fileprivate let result: OpaquePointer
 

@@ -1,18 +1,21 @@
 import Broker
 
-/// The server's fault, judged by its SQLSTATE: the one place where codes are told apart.
+/// A fault that the server reported.
+///
+/// Only this type interprets SQLSTATE codes.
 struct ServerFault: Error, Sendable, Equatable {
     /// The remedy for a fault.
     enum Kind: Sendable, Equatable {
-        /// Nothing was done because of others, or of how the statement was prepared: it is done again (40001, 40P01, 26000,
-        /// 42P05).
+        /// A conflict with another transaction, or a lost prepared statement: nothing was done, so the statement is sent again
+        /// (40001, 40P01, 26000, 42P05).
         case `repeat`
-        /// The connection is of no use any more: again on another (08…, 57P0…, 25006). Nothing was done, but for what
-        /// `leavesDoubt`.
+        /// The connection is unusable, so the statement is sent again on another (08…, 57P0…, 25006).
+        ///
+        /// Nothing was done, unless `leavesDoubt`.
         case reconnect
-        /// The row stands already (23505).
+        /// The row already exists (23505).
         case duplicate
-        /// Nothing was done, and doing it again now would not help.
+        /// Nothing was done, and a retry would fail now.
         case refused
     }
 
@@ -28,14 +31,17 @@ struct ServerFault: Error, Sendable, Equatable {
         }
     }
 
-    /// Whether it does not say what the server did (08…): pgbouncer says 08P01 of a server that it lost, which may have
-    /// committed.
+    /// Whether the outcome is unknown (08…).
+    ///
+    /// The pooler pgbouncer reports 08P01 for a server that it lost and that may have committed.
     var leavesDoubt: Bool { state.hasPrefix("08") }
 
-    /// Whether the server ends the connection with it, and begins nothing that was sent behind (57P0…).
+    /// Whether the server then ends the connection, and never begins the statements sent behind (57P0…).
     var endsConnection: Bool { state.hasPrefix("57P0") }
 
-    /// The failure that a caller of the store is told; no value is in it.
+    /// The failure that the store's caller receives.
+    ///
+    /// It contains no values.
     var failure: StoreFailure {
         switch state {
         case "53100": .full

@@ -1,12 +1,14 @@
 import Broker
 
-/// A statement with a name under which connections prepare it, and the types of its parameters.
+/// A statement with the name under which connections prepare it, and its parameters' types.
 struct Statement: Sendable {
     let name: String
     let types: [ParameterType]
     let sql: String
 
-    /// Creates one; `types` has a letter for each parameter (`ParameterType`).
+    /// Creates a statement.
+    ///
+    /// `types` has one letter for each parameter (`ParameterType`).
     init(_ name: String, _ types: String, _ sql: String) {
         self.name = name
         self.types = types.compactMap { ParameterType(rawValue: $0) }
@@ -24,7 +26,7 @@ enum ParameterType: Character, Sendable {
     case integerList = "I"
     case textList = "T"
 
-    /// PostgreSQL's number of the type.
+    /// PostgreSQL's number for the type.
     var oid: UInt32 {
         switch self {
         case .bytes: 17

@@ -11,7 +11,7 @@ final class Wakeup: Sendable {
     private let reading: CInt
     private let writing: CInt
 
-    /// Creates one; nil when the process has no descriptors left.
+    /// Creates the pipe; nil if the process has no descriptors left.
     init?() {
         var ends: [CInt] = [-1, -1]
         guard pipe(&ends) == 0 else { return nil }
@@ -27,14 +27,16 @@ final class Wakeup: Sendable {
         close(writing)
     }
 
-    /// Ends the `poll` that goes on, or the next.
+    /// Ends the current `poll`, or the next one.
     func signal() {
         var byte: UInt8 = 1
-        // A pipe that is full wakes all the same.
+        // A full pipe wakes the thread as well.
         _ = write(writing, &byte, 1)
     }
 
-    /// Waits for a signal, or for the descriptor (-1 is none), at most so long; returns what the descriptor is ready for.
+    /// Waits for a signal or for the descriptor, at most for the given time, and returns the descriptor's ready events.
+    ///
+    /// Pass -1 to wait for the signal alone.
     func wait(for descriptor: CInt, events: Int16, atMost: Duration?) -> Int16 {
         var polled = [
             pollfd(fd: reading, events: Int16(POLLIN), revents: 0), pollfd(fd: descriptor, events: events, revents: 0),

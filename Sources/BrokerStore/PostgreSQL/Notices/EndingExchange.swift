@@ -2,16 +2,18 @@ import Broker
 import CLibPQ
 import Synchronization
 
-/// The notices by which replicas tell one another which sessions ended (guarantee 6), and which changed: by a step-up or a
+/// Sends and receives notices between replicas: which sessions ended (guarantee 6), and which changed by a step-up or a
 /// presence key.
 ///
-/// Told after they committed, gathered for 100 ms, because a notice takes a lock on the whole database; never for
-/// correctness: what is lost is found within the cache's five seconds.
+/// Notices are sent after the commit and gathered for 100 ms, because each takes a lock on the whole database. Correctness does
+/// not depend on them: the caches' five seconds cover a lost notice.
 final class EndingExchange: Sendable {
     static let channel = "coatcheck_endings"
     static let tell = Statement(
         "tell_endings", "T", "SELECT pg_notify('\(channel)', payload) FROM unnest($1) AS payload")
-    /// More than this is not told: the caches of the others forget by themselves.
+    /// The most entries that wait to be sent.
+    ///
+    /// Further ones are dropped, because the other replicas' caches expire anyway.
     private static let maximumWaiting = 100_000
 
     private struct State {
@@ -20,12 +22,12 @@ final class EndingExchange: Sendable {
         var listener: EndingListener?
     }
 
-    /// Names this process, which does not listen to itself.
+    /// The name of this process, which ignores its own notices.
     let origin = EndingPayload.origin()
     private let lane: PipelineLane
     private let ticker: StoreTicker
     private let listening: ConnectionSettings?
-    /// Guards what waits to be told, and who listens.
+    /// Guards the waiting entries and the listener.
     private let state = Mutex(State())
 
     init(lane: PipelineLane, ticker: StoreTicker, listening: ConnectionSettings?) {
@@ -35,12 +37,16 @@ final class EndingExchange: Sendable {
         ticker.onTick { [weak self] in self?.flush() }
     }
 
-    /// Tells the others, soon.
+    /// Queues a notice for the other replicas.
+    ///
+    /// It is sent soon.
     func tell(_ tokenDigests: [Digest], _ reason: EndReason) {
         tell(tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) })
     }
 
-    /// Tells the others, soon.
+    /// Queues a notice for the other replicas.
+    ///
+    /// It is sent soon.
     func tell(_ ended: [EndedSession]) {
         guard !ended.isEmpty else { return }
         state.withLock { state in
@@ -50,7 +56,9 @@ final class EndingExchange: Sendable {
         ticker.signal()
     }
 
-    /// Tells the others, soon, of a session that has changed.
+    /// Queues a notice about a changed session.
+    ///
+    /// It is sent soon.
     func tell(_ change: EndingPayload.Change, _ tokenDigest: Digest) {
         state.withLock { state in
             guard state.changes[change, default: []].count < Self.maximumWaiting else { return }
@@ -59,7 +67,7 @@ final class EndingExchange: Sendable {
         ticker.signal()
     }
 
-    /// Hands what waits to be told to a connection.
+    /// Hands the waiting notices to a connection.
     func flush() {
         let (ended, changes) = state.withLock { state in
             defer { (state.waiting, state.changes) = ([], [:]) }
@@ -75,7 +83,9 @@ final class EndingExchange: Sendable {
                 patience: lane.monotonic() + PipelineLane.patience))
     }
 
-    /// Has `handler` called with what the others tell; where nobody listens, only that nothing is heard.
+    /// Calls `handler` with the other replicas' notices.
+    ///
+    /// Without a listening connection, `handler` receives only `deaf`.
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) {
         guard let listening, let listener = EndingListener(listening, origin: origin, handler) else {
             return handler(.deaf)
@@ -92,38 +102,40 @@ final class EndingExchange: Sendable {
     }
 }
 
-/// The text of a notice: its kind, its origin, and what has happened.
+/// The text of a notice: its kind, its origin and its entries.
 ///
-/// That is `reason:digest` for each session that has ended (1), or the digest of each that has changed (2 and 3). A release
-/// leaves out kinds that it does not know.
+/// An entry is `reason:digest` for an ended session (1), or the digest of a changed one (2 and 3). A release ignores kinds that
+/// it does not know.
 enum EndingPayload {
-    /// The ways in which a session changes, by the kind of their notice.
+    /// The ways in which a session changes, by the kind of notice.
     enum Change: String, Hashable {
-        /// By a step-up that keeps the tokens' version: who listens to the session hears of it by the notice alone.
+        /// By a step-up that keeps the tokens' version.
+        ///
+        /// Listeners to the session learn of it only from the notice.
         case steppedUp = "2"
         /// By a step-up with another grant, or by a presence key.
         case changed = "3"
     }
 
-    /// The news that a text tells.
+    /// The content of a notice.
     struct News: Equatable {
         var ended: [EndedSession] = []
         var steppedUp: [Digest] = []
         var changed: [Digest] = []
     }
 
-    /// PostgreSQL takes less than 8000 bytes.
+    /// PostgreSQL's limit is below 8000 bytes.
     private static let maximumLength = 7_900
 
-    /// Returns a name that no other process has.
+    /// Returns a name that is unique to this process.
     static func origin() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
 
-    /// Writes the sessions into as many texts as they need.
+    /// Writes ended sessions into as many texts as they need.
     static func encode(_ ended: [EndedSession], origin: String) -> [String] {
         texts("1 \(origin)", ended.map { "\($0.reason.rawValue):\(Base64URL.encode($0.tokenDigest.bytes))" })
     }
 
-    /// Writes the sessions that have changed into as many texts as they need.
+    /// Writes changed sessions into as many texts as they need.
     static func encode(_ change: Change, _ sessions: [Digest], origin: String) -> [String] {
         texts("\(change.rawValue) \(origin)", sessions.map { Base64URL.encode($0.bytes) })
     }
@@ -141,10 +153,10 @@ enum EndingPayload {
         return text.isEmpty ? texts : texts + [text]
     }
 
-    /// Reads a text; nil when it is this process's own or no notice of ours.
+    /// Reads a text; nil for this process's own notices and for foreign texts.
     ///
-    /// Every user of the database may write one: what is not well formed is left out. A reason that this version does
-    /// not know is called `admin`: the session has ended all the same.
+    /// Every user of the database may send one, so malformed entries are skipped. A reason that this version does not know
+    /// becomes `admin`, because the session has ended in any case.
     static func decode(_ text: String, origin: String) -> News? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count >= 2, parts[1] != origin else { return nil }
@@ -166,9 +178,9 @@ enum EndingPayload {
     }
 }
 
-/// A connection of its own that hears what is told of other replicas' sessions, on a thread of its own.
+/// Receives the other replicas' notices on a connection and thread of its own.
 ///
-/// It is asked every two seconds whether it still hears: one that is gone loses notices without a word.
+/// The connection is tested every two seconds, because a dead one loses notices silently.
 final class EndingListener: Sendable {
     private static let pulse = Duration.seconds(2)
     private static let longestPause = Duration.seconds(2)
@@ -179,7 +191,7 @@ final class EndingListener: Sendable {
     private let wakeup: Wakeup
     private let isClosed = Atomic<Bool>(false)
 
-    /// Starts it; nil when the system has no descriptor or thread left.
+    /// Starts the listener; nil if the system has no descriptor or thread left.
     init?(
         _ settings: ConnectionSettings, origin: String, _ handler: @escaping @Sendable (EndingNotice) -> Void
     ) {
@@ -216,7 +228,7 @@ final class EndingListener: Sendable {
         }
     }
 
-    /// Hears until the next pulse, and feels it.
+    /// Receives notices until the next pulse, then tests the connection.
     private func hear(_ connection: LibPQConnection) throws(StoreOpenFailure) {
         let end = MonotonicTime.now() + Self.pulse
         while !closed {

@@ -1,21 +1,24 @@
-/// Brings a PostgreSQL's schema up to date: under a lock, so that of many that begin at once one does the work.
+/// Brings the PostgreSQL schema up to date.
 ///
-/// Whoever wants a table waits behind a migration that waits for it, for whatever transaction reads it. So the wait is short;
-/// then everything is rolled back, others go on for a while, and it is tried again.
+/// A lock ensures that one of several processes does the work. A migration may wait for a table that a transaction is reading,
+/// and all later users of the table wait behind the migration. Therefore its wait is short. Then everything is rolled back,
+/// other transactions proceed for a while, and the migration is tried again.
 struct Migrator {
     let connection: LibPQConnection
     let isPooled: Bool
 
     private static let limit = Duration.seconds(600)
-    /// The milliseconds for which a table is waited for, with everybody else behind.
+    /// The longest wait for a table in milliseconds, with all its other users queued behind.
     private static let lockTimeout = 800
-    /// The first pause between two tries; each is twice as long as the one before, up to the longest.
+    /// The first pause between two attempts.
+    ///
+    /// Each pause is twice the last one, up to the longest.
     private static let pause = Duration.seconds(1)
     private static let longestPause = Duration.seconds(8)
-    /// A lock that did not come in time, and a deadlock.
+    /// A lock timeout and a deadlock.
     private static let busy = ["55P03", "40P01"]
 
-    /// Returns the schema's version before and after, or says why it cannot be worked with.
+    /// Returns the schema's version before and after; throws the reason if the schema cannot be used.
     func run(migrating: Bool) throws(StoreOpenFailure) -> (from: Int, to: Int) {
         let found = try version()
         guard found < PostgreSQLSchema.newest else { return (found, found) }
@@ -32,7 +35,7 @@ struct Migrator {
                 return result
             } catch {
                 let state = connection.faultState
-                // The connection is closed by whoever opened it, which rolls back what this does not.
+                // The caller closes the connection, which rolls back if this command could not.
                 _ = try? connection.execute("ROLLBACK", within: .seconds(5))
                 guard let state, Self.busy.contains(state) else { throw error }
                 guard MonotonicTime.now() + pause < end else {
@@ -48,11 +51,11 @@ struct Migrator {
         try connection.execute(
             "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0",
             within: Self.limit)
-        // Nobody but migrators waits behind this one.
+        // Only migrators wait behind this lock.
         try connection.execute("SELECT pg_advisory_xact_lock(\(PostgreSQLSchema.lock))", within: Self.limit)
         try connection.execute("SET LOCAL lock_timeout = \(Self.lockTimeout)", within: Self.limit)
         try connection.execute(PostgreSQLSchema.versionTable, within: Self.limit)
-        // Another may have been first.
+        // Another migrator may have been first.
         let found = try version()
         for migration in PostgreSQLSchema.migrations where migration.version > found {
             try connection.execute(migration.sql, within: Self.limit)
@@ -65,7 +68,7 @@ struct Migrator {
         return (found, PostgreSQLSchema.newest)
     }
 
-    /// Sets for the role what a pooler's connections cannot be told one by one.
+    /// Stores on the role the settings that cannot be sent to a pooler's single connections.
     func setRole() throws(StoreOpenFailure) {
         guard isPooled else { return }
         for (name, value) in SessionSetup.values {
@@ -75,7 +78,7 @@ struct Migrator {
         }
     }
 
-    /// Refuses a server whose commits are not on disk when they are answered (guarantee 4).
+    /// Refuses a server that answers commits before they are on disk (guarantee 4).
     func requireDurability() throws(StoreOpenFailure) {
         guard isPooled else { return }
         let found = try connection.execute("SHOW synchronous_commit", within: .seconds(10)).first ?? nil

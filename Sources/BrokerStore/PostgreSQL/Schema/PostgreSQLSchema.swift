@@ -11,7 +11,7 @@ enum PostgreSQLSchema {
 
     /// The newest row format that this program writes and reads.
     static let rowFormat: Int64 = 1
-    /// The number under which migrators take turns: `coat`.
+    /// The number of the lock that migrators take: `coat`.
     static let lock: Int64 = 0x636F_6174
 
     static let versionTable = """
@@ -32,9 +32,9 @@ enum PostgreSQLSchema {
 
     static var newest: Int { migrations.last?.version ?? 0 }
 
-    // Keys are random digests and spread evenly. What is written often is small: a session's times, version and claim
-    // stand in a row of their own, so that a slide and a claim move neither its sealed values nor its eight indexes.
-    // Sealed values do not compress. `handle` sorts by its bytes, as in every engine.
+    // Keys are random digests, so they are spread evenly. Frequently written rows are small: a session's times, version and
+    // claim are in a row of their own. A slide or a claim therefore leaves its sealed values and its eight indexes alone.
+    // Sealed values do not compress. `handle` is sorted by its bytes, as in every engine.
     private static let first = """
         CREATE TABLE logins (
             state bytea NOT NULL PRIMARY KEY CHECK (octet_length(state) = 32),
@@ -206,7 +206,8 @@ enum PostgreSQLSchema {
         ALTER TABLE outbox ALTER COLUMN tokens SET STORAGE EXTERNAL;
         """
 
-    // Proofs that changed something, each once over all replicas, for eleven minutes: not worth a log.
+    // Proofs of calls that changed something, each usable once over all replicas, for eleven minutes. The short life makes a
+    // write-ahead log unnecessary.
     private static let proofs = """
         CREATE UNLOGGED TABLE taken_proofs (
             name bytea NOT NULL PRIMARY KEY CHECK (octet_length(name) = 32),
@@ -216,13 +217,14 @@ enum PostgreSQLSchema {
         CREATE INDEX taken_proofs_by_end ON taken_proofs (until);
         """
 
-    // Children of sessions. A trigger ends them with their parent, so that nothing that ends a session can forget them: not
-    // even a release that knows no families. It runs when the parent's row is locked, and sees what stands then: a child that
-    // was made a moment before, too (`insertChild` locks the same row). Whether a child has ended is asked by its reason, for
-    // which its index alone has a condition (decision 38).
+    // Child sessions. A trigger ends them with their parent, so every statement that ends a session ends its children, even in
+    // a release without families. The trigger runs under the lock on the parent's row and sees the current children. These
+    // include a child that was just made, because `insertChild` locks the same row. The index on children has a condition on
+    // the end reason only, so queries test that column (decision 38).
     //
-    // The rows that stand have neither parent nor place: the checks are not asked of them, which spares a walk through the
-    // table under the lock. The other is the index's; an operator may make columns and index beforehand (docs/operate/upgrades.md).
+    // Existing rows have neither parent nor place. The checks are NOT VALID for them, which avoids a scan of the table under
+    // the lock. An operator may create the columns and the index beforehand, which avoids the scan for the index
+    // (docs/operate/upgrades.md).
     private static let families = """
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS parent bytea, ADD COLUMN IF NOT EXISTS place bytea,
             ADD CONSTRAINT sessions_parent_check CHECK (octet_length(parent) = 32) NOT VALID,
@@ -242,24 +244,25 @@ enum PostgreSQLSchema {
             EXECUTE FUNCTION children_end_with_their_parent();
         """
 
-    // The token version that a session's present grant began with: a step-up begins another (decision 70). The release before
-    // goes by the version, which is raised with it.
+    // The token version at which the session's present grant began. A step-up begins another grant (decision 70). The previous
+    // release uses the token version, which rises with it.
     private static let grants = """
         ALTER TABLE session_states ADD COLUMN grant_version bigint NOT NULL DEFAULT 0;
         """
 
-    // The key that a session's device uses only with its user (decision 71). The release before neither reads nor changes it.
+    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release neither
+    // reads nor changes it.
     private static let presences = """
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS presence_key text, ADD COLUMN IF NOT EXISTS presence bytea;
         ALTER TABLE sessions ALTER COLUMN presence SET STORAGE EXTERNAL;
         """
 
-    // The number by which an app tells a newer state of a session from an older one. The release before neither shows nor raises
-    // it. It stands where all that changes a session locks it first.
+    // The number by which an app distinguishes a session's newer state from an older one. The previous release neither shows
+    // nor raises it. It is in the row that every change to a session locks first.
     private static let versions =
         "ALTER TABLE session_states ADD COLUMN IF NOT EXISTS version bigint NOT NULL DEFAULT 1"
 
-    // Tombstones of a provider and of a client by their end.
+    // Indexes for the tombstones of a provider and of a client, by their end.
     private static let listings = """
         CREATE INDEX sessions_by_provider_and_end ON sessions (provider, ended_at, handle) WHERE ended_at IS NOT NULL;
         CREATE INDEX sessions_by_client_and_end ON sessions (client, ended_at, handle) WHERE ended_at IS NOT NULL;

@@ -7,16 +7,18 @@ package import Broker
 enum TableRights {
     private static let all = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 
-    /// The tables of the newest schema, each with the rights that are needed; a migration that adds one adds it here.
+    /// The tables of the newest schema, each with the needed rights.
+    ///
+    /// A migration that adds a table adds it here.
     static let needed: [(table: String, rights: [String])] =
         [
             "audience_tokens", "exchanges", "handoffs", "key_seals", "leases", "logins", "logout_tokens", "outbox",
             "registrations", "session_states", "sessions", "taken_proofs",
         ].map { ($0, all) } + [("audit", ["SELECT", "INSERT"]), ("schema_version", ["SELECT"])]
 
-    /// Returns one text: the role and the rights that it lacks; null if it lacks none.
+    /// Returns one text with the role and the rights that it lacks; null if it lacks none.
     ///
-    /// A table that is not there is the migration's to report.
+    /// A missing table is reported by the migration.
     static let lacking = Statement(
         "lacking_rights", "",
         """
@@ -42,7 +44,7 @@ extension PostgreSQLStore {
         try await read(TableRights.lacking, []) { rows in try rows.first { try $0.optionalText() } ?? nil }
     }
 
-    /// Returns the same for a command, over a connection of its own.
+    /// Returns the lacking rights for a command, over a connection of its own.
     package static func lackingRights(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> String? {
         try await connected(settings) { connection throws(StoreOpenFailure) in
             try connection.execute(TableRights.lacking.sql, within: .seconds(5)).first ?? nil

@@ -1,16 +1,18 @@
 import Broker
 
-/// The steps of ending sessions, shared by all statements that do.
+/// The steps that end sessions, shared by all statements that do so.
 enum EndingSQL {
-    /// Ends the sessions of a step `doomed (token, reason)` at the time of parameter `now`; `buried (token, reason)` are
-    /// those that it ended.
+    /// Ends the sessions of a step `doomed (token, reason)` at the time in parameter `now`.
     ///
-    /// Their rows are locked first, parents before children and else in the order of their keys, and read as they are then: a refresh that committed
-    /// meanwhile has its pair revoked, not the one before. Only columns that every format keeps are touched. The list of
-    /// keys says to PostgreSQL that they are a few: by `doomed` alone it would join both tables whole
-    /// (`PostgreSQLMaintenanceSQL`). Whether a row has ended is asked by its reason, as wherever a row is asked for by its
-    /// key: `ended_at IS NULL` would open the indexes of those that live to the planner, which takes them for empty while
-    /// they are young (decision 38).
+    /// `buried (token, reason)` are the sessions that it ended. Their rows are locked first, parents before children and
+    /// otherwise in key order, and then read in their current state. If a refresh committed meanwhile, its new token pair is
+    /// revoked. Only columns that every format keeps are changed.
+    ///
+    /// The list of keys makes PostgreSQL expect few rows. With `doomed` alone it would join both tables whole
+    /// (`PostgreSQLMaintenanceSQL`).
+    ///
+    /// The end of a row is tested by its reason, as in every query by key. With `ended_at IS NULL` the planner could choose the
+    /// indexes of live sessions, which it takes for empty while they are young (decision 38).
     static func steps(now: Int) -> String {
         """
         locked AS MATERIALIZED (
@@ -34,21 +36,21 @@ enum EndingSQL {
     }
 }
 
-/// The SQL of the engine's own clock, by which claims stand and lapse.
+/// The SQL for the engine's own clock, which times claims.
 enum EngineClock {
     /// The moment of the transaction in milliseconds, unless parameter `number` gives one, as tests do.
     static func moment(_ number: Int) -> String {
         "coalesce($\(number), (extract(epoch FROM now()) * 1000)::bigint)"
     }
 
-    /// Whether the claim of `row` stands at `moment`.
+    /// Whether the claim of `row` is valid at `moment`.
     ///
-    /// One that ends further away than any claim lasts was made by a clock that has been set back since.
+    /// An end further away than any claim lasts means that the clock was set back after the claim was made.
     static func stands(_ row: String, _ moment: String) -> String {
         "(\(row).claim_until > \(moment) AND \(row).claim_until <= \(moment) + 600000)"
     }
 
-    /// Whether the claim of `row` lapsed so short a time before `moment` that its owner may come back.
+    /// Whether the claim of `row` lapsed so shortly before `moment` that its owner may still return.
     static func justLapsed(_ row: String, _ moment: String) -> String {
         let grace = RefreshMarks.grace.components.seconds * 1000
         return "(\(row).claim_until <= \(moment) AND \(row).claim_until > \(moment) - \(grace))"

@@ -1,11 +1,13 @@
 import Broker
 
-/// The statements of sessions' tokens for other APIs in PostgreSQL.
+/// The statements for sessions' tokens for other APIs in PostgreSQL.
 ///
-/// Who writes one has locked the session's state, and so has the trigger that deletes them; all others touch one row.
+/// The writer of such a row has locked the session's state, and so has the trigger that deletes the rows. All other statements
+/// touch one row.
 enum PostgreSQLAudienceSQL {
-    // A trigger deletes a session's when it ends and when a step-up begins another grant: nothing that does either can forget
-    // them, not even a release that knows none of them. It runs when the session's state is locked, and sees what stands then.
+    // A trigger deletes a session's rows when the session ends, and when a step-up begins another grant. Every statement that
+    // does either deletes them, even in a release that does not know the table. The trigger runs under the lock on the
+    // session's state and sees the current rows.
     static let migration = """
         CREATE TABLE audience_tokens (
             key bytea NOT NULL PRIMARY KEY CHECK (octet_length(key) = 32),
@@ -48,9 +50,10 @@ enum PostgreSQLAudienceSQL {
         "admin_insert_audience", "bbiiitb",
         "INSERT INTO audience_tokens (\(stored)) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING")
 
-    /// Gives a claim back with what was exchanged under it: values are the row's, then the token version, and the tokens.
+    /// Stores a token and releases the claim under which it was exchanged.
     ///
-    /// The rows are locked as endings lock them, and read as they are then.
+    /// Values: the row's, then the token version and the tokens. The rows are locked in the order that endings use, and read in
+    /// their current state.
     static let keep = Statement(
         "keep_audience", "bbiiitb" + "ib",
         """
@@ -66,8 +69,10 @@ enum PostgreSQLAudienceSQL {
         SELECT count(*) FROM held
         """)
 
-    /// The steps that store the row of parameters from `first` on where `step (token)` has its session, and remove the longest
-    /// unused beyond the others that a session may have beside it.
+    /// The steps that store a row for the session in `step (token)`, and remove the tokens that were longest unused beyond the
+    /// allowed number.
+    ///
+    /// The row's values begin at parameter `first`.
     static func storing(from step: String, first: Int) -> String {
         """
         stored AS (

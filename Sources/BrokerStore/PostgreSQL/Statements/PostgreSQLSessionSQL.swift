@@ -1,8 +1,8 @@
 import Broker
 
-/// The statements of sessions in PostgreSQL.
+/// The statements for sessions in PostgreSQL.
 ///
-/// The column list and the decoder of `RowDecoders` go together.
+/// Keep the column list and the decoder in `RowDecoders` in step.
 enum PostgreSQLSessionSQL {
     static let columns = """
         greatest(s.format, st.format), s.token, s.handle, s.subject, s.subject_and_client, s.sid, s.provider, s.client, \
@@ -11,8 +11,9 @@ enum PostgreSQLSessionSQL {
         s.tokens_key, s.tokens, s.parent, s.place, s.presence_key, s.presence, st.version
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
-    /// The same for pages, row by row in the order of the first: plans are made for no limit in particular, and would join
-    /// both tables whole for a page of a few.
+    /// The same join for pages, one lookup for each row of `sessions`.
+    ///
+    /// PostgreSQL plans without knowing the limit, and would join both tables whole for a small page.
     static let walked = "sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st"
 
     static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
@@ -27,11 +28,12 @@ enum PostgreSQLSessionSQL {
             AND s.format = 1 AND st.format = 1
         ORDER BY s.created_at, s.handle
         """)
-    /// Has whoever makes a child of a session take turns with others who do, and with who ends it.
+    /// Locks a parent, so that inserting a child waits for other insertions and for the parent's end.
     static let lockParent = Statement(
         "lock_parent", "b", "SELECT token FROM session_states WHERE token = $1 FOR UPDATE")
-    /// Inserts a child where its parent lives, after `lockParent` in the same transaction: values are the columns of `insert`
-    /// and `insertState`, then parent, place and the most other places.
+    /// Inserts a child of a live parent, after `lockParent` in the same transaction.
+    ///
+    /// Values: the columns of `insert` and `insertState`, then parent, place and the most other places.
     static let insertChild = Statement(
         "insert_child", "btbbbbbiittbtb" + "iiiioiioo" + "bbi",
         """
@@ -76,24 +78,24 @@ enum PostgreSQLSessionSQL {
 
     // MARK: Refreshes
 
-    /// The verdicts of `claim`, which says in SQL what `RefreshMarks.claim` says to the other engines.
+    /// The verdicts of `claim`, which repeats in SQL the rules that `RefreshMarks.claim` has for the other engines.
     enum Verdict: Int, Sendable {
         case newerFormat, gone, moved
-        /// Another's claim stands.
+        /// Another owner's claim is still valid.
         case busy
-        /// Another's claim has lapsed and is not taken over, or not yet.
+        /// Another owner's claim has lapsed, and it cannot be taken over, at least for now.
         case lapsed
         case heldBack
-        /// Granted before, under the same name.
+        /// The claim was already granted under this name.
         case again
         case takenOver, granted
 
         var sql: String { "\(rawValue)" }
-        /// The verdicts with which the claim is written, as a list.
+        /// The verdicts that write the claim, as an SQL list.
         static var grants: String { "(\(again.sql), \(takenOver.sql), \(granted.sql))" }
     }
 
-    /// The row is locked and judged as it is then; the claim is written where it is granted.
+    /// Locks the row, judges its current state, and writes the claim if it is granted.
     static let claim = Statement(
         "claim_refresh", "bibioii",
         """
@@ -156,11 +158,13 @@ enum PostgreSQLSessionSQL {
             from:
                 "SELECT token, token_version, grant_version, ended, format, true AS is_same FROM session_states WHERE token = $1 FOR UPDATE"
         ))
-    /// The same with a target: nothing is stored where other tokens stand than the last value.
+    /// The same for a target: stores only if the row's tokens equal the last value.
     ///
-    /// The rows are locked as endings lock them, and read as they are then.
+    /// The rows are locked in the order that endings use, and read in their current state.
     static let commitRotated = Statement("commit_rotated", "bitbtbioioob" + "b", committing(from: compared))
-    /// The same with a token for another API: its row's values follow.
+    /// The same together with a token for another API.
+    ///
+    /// The values of its row follow.
     static let commitAudience = Statement(
         "commit_audience", "bitbtbioioob" + "b" + "bbiiitb",
         committing(from: compared, and: "\(PostgreSQLAudienceSQL.storing(from: "won", first: 14)),"))
@@ -190,10 +194,12 @@ enum PostgreSQLSessionSQL {
         FROM held h LEFT JOIN won w ON true
         """
     }
-    /// Waits for whoever changes a session, so that the statement after it sees what they did.
+    /// Waits for transactions that change the session, so that the next statement sees their changes.
     static let hold = Statement("hold_session", "b", "SELECT FROM session_states WHERE token = $1 FOR UPDATE")
-    /// Settles an exchange with a step-up: its key, its fence, the session's token, the time, the version; whether it is a
-    /// new grant (1), what is written, the outbox rows' columns as lists, and the session's own version.
+    /// Settles an exchange with a step-up.
+    ///
+    /// Values: the exchange's key and fence, the session's token, the time, the tokens' version; whether the grant is new (1),
+    /// the written columns, the outbox rows' columns as lists, and the session's version.
     static let stepUp = Statement(
         "step_up", "bibiii" + "tbtbbioi" + "BBTBIII" + "i",
         """
@@ -231,9 +237,10 @@ enum PostgreSQLSessionSQL {
         SELECT coalesce(h.format, 1), (SELECT count(*) FROM owned) = 1, coalesce(h.is_over, true), w.token IS NOT NULL
         FROM (SELECT 1) one LEFT JOIN held h ON true LEFT JOIN won w ON true
         """)
-    /// A presence key where there is none: the session's token, the ring's key, the envelope, and the audit record's columns.
+    /// Stores a presence key if the session has none.
     ///
-    /// The rows are locked as endings lock them, and read as they are then.
+    /// Values: the session's token, the ring's key, the envelope, and the audit record's columns. The rows are locked in the
+    /// order that endings use, and read in their current state.
     static let registerPresence = Statement(
         "register_presence", "btb" + "itttt",
         """
@@ -273,7 +280,9 @@ enum PostgreSQLSessionSQL {
             token_version, fence, subject_unchecked, ended)
         """
 
-    /// Ends what a selector names: its values, then reason, time and limit.
+    /// Ends the sessions that a selector names.
+    ///
+    /// Values: the selector's, then reason, time and limit.
     static func end(_ selector: SessionSelector) -> Statement {
         let (name, types, _) = part(selector)
         let (condition, order) = chosen(selector)
@@ -290,9 +299,10 @@ enum PostgreSQLSessionSQL {
             """)
     }
 
-    /// Uses a logout token: the selector's values, then reason, time, limit, id and its end.
+    /// Uses a logout token.
     ///
-    /// Of two at once the one whose id stood first wins, whatever both saw.
+    /// Values: the selector's, then reason, time, limit, id and its end. If two requests use the same id at once, the one that
+    /// stored it first wins.
     static func consume(_ selector: SessionSelector) -> Statement {
         let (name, types, _) = part(selector)
         let (condition, order) = chosen(selector)
@@ -320,8 +330,9 @@ enum PostgreSQLSessionSQL {
             """)
     }
 
-    /// A page of a selector's live or ended sessions: each row's place in the order, then the row; its values are the
-    /// selector's, the cursor's, the time for live ones, the limit.
+    /// A page of a selector's live or ended sessions: each row's place in the order, then the row.
+    ///
+    /// Values: the selector's, the cursor's, the time for live sessions, the limit.
     static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> Statement {
         let (name, selected, condition) = part(selector)
         var types = selected
@@ -352,8 +363,9 @@ enum PostgreSQLSessionSQL {
             """)
     }
 
-    /// Returns the condition of sessions that have not ended: that of their indexes, or for a key what no index has
-    /// (`EndingSQL`).
+    /// Returns the condition that a session has not ended.
+    ///
+    /// Listings use the condition of their indexes. Lookups by key use a condition that no index has (`EndingSQL`).
     private static func notEnded(_ selector: SessionSelector) -> String {
         switch selector {
         case .token, .handle: "s.end_reason IS NULL"
@@ -361,11 +373,11 @@ enum PostgreSQLSessionSQL {
         }
     }
 
-    /// The condition and order by which sessions that are to end are chosen.
+    /// The condition and order that choose the sessions to end.
     ///
-    /// Of many only those that are nobody's children: these share what their parents are named by, and end with them by the
-    /// trigger, which locks them after their parents. Named beside them they would be locked in the order of their keys, and
-    /// two endings of one family would wait for each other.
+    /// A selector for many sessions names parents only, because the trigger ends and locks the children after their parents.
+    /// Children share the selected column with their parents. If they were named too, they would be locked in key order, and
+    /// two endings of one family could wait for each other.
     private static func chosen(_ selector: SessionSelector) -> (condition: String, order: String) {
         let parents = selector.namesOne ? "" : "s.parent IS NULL AND "
         guard let shared = sharedColumn(selector) else { return (part(selector).condition + parents, "") }
@@ -374,8 +386,9 @@ enum PostgreSQLSessionSQL {
 
     /// The column of a selector whose values many sessions share.
     ///
-    /// PostgreSQL takes each of the column's few values for equally frequent, and would walk all sessions in the order of
-    /// their creation for a provider that has ten. A range of its values, in an order that begins with it, is one index's.
+    /// PostgreSQL expects each of the column's few values to be equally frequent. For a provider with ten sessions it would
+    /// walk all sessions in the order of creation. A range over the column, in an order that begins with it, leads to a single
+    /// index.
     private static func sharedColumn(_ selector: SessionSelector) -> String? {
         switch selector {
         case .provider: "s.provider"
@@ -429,7 +442,7 @@ extension SessionSelector {
 }
 
 extension SessionRow {
-    /// The values of `PostgreSQLSessionSQL.insert`, then those of `insertState` but for the token.
+    /// The values of `PostgreSQLSessionSQL.insert`, then those of `insertState` except the token.
     var parameters: [Parameter] {
         [
             .digest(tokenDigest), .text(handle.text), .digest(subject), .digest(subjectAndClient), .digest(sid),
@@ -442,6 +455,6 @@ extension SessionRow {
 }
 
 extension Lineage {
-    /// The values of `parent, place`; of a session that is nobody's child none.
+    /// The values of `parent, place`; NULL for a session without a parent.
     static func parameters(_ lineage: Lineage?) -> [Parameter] { [.digest(lineage?.parent), .digest(lineage?.place)] }
 }

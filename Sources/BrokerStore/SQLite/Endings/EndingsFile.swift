@@ -6,29 +6,31 @@ package import Broker
     import Glibc
 #endif
 
-/// The endings file on its volume: opened under a lock, appended to with a sync, shortened now and then.
+/// The endings file on its volume: opened under a lock, appended to with a sync, and shortened from time to time.
 ///
-/// Every call blocks, and one thread at a time makes them: its owner is `EndingsLog`.
+/// Every call blocks. The owner, `EndingsLog`, calls it from one thread at a time.
 final class EndingsFile {
     private let path: String
     private let step: @Sendable (EndingsStep) -> Void
-    /// The lock file's descriptor, and the file's; -1 while it has been lost.
+    /// The descriptors of the lock file and of the file; -1 while the file is lost.
     private var lock: Int32 = -1
     private var descriptor: Int32 = -1
     private var header: EndingsHeader
-    /// The bytes up to the end of the last line that is known to be whole.
+    /// The number of bytes up to the end of the last line that is known to be whole.
     private var length = 0
-    /// Whether something may stand behind it.
+    /// Whether a torn line may follow.
     private var isTorn = false
     /// Whether the file's name is known to be on disk.
     private var isNamed = false
-    /// The length at which it is looked whether the file can be shortened.
+    /// The length at which the file is next checked for shortening.
     private var lookAt = EndingsFile.smallest
 
-    /// Files below this are left as they are.
+    /// The size below which a file is left unshortened.
     private static let smallest = 1 << 20
 
-    /// Opens the file, or makes it; `each` gets what it holds.
+    /// Opens the file, or creates it.
+    ///
+    /// `each` receives the entries.
     init(
         _ place: EndingsPlace, step: @escaping @Sendable (EndingsStep) -> Void, each: (EndingEntry) -> Void
     ) throws(StoreOpenFailure) {
@@ -42,9 +44,9 @@ final class EndingsFile {
                 try rewrite([])
             } else {
                 let found = try open(each)
-                // A session of a longer life may stand in a later backup.
+                // Sessions with the longer lifetime can be in later backups.
                 let isLonger = place.longestLifetime > found.longestLifetime
-                // Not written to for so long, it may lack what the database has forgotten meanwhile.
+                // After such a long pause, the file may lack endings that the database has meanwhile forgotten.
                 let forgotten = place.now.advanced(by: .zero - RetentionPeriods.tombstone)
                 let isOld = max(found.since, found.newest ?? found.since) < forgotten
                 if isLonger { header.longestLifetime = place.longestLifetime }
@@ -60,7 +62,7 @@ final class EndingsFile {
 
     deinit { close() }
 
-    /// Reads a file that stands, for `restore`; a process that writes to it makes this refuse.
+    /// Reads an existing file for `restore`; throws if a process is writing to it.
     static func read(
         _ path: String, each: (EndingEntry) throws -> Void
     ) throws -> EndingsSummary {
@@ -71,7 +73,7 @@ final class EndingsFile {
         return try EndingsReader.read(descriptor, path, each: each)
     }
 
-    /// Appends lines; returns when they are on disk.
+    /// Appends lines and returns when they are on disk.
     func append(_ entries: [EndingEntry]) throws(EndingsFailure) {
         if !stands { try findAgain() }
         if !isNamed { try syncName() }
@@ -83,7 +85,7 @@ final class EndingsFile {
         try Self.write(bytes, to: descriptor, at: length)
         step(.written)
         guard fdatasync(descriptor) == 0 else { throw Self.failure() }
-        // Bytes on a disk that nobody finds again are not kept.
+        // Lines in a file that has lost its name could not be found again, so they do not count as kept.
         guard stands else { throw EndingsFailure("the file is gone") }
         step(.synced)
         isTorn = false
@@ -91,11 +93,13 @@ final class EndingsFile {
         if length >= lookAt { try? shorten(always: false) }
     }
 
-    /// Keeps endings for a longer life; a shorter one may not be that of what has been stored.
+    /// Keeps endings for a longer lifetime from now on.
+    ///
+    /// A shorter one is ignored, because stored sessions may have the longer one.
     func adopt(longestLifetime: Duration) {
         guard longestLifetime > header.longestLifetime else { return }
         header.longestLifetime = longestLifetime
-        // Where it cannot be written now, the next writing of the whole file has it, or the next start.
+        // If writing fails now, the next rewrite of the file stores it, or the next start.
         if stands { try? shorten(always: true) }
     }
 
@@ -105,19 +109,19 @@ final class EndingsFile {
         lock = -1
     }
 
-    // MARK: Where it is
+    // MARK: The file's place
 
-    /// Whether the file that is open is the one under its name.
+    /// Whether the open file is the one under its name.
     private var stands: Bool {
         var (open, named) = (stat(), stat())
         return descriptor >= 0 && fstat(descriptor, &open) == 0 && lstat(path, &named) == 0
             && open.st_ino == named.st_ino && open.st_dev == named.st_dev
     }
 
-    /// Takes up the file that stands under the name now: its volume was away and is back.
+    /// Reopens the file under its name, after its volume was away and has come back.
     ///
-    /// It is never made anew here: an empty folder may be where the volume has yet to come. Nor is another file taken for
-    /// it, which lacks what this one was given: at a start it is brought what the database has.
+    /// The file is never created here, because an empty folder may be the mount point of a missing volume. Another file is
+    /// refused, because it lacks lines that were written to this one. At a start, a new file receives the database's endings.
     private func findAgain() throws(EndingsFailure) {
         close()
         guard DatabaseFiles.size(path) != nil else { throw EndingsFailure("the file is gone") }
@@ -148,14 +152,14 @@ final class EndingsFile {
 
     // MARK: Shortening
 
-    /// Writes the file anew without what is older than any session, where that is half of it at least.
+    /// Rewrites the file without endings that are older than any session, if that removes at least half.
     ///
-    /// "Now" is when the ending at three quarters of the file was written: a clock that is wrong for a while forgets
+    /// The current time is taken from the ending at three quarters of the file, so a clock that is wrong for a while deletes
     /// nothing.
     private func shorten(always: Bool) throws {
         var times: [WallTime] = []
         let found = try EndingsReader.read(descriptor, path) { times.append($0.at) }
-        // That lines were lost must not be forgotten: `restore` has to say so.
+        // `restore` must report lost lines, so a file with damaged lines is kept as it is.
         guard found.damaged == 0 else { return }
         let now = times.isEmpty ? header.since : times[times.count * 3 / 4]
         let oldest = now.advanced(by: .zero - header.longestLifetime)
@@ -171,10 +175,10 @@ final class EndingsFile {
         lookAt = max(Self.smallest, 2 * length)
     }
 
-    /// Puts a file of these lines in the place of the one that stands there, or of none.
+    /// Replaces the file, or creates it, with these lines.
     private func rewrite(_ lines: [UInt8]) throws {
         let draft = path + ".rewriting"
-        // The rest that a crash left behind is nobody's: the lock is held.
+        // The lock is held, so an existing draft was left by a crash.
         DatabaseFiles.removeFile(draft)
         try DatabaseFiles.createFile(draft)
         let bytes = Array(header.line.utf8) + lines
@@ -193,7 +197,7 @@ final class EndingsFile {
         descriptor = new
         length = bytes.count
         isTorn = false
-        // Until it is known to be found again, nothing that is appended is kept.
+        // Appended lines do not count as kept until the new name is on disk.
         isNamed = false
         try syncName()
         step(.renamed)
@@ -234,12 +238,12 @@ final class EndingsFile {
     }
 }
 
-/// The place of the endings beside the database, for the day on which a backup is restored (decision 33).
+/// The place of the endings file, which is needed on the day of a restore (decision 33).
 package struct EndingsPlace: Sendable {
     package let path: String
     /// The longest lifetime that a session may have.
     package let longestLifetime: Duration
-    /// The time at which the file begins, where there is none yet.
+    /// The time at which a new file begins.
     package let now: WallTime
 
     package init(path: String, longestLifetime: Duration, now: WallTime) {
@@ -249,23 +253,23 @@ package struct EndingsPlace: Sendable {
     }
 }
 
-/// The reason for which an endings file takes no lines at the moment, in words for the operator.
+/// The reason why an endings file accepts no lines at the moment, in words for the operator.
 struct EndingsFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// A moment in the writing of the endings file, for tests that look at what a crash would leave there.
+/// A step in writing the endings file, for tests that examine the state after a crash.
 enum EndingsStep: Sendable, Equatable, CaseIterable {
-    /// The endings are in the database, and not in the file.
+    /// The endings are in the database, but not yet in the file.
     case noted
-    /// The lines are written, and not known to be on disk.
+    /// The lines are written, but may not be on disk.
     case written
-    /// They are on disk, and nobody has been told.
+    /// The lines are on disk, but their waiters have not been answered.
     case synced
-    /// A shorter file is whole and stands beside the old one.
+    /// A shorter file is complete, next to the old one.
     case rewritten
-    /// It stands in its place.
+    /// The shorter file has replaced the old one.
     case renamed
 }

@@ -1,15 +1,16 @@
 import Broker
 
-/// The lines of an endings file: words, and a check of them in eight hexadecimal digits.
+/// The format of a line in an endings file: words, then a checksum in eight hexadecimal digits.
 ///
-/// The check tells a line that a crash or a bad disk has changed; it is no proof against somebody who writes there.
+/// The checksum detects a line that a crash or a bad disk has changed. It does not protect against an attacker who can write to
+/// the file.
 enum EndingsLine {
     static func text(_ words: [String]) -> String {
         let text = words.joined(separator: " ")
         return "\(text) \(check(text.utf8))\n"
     }
 
-    /// Returns the words of a line without its end; nil where the check is not theirs.
+    /// Returns the words of a line without its end; nil if the checksum is wrong.
     static func words(_ line: some Collection<UInt8>) -> [Substring]? {
         guard let text = String(validating: line, as: UTF8.self), let space = text.lastIndex(of: " "),
             check(text[..<space].utf8) == text[text.index(after: space)...]
@@ -26,9 +27,9 @@ enum EndingsLine {
     }
 }
 
-/// A line of the endings file: which session ended, when and why, and a check of the line itself.
+/// A line of the endings file: the session, its end's time and reason, and a checksum.
 ///
-/// A digest opens nothing, and no line says whose session it was.
+/// A digest opens nothing, and a line does not name the session's user.
 struct EndingEntry: Sendable, Equatable {
     let tokenDigest: Digest
     let at: WallTime
@@ -45,7 +46,7 @@ struct EndingEntry: Sendable, Equatable {
         self.reason = reason
     }
 
-    /// Reads a line without its end; nil where it is none of ours, or damaged.
+    /// Reads a line without its end; nil for a foreign or damaged line.
     init?(line: some Collection<UInt8>) {
         guard let words = EndingsLine.words(line), words.count == 3,
             let tokenDigest = Base64URL.decode(words[0]).flatMap({ Digest($0) }), let time = Int64(words[1]),
@@ -59,10 +60,12 @@ struct EndingEntry: Sendable, Equatable {
 struct EndingsHeader: Sendable, Equatable {
     /// The time from which the file has every ending.
     var since: WallTime
-    /// The longest lifetime that a session may have had since: what ended longer ago is in no backup as a live session.
+    /// The longest lifetime of sessions since then.
+    ///
+    /// A session that ended longer ago is not live in any backup.
     var longestLifetime: Duration
 
-    /// Tells our files from others.
+    /// Identifies Coatcheck's files.
     private static let name = "coatcheck-endings"
     private static let version = "1"
 
@@ -78,7 +81,7 @@ struct EndingsHeader: Sendable, Equatable {
         self.longestLifetime = longestLifetime
     }
 
-    /// Reads a line without its end; nil where it is none of ours.
+    /// Reads a line without its end; nil for a foreign line.
     init?(line: some Collection<UInt8>) {
         guard let words = EndingsLine.words(line), words.count == 4, words[0] == Self.name, words[1] == Self.version,
             let since = Int64(words[2]), let lifetime = Int64(words[3]), lifetime > 0

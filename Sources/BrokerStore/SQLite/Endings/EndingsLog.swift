@@ -2,14 +2,14 @@ import Broker
 import Dispatch
 import Synchronization
 
-/// Brings endings into the endings file, after the database has them.
+/// Writes endings to the endings file after they are in the database.
 ///
-/// Endings that arrive while the disk syncs are written together. A file that takes nothing is tried every second;
-/// until it does, whoever waits is told that the ending is not kept, and the memory holds what is missing: no more than
-/// the sessions that lived.
+/// Endings that arrive during a sync are written together. A file that fails is tried again every second. Until it works,
+/// waiters are answered that the ending is not kept. The missing endings stay in memory, and their number is limited by the
+/// number of live sessions.
 final class EndingsLog: Sendable {
     private struct State {
-        /// In the order in which they are to be written.
+        /// The entries in the order of writing.
         var waiting: [EndingEntry] = []
         /// Sessions whose endings are not in the file yet.
         var unwritten: Set<Digest> = []
@@ -18,21 +18,21 @@ final class EndingsLog: Sendable {
         var failure: String?
         var closed = false
 
-        /// Whether the file lacks one of these.
+        /// Whether the file lacks one of these endings.
         func lacks(_ tokenDigests: [Digest]) -> Bool { tokenDigests.contains { unwritten.contains($0) } }
     }
 
-    /// The time for which an ending may wait for the file's disk.
+    /// The longest time that an ending may wait for the file's disk.
     private static let patience = DispatchTimeInterval.seconds(10)
     private static let interval = DispatchTimeInterval.seconds(1)
 
-    /// Touched on the queue alone.
+    /// Used on the queue alone.
     private nonisolated(unsafe) let file: EndingsFile
     private let step: @Sendable (EndingsStep) -> Void
     private let queue = DispatchQueue(label: "coatcheck.store.endings")
-    /// The queue on which it is noticed that the disk hangs.
+    /// The queue that detects a hanging disk.
     private let watch = DispatchQueue(label: "coatcheck.store.endings.watch")
-    /// Guards what is to be written and who waits for it.
+    /// Guards the unwritten endings and their waiters.
     private let state = Mutex(State())
 
     init(_ file: sending EndingsFile, step: @escaping @Sendable (EndingsStep) -> Void) {
@@ -43,17 +43,17 @@ final class EndingsLog: Sendable {
     /// The number of endings that are not in the file yet.
     var unwrittenCount: Int { state.withLock { $0.unwritten.count } }
 
-    /// The reason for which the file takes nothing; nil when it does.
+    /// The reason why the file fails; nil if it works.
     var failure: String? { state.withLock { $0.failure } }
 
-    /// Takes endings that are in the database; returns at once.
+    /// Queues endings that are in the database, and returns at once.
     func note(_ entries: [EndingEntry]) {
         guard !entries.isEmpty else { return }
         step(.noted)
         let start = state.withLock { state -> Bool in
             state.waiting += entries
             state.unwritten.formUnion(entries.map(\.tokenDigest))
-            // Where it fails the next try takes them along.
+            // If the file is failing, the next attempt includes these.
             guard !state.isWriting, state.failure == nil, !state.closed else { return false }
             state.isWriting = true
             return true
@@ -61,12 +61,14 @@ final class EndingsLog: Sendable {
         if start { queue.async { self.write() } }
     }
 
-    /// Waits until these endings are in the file, or nil for all that are noted by now; false when it does not take them.
+    /// Waits until these endings are in the file, or with nil all that are queued now.
+    ///
+    /// Returns false if the file fails.
     func isWritten(_ tokenDigests: [Digest]?) async -> Bool {
         await withUnsafeContinuation { continuation in
             let waiter = EndingsWaiter(continuation)
             let (awaited, answer) = state.withLock { state -> ([Digest], Bool?) in
-                // Endings that are noted from now on are others': whoever waited for them, too, might wait for ever.
+                // Fix the list now. A waiter that also waited for later endings might never finish.
                 let tokenDigests = tokenDigests ?? Array(state.unwritten)
                 guard state.lacks(tokenDigests) else { return (tokenDigests, true) }
                 guard state.failure == nil, !state.closed else { return (tokenDigests, false) }
@@ -83,7 +85,7 @@ final class EndingsLog: Sendable {
         }
     }
 
-    /// Has nobody else wait for a disk that does not answer, until it does.
+    /// Ends all waiting for a hanging disk, until the disk answers.
     private func hangs(_ tokenDigests: [Digest]) {
         state.withLock { state in
             guard state.isWriting, state.failure == nil, state.lacks(tokenDigests) else { return }
@@ -92,10 +94,12 @@ final class EndingsLog: Sendable {
         }
     }
 
-    /// Has the file keep endings for a longer life from now on.
+    /// Makes the file keep endings for a longer lifetime.
     func adopt(longestLifetime: Duration) { queue.async { self.file.adopt(longestLifetime: longestLifetime) } }
 
-    /// Writes what is left, and tries once more what the file did not take; a disk that hangs is not waited for.
+    /// Writes the remaining endings, and retries the failed ones once.
+    ///
+    /// A hanging disk is not waited for.
     func close() async {
         state.withLock { $0.closed = true }
         _ = await withUnsafeContinuation { continuation in
@@ -158,17 +162,19 @@ final class EndingsLog: Sendable {
     }
 }
 
-/// Somebody who waits for endings to be kept, and is told once.
+/// A waiter for endings to be kept, which is answered once.
 final class EndingsWaiter: Sendable {
     /// Guards the continuation; nil once it was resumed.
     private let continuation: Mutex<UnsafeContinuation<Bool, Never>?>
 
     init(_ continuation: UnsafeContinuation<Bool, Never>) { self.continuation = Mutex(continuation) }
 
-    /// Whether it was told.
+    /// Whether the waiter was answered.
     var isTold: Bool { continuation.withLock { $0 == nil } }
 
-    /// Tells it, unless it was told before; returns whether it was not.
+    /// Answers the waiter unless it was answered before.
+    ///
+    /// Returns whether this call answered it.
     @discardableResult
     func resume(_ value: Bool) -> Bool {
         let waiting = continuation.withLock { continuation in

@@ -6,15 +6,17 @@ package import Broker
     import Glibc
 #endif
 
-/// Reads an endings file from its beginning, a piece at a time: it may be larger than one wants in memory.
+/// Reads an endings file from its beginning, in pieces, because the file may be too large for memory.
 enum EndingsReader {
     private static let piece = 1 << 18
-    /// No line of ours is longer; a longer one is damaged, whatever it is.
+    /// The limit on a line's length, which all valid lines meet.
+    ///
+    /// A longer line is damaged.
     private static let longestLine = 4096
 
-    /// Hands each ending to `each`, in the order in which they were written.
+    /// Hands each ending to `each`, in the order of writing.
     ///
-    /// Throws when the file cannot be read, or is none.
+    /// Throws if the file is unreadable or not an endings file.
     static func read(
         _ descriptor: Int32, _ path: String, each: (EndingEntry) throws -> Void
     ) throws -> EndingsSummary {
@@ -61,12 +63,12 @@ package struct EndingsSummary: Sendable, Equatable {
     package var longestLifetime: Duration
     /// The number of its endings.
     package var entries = 0
-    /// The number of lines that cannot be read.
+    /// The number of unreadable lines.
     ///
-    /// A last line that a crash has torn is none of them: its ending was not answered.
+    /// A torn last line does not count, because its ending was never answered.
     package var damaged = 0
-    /// The end of the newest of them.
+    /// The time of the newest ending.
     package var newest: WallTime?
-    /// The bytes up to the end of the last whole line.
+    /// The number of bytes up to the end of the last whole line.
     var wholeBytes = 0
 }

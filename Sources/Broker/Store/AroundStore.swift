@@ -1,4 +1,4 @@
-/// The operations of a store, by the names that metrics, spans and the log have for them.
+/// The operations of a store, with their names in metrics, spans and the log.
 package enum StoreOperation: String, Sendable, CaseIterable {
     case insertLogin, login, pendingLogins, burnLogin
     case claimExchange, exchange, renewExchange, releaseExchange, settleExchange, completeExchange
@@ -11,15 +11,15 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
     case acquireLease, releaseLease, countSeals, appendAudit, lease, sweep
 
-    /// The ways in which operations go to the disk.
+    /// The kinds of operations by their need of disk space.
     package enum Kind: Sendable {
         /// Writes nothing.
         case reading
-        /// Changes what still stands as it did: one that succeeds may have found nothing to write.
+        /// Changes rows that are still in the expected state. A success may have written nothing.
         case changing
-        /// Writes wherever there is room: one that succeeds has found some.
+        /// Writes each time, so a success proves that the disk had room.
         case writing
-        /// Goes on when the disk is full, by the room that is kept for it.
+        /// Continues when the disk is full, in the space that is kept for it.
         case ending
     }
 
@@ -39,18 +39,18 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     }
 }
 
-/// A store that hands each operation on to another, with something around it: a measurement, the weather of a simulation.
+/// A store that passes each operation to another store, for example to measure it or to simulate faults.
 package protocol AroundStore: BrokerStore {
-    /// The store that does it.
+    /// The store that executes the operations.
     var base: any BrokerStore { get }
 
-    /// Has `work` done by `base`, or answers in its place.
+    /// Has `base` execute `work`, or answers in its place.
     func around<Value: Sendable>(
         _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value
 }
 
-/// An operation with its arguments, still without the store that is to do it.
+/// An operation with its arguments, ready for a store to execute.
 package typealias StoreWork<Value> = @Sendable (any BrokerStore) async throws(StoreFailure) -> Value
 
 extension AroundStore {

@@ -1,58 +1,74 @@
-/// Keeps exchanges: at most one provider call for one code (guarantee 1).
+/// Stores exchanges, with at most one provider call for one code (guarantee 1).
 ///
-/// Every change is one transaction whose conditions decide; nothing is read first and written later (SEC-124).
+/// Each change is one transaction with conditions; no operation reads first and writes later (SEC-124).
 package protocol ExchangeStore: Sendable {
-    /// Claims an exchange: inserts `row` (outcome `.calling`) and takes `row.gate` (a pending, unexpired login → claimed by
-    /// this key; an open, unexpired registration → claimed), unless a row of that key stands. A login's handoff is kept
-    /// as long as the exchange.
+    /// Claims an exchange: inserts `row` with the outcome `.calling` and takes `row.gate`, unless a row with its key exists.
     ///
-    /// A standing row that is `.released`, has the same proof (no proof is never the same) and fewer than
-    /// `maximumAttempts` is claimed again: `calling`, fence + 1, attempts + 1, the gate taken again. A `.calling` one that
-    /// has the row's own claim name is the caller's: its answer was lost. One whose claim has lapsed, by the engine's own
-    /// clock, and is not among the `sparing`, becomes `.spent(.unknown)` and is returned so: its owner died, and nobody knows
-    /// what the provider saw.
+    /// The gate must be a pending, unexpired login or an open, unexpired registration. The login's handoff is then kept as long
+    /// as the exchange.
+    ///
+    /// If a row exists, the outcome of that row decides:
+    ///
+    /// - `.released`, with the same proof and fewer attempts than `maximumAttempts`: The exchange is claimed again. The outcome
+    ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. A missing proof matches no proof.
+    /// - `.calling`, with the claim name of `row`: The claim is the caller's own, and its response was lost.
+    /// - `.calling`, with a claim that has lapsed by the engine's clock and is not in `sparing`: The outcome becomes
+    ///   `.spent(.unknown)`. The owner died, and it is unknown whether the provider saw the call.
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)
         async throws(StoreFailure) -> ExchangeClaimResult
 
-    /// Returns the exchange of a key; a lapsed `.calling` one is returned as it stands.
+    /// Returns the exchange of a key; a row with a lapsed claim is returned unchanged.
     func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow?
 
-    /// Lets a claim stand for so long from now, with its own fence; false when it is another's or settled.
+    /// Renews a claim for `lifetime` from now; false if `fence` is out of date or the exchange is settled.
     func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
-    /// Gives an exchange and its gate back (`.calling` with this fence → `.released`, login → pending, registration →
-    /// open); false when it was not this fence's. Without `countingAttempt` the exchange's attempt is taken back
-    /// (`attempts` - 1): the provider saw nothing.
+    /// Releases an exchange and its gate (`.calling` with this fence → `.released`, login → pending, registration → open).
+    ///
+    /// Returns false if `fence` is out of date. Without `countingAttempt`, the attempt is subtracted again, because the
+    /// provider saw no call.
     func releaseExchange(_ key: Digest, fence: Int64, countingAttempt: Bool) async throws(StoreFailure) -> Bool
 
-    /// Settles an exchange without a session (`.calling` with this fence → `outcome`), closes its gate (login → burned,
-    /// registration → closed), inserts `registration` when given (a Zephr partial), and adds the outbox rows. False when
-    /// it was not this fence's (the outbox rows are added all the same: tokens exist). One exception: the outcome
-    /// `.spent(.registrationRejected)` reopens a registration whose `attempts` is 0, and counts it: one resubmission.
+    /// Settles an exchange without a session (`.calling` with this fence → `outcome`), in one transaction with its
+    /// consequences.
+    ///
+    /// The gate is closed (login → burned, registration → closed), `registration` is inserted if given (a Zephr partial), and
+    /// the outbox rows are added. Returns false if `fence` is out of date. The outbox rows are added even then, because their
+    /// tokens exist.
+    ///
+    /// One exception: `.spent(.registrationRejected)` reopens a registration whose `attempts` is 0 and counts it, so that the
+    /// user can resubmit once.
     func settleExchange(
         _ key: Digest, fence: Int64, outcome: ExchangeRow.Outcome, outbox: [OutboxRow], registration: RegistrationRow?
     )
         async throws(StoreFailure) -> Bool
 
-    /// Settles an exchange with its session, all in one transaction: `.calling` with this fence → `.session`, inserts the
-    /// session, ends `replacing` (reason `replaced`, tokens to the outbox), and ends the oldest live sessions of the same
-    /// subject and client beyond `sessionLimit` (reason `session_limit`). Returns the token digests of the sessions it
-    /// ended, or nil, with nothing written, when the fence is another's.
+    /// Settles an exchange with its session (`.calling` with this fence → `.session`), in one transaction with its
+    /// consequences.
+    ///
+    /// The session is inserted, and `replacing` ends (reason `replaced`, tokens to the outbox). The oldest live sessions of the
+    /// same subject and client beyond `sessionLimit` end too (reason `session_limit`).
+    ///
+    /// Returns the token digests of the ended sessions. If `fence` is out of date, nothing is written and the result is nil.
     func completeExchange(_ key: Digest, fence: Int64, session: SessionRow, replacing: Digest?, sessionLimit: Int)
         async throws(StoreFailure) -> EndedSessions?
 
-    /// Settles an exchange with the step-up of a session that stands already, all in one transaction: `.calling` with this
-    /// fence → `.session`, the session's facts, tokens and sid replaced, and the outbox rows added, where the session lives
-    /// and has the version that the commit was made of.
+    /// Settles an exchange with the step-up of an existing session (`.calling` with this fence → `.session`), in one
+    /// transaction.
     ///
-    /// A new grant raises `tokenVersion` and the fence and clears claim and marks: what older claims come to is void, and
-    /// `commitRefresh` tells a pair of the grant before from one that lost to its own grant's. Where the old refresh token
-    /// stays, neither moves, and a refresh of it that is under way commits or condemns as ever.
+    /// The session's facts, tokens and sid are replaced, and the outbox rows are added. The session must live and have the
+    /// version that the commit was made from.
+    ///
+    /// A new grant raises `tokenVersion` and the fence, and clears the claim and the marks. So the results of older claims are
+    /// void. `commitRefresh` distinguishes a pair of the former grant from a pair that lost within its own grant.
+    ///
+    /// If the old refresh token stays, version and fence stay too. A refresh of that token in progress then commits or condemns
+    /// normally.
     func completeStepUp(_ commit: StepUpCommit) async throws(StoreFailure) -> StepUpCommitResult
 }
 
 extension ExchangeStore {
-    /// Claims an exchange, and spares no claim that has lapsed.
+    /// Claims an exchange without sparing lapsed claims.
     package func claimExchange(
         _ row: ExchangeRow, maximumAttempts: Int
     ) async throws(StoreFailure) -> ExchangeClaimResult {
@@ -60,11 +76,11 @@ extension ExchangeStore {
     }
 }
 
-/// The sessions that a new one put an end to.
+/// The sessions that a new session ended.
 package struct EndedSessions: Sendable, Equatable {
-    /// The device's own old session, when it was still alive.
+    /// The device's own old session, if it was still alive.
     package var replaced: [Digest]
-    /// The oldest ones beyond the cap.
+    /// The oldest sessions beyond the limit.
     package var beyondLimit: [Digest]
 
     package init(replaced: [Digest] = [], beyondLimit: [Digest] = []) {
@@ -74,6 +90,6 @@ package struct EndedSessions: Sendable, Equatable {
 }
 
 extension ExchangeRow {
-    /// Returns whether both were begun by the same starter; no proof is never the same proof.
+    /// Returns whether the same starter began both exchanges; a missing proof matches no proof.
     package func hasProof(of other: ExchangeRow) -> Bool { proof != nil && proof == other.proof }
 }

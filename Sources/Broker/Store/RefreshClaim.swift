@@ -3,11 +3,11 @@ package struct RefreshClaim: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let name: ClaimID
-    /// The time for which it stands, by the engine's own clock, unless it is renewed.
+    /// The lifetime of the claim by the engine's own clock, unless it is renewed.
     package let lifetime: Duration
-    /// Whether a claim that lapsed long enough ago may be taken over; otherwise it counts as standing.
+    /// Whether a claim that lapsed long enough ago may be taken over; otherwise that claim counts as valid.
     package let takesOver: Bool
-    /// The caller's calendar time, by which the session has to live.
+    /// The caller's calendar time; the session must be live then.
     package let now: WallTime
 
     package init(
@@ -23,27 +23,27 @@ package struct RefreshClaim: Sendable {
     }
 }
 
-/// The answer to a refresh claim.
+/// The result of a refresh claim.
 package enum RefreshClaimResult: Sendable, Equatable {
     case claimed(RefreshGrant)
-    /// Another's claim stands, for so long.
+    /// Another owner's claim is valid for this time.
     case busy(for: Duration)
-    /// The provider is to be left alone, for so long.
+    /// The provider must be left alone for this time.
     case heldBack(for: Duration)
-    /// The version moved on: read the row again.
+    /// The version has moved on, so the row must be read again.
     case moved
-    /// Not there, ended or past its lifetime.
+    /// The session is missing, has ended, or is past its lifetime.
     case gone
 }
 
-/// The terms on which a refresh claim was granted: its fence, and what the row remembers of this version.
+/// The terms of a granted refresh claim: its fence, and the row's memory of this version.
 package struct RefreshGrant: Sendable, Equatable {
     package let fence: Int64
-    /// The time since a claim of this version was last taken over from a lapsed one, or nil.
+    /// The time since a lapsed claim of this version was last taken over; nil if there was no take-over.
     package let takenOverFor: Duration?
-    /// Whether a claim of the version before was taken over: its refresh token may have gone out twice.
+    /// Whether a claim of the previous version was taken over, so that its refresh token may have been sent twice.
     package let takenOverBefore: Bool
-    /// Whether a call of this version was sent and not answered.
+    /// Whether a call of this version was sent and its answer lost.
     package let answerLost: Bool
     /// The number of this version's refusals that may mean a dead grant, and the time since the first.
     package let emptyRefusals: Int
@@ -62,16 +62,16 @@ package struct RefreshGrant: Sendable, Equatable {
     }
 }
 
-/// A claim given back, with what the row has to remember of its call.
+/// The release of a claim, with the facts about its call that the row has to remember.
 package struct RefreshRelease: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let fence: Int64
-    /// The time for which nobody claims again.
+    /// The rest of the time until the next claim may be granted.
     package let holdBack: Duration
-    /// Whether a call was sent and not answered.
+    /// Whether a call was sent and its answer lost.
     package let answerLost: Bool
-    /// Whether the provider refused in a way that may mean a dead grant: without a body, or by an error of another name.
+    /// Whether the provider's refusal had no body or another error code, and so may mean a dead grant.
     package let emptyRefusal: Bool
 
     package init(
@@ -87,10 +87,10 @@ package struct RefreshRelease: Sendable {
     }
 }
 
-/// The state of a session's refresh, for those who wait: read without a blob.
+/// The state of a session's refresh, for waiting callers; read without the sealed values.
 package struct RefreshState: Sendable, Equatable {
     package let tokenVersion: Int64
-    /// The rest of a claim, zero or negative after its lapse; nil once it is given back.
+    /// The rest of a claim, zero or negative after its lapse; nil once the claim is released.
     package let claimRest: Duration?
     package let isEnded: Bool
 
@@ -100,7 +100,7 @@ package struct RefreshState: Sendable, Equatable {
         self.isEnded = isEnded
     }
 
-    /// The rest of a claim that has not lapsed.
+    /// The rest of a claim that is still valid.
     package var claimFor: Duration? { claimRest.flatMap { $0 > .zero ? $0 : nil } }
 }
 
@@ -109,23 +109,23 @@ package struct RefreshCommit: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let tokens: Sealed
-    /// The facts sealed anew, when the scope shrank; nil leaves them.
+    /// The facts, sealed again because the scope shrank; nil leaves the stored facts.
     package let facts: Sealed?
-    /// The facts that `facts` were made of: where others stand by now, a step-up wrote them, and they stay.
+    /// The facts that `facts` were made from; if the row has others by now, a step-up wrote those, and they stay.
     package let formerFacts: Sealed?
     package let tokenExpiresAt: WallTime?
     package let refreshable: Bool
-    /// The new end of the session, when the new refresh token's life moves it; nil leaves it.
+    /// The new end of the session, if the new refresh token's life moves it; nil leaves the stored end.
     package let expiresAt: WallTime?
-    /// Whether the new id_token's subject is still to be looked at, before anybody gets these tokens.
+    /// Whether the subject of the new id_token must be checked before any caller gets these tokens.
     package let subjectUnchecked: Bool
-    /// Whether another call of this claim was sent and not answered.
+    /// Whether another call of this claim was sent and its answer lost.
     package let answerLost: Bool
-    /// The access token that it brought for another API; nil for a refresh of the session's own.
+    /// The access token for another API that the refresh brought; nil for a refresh of the session's own.
     package var audience: AudienceRow?
-    /// The tokens that `tokens` were made of; where others stand by now, of the same version, nothing is stored.
+    /// The tokens that `tokens` were made from; if the row has others of the same version by now, nothing is stored.
     ///
-    /// Nil asks for none: a refresh of the session's own access token has a newer one than whatever stands.
+    /// Nil skips this check, because a refresh of the session's own access token brings a newer one than any stored one.
     package var formerTokens: Sealed?
 
     package init(
@@ -146,30 +146,30 @@ package struct RefreshCommit: Sendable {
     }
 }
 
-/// The result of a commit.
+/// The result of committing a refresh.
 package enum RefreshCommitResult: Sendable, Equatable {
     case committed
-    /// A newer version stands: drop the pair, do not revoke it.
+    /// A newer version is stored, so the pair must be dropped without a revocation.
     case superseded
-    /// A step-up has begun another grant since: the pair is the old one's, never stored, and revoked as its reach allows.
+    /// A step-up has begun another grant since. The pair belongs to the old grant, so it is revoked as its reach allows.
     case outgrown
-    /// Other tokens of the same version stand than the commit was made of: it is to be made anew.
+    /// The row has other tokens of the same version than the commit was made from, so the commit must be made again.
     case changed
-    /// The session ended meanwhile: revoke the pair.
+    /// The session ended meanwhile, so the pair must be revoked.
     case ended
 }
 
-/// The memory that a session row has of its refreshes, and the rules of claims.
+/// The memory of refreshes in a session's row, and the rules of claims.
 ///
-/// SQLite and the store of tests run this code inside their transactions; PostgreSQL says the same in SQL
-/// (`PostgreSQLSessionSQL.claim`, `release` and `commit`), and `RefreshContract` holds them together. The moments are the
+/// SQLite and the test store run this code inside their transactions. PostgreSQL has the same rules in SQL
+/// (`PostgreSQLSessionSQL.claim`, `release` and `commit`), and `RefreshContract` tests all engines alike. Moments are the
 /// engine's own monotonic time.
 package struct RefreshMarks: Sendable, Equatable {
     package var claim: ClaimID?
     package var claimUntil: Duration?
-    /// The time at which a claim of this version was last taken over from a lapsed one.
+    /// The time of the last take-over of a lapsed claim of this version.
     package var takenOverAt: Duration?
-    /// Whether the refresh token of the version before may have gone out twice; the next good refresh clears it.
+    /// Whether the refresh token of the previous version may have been sent twice; the next successful refresh clears this.
     package var takenOverBefore = false
     package var answerLost = false
     package var holdUntil: Duration?
@@ -178,18 +178,18 @@ package struct RefreshMarks: Sendable, Equatable {
 
     package init() {}
 
-    /// The time for which a claim that lapsed is left alone: its owner may be cut off with a new pair in hand, and comes back.
+    /// The time to wait after a claim lapsed, because its owner may be cut off with a new pair in hand and return.
     package static let grace = Duration.seconds(60)
 
-    /// The answer to a claim; `granted(again:)` says whether it was granted before under the same name.
+    /// The result of a claim; `again` is true if the same name already had the claim.
     package enum Decision: Sendable, Equatable {
         case granted(again: Bool), busy(for: Duration), heldBack(for: Duration)
     }
 
     /// Claims for `lifetime` from `now`.
     ///
-    /// The same name gets its claim again. A lapsed claim of another is taken over only where `takesOver`, and when
-    /// its owner has had `grace` to come back.
+    /// The name that has the claim gets it again. Another owner's lapsed claim is taken over only if `takesOver` is true and
+    /// that owner had `grace` to return.
     package mutating func claim(
         _ name: ClaimID, for lifetime: Duration, takesOver: Bool, at now: Duration
     ) -> Decision {
@@ -210,7 +210,7 @@ package struct RefreshMarks: Sendable, Equatable {
         return .granted(again: false)
     }
 
-    /// Returns what a granted claim has to know.
+    /// Returns the facts that the owner of a granted claim needs.
     package func grant(fence: Int64, at now: Duration) -> RefreshGrant {
         RefreshGrant(
             fence: fence, takenOverFor: takenOverAt.map { now - $0 }, takenOverBefore: takenOverBefore,
@@ -218,9 +218,9 @@ package struct RefreshMarks: Sendable, Equatable {
             emptyFor: firstEmptyAt.map { now - $0 } ?? .zero)
     }
 
-    /// Gives the claim back; the take-over stays remembered.
+    /// Releases the claim; a take-over stays remembered.
     ///
-    /// Without a claim it was given back before: one whose answer was lost comes twice, and a refusal counts once.
+    /// A missing claim was released before. A release with a lost response arrives twice, and its refusal must count once.
     package mutating func release(_ release: RefreshRelease, at now: Duration) {
         guard claimUntil != nil else { return }
         claim = nil
@@ -233,18 +233,19 @@ package struct RefreshMarks: Sendable, Equatable {
         }
     }
 
-    /// Returns the marks of the version that a commit begins: only that this one's refresh token may have gone out twice
-    /// goes along.
+    /// Returns the marks of the version that a commit begins.
+    ///
+    /// The marks keep only the fact that the refresh token of the version before may have been sent twice.
     package func afterCommit(answerLost: Bool) -> RefreshMarks {
         var next = RefreshMarks()
         next.takenOverBefore = takenOverAt != nil || self.answerLost || answerLost
         return next
     }
 
-    /// Returns the marks as a process finds them that began at `begun`: the former process is gone, so its claims have lapsed
-    /// and nobody comes back for them, and what was counted from one of its moments counts from now.
+    /// Returns the marks for a process that began at `begun`.
     ///
-    /// A provider that asked to be left alone is left alone for as long as it asked, from the beginning.
+    /// The former process is gone, so its claims have lapsed and their owners are dead. Times that counted from its moments
+    /// count from now. If a provider asked for a pause, the whole pause counts from `begun`.
     package func inherited(at now: Duration, by begun: Duration, holdFor: Duration?) -> RefreshMarks {
         var marks = self
         if claimUntil != nil {

@@ -1,27 +1,29 @@
-/// The abilities that only a store has that several processes share.
+/// The abilities of a store that several processes share.
 ///
-/// A store that serves one process does not conform: it has no clock but the process's, and nothing to tell that the
-/// process does not know.
+/// A store for a single process does not conform. The process's clock is its only clock, and it has no news from others.
 package protocol SharedStore: Sendable {
-    /// Calls `handler` with what is heard of sessions that ended or changed on other replicas, from now on and from any thread:
-    /// first whether anything is.
+    /// Calls `handler` with each notice about sessions that ended or changed on other replicas, from now on and from any
+    /// thread.
+    ///
+    /// The first notice reports whether notices arrive at all.
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void)
 
-    /// Returns the store's time, as it is now.
+    /// Returns the store's present time.
     func time() async throws(StoreFailure) -> WallTime
 
-    /// Returns whether the store's server is surely another machine, whose clock is not this one's.
+    /// Returns whether the store's server certainly runs on another machine, with another clock.
     func isElsewhere() async throws(StoreFailure) -> Bool
 
-    /// Returns how those sessions stand that are known and not ended, whoever changed them.
+    /// Returns the state of those sessions that exist and have not ended, including the changes of all replicas.
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession]
 
-    /// Takes a proof by its name, which is remembered until a moment; returns whether nobody took it before, on any replica.
+    /// Takes a proof by its name, which is remembered until `until`.
     ///
-    /// It is forgotten when the server crashes or another takes its place.
+    /// Returns whether this is its first use on any replica. The name is forgotten if the server crashes or another server
+    /// takes its place.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool
 
-    /// Forgets a proof that was taken for what did not happen: it may be taken again.
+    /// Forgets a proof whose purpose was not fulfilled, so that it may be taken again.
     func returnProof(_ name: Digest) async throws(StoreFailure)
 }
 
@@ -29,7 +31,7 @@ extension SharedStore {
     package func isElsewhere() async throws(StoreFailure) -> Bool { false }
 }
 
-/// The state of a session as listeners on other replicas want it.
+/// The state of a session, as listeners on other replicas need it.
 package struct StandingSession: Sendable, Equatable {
     package let tokenDigest: Digest
     /// The version of its tokens.
@@ -44,15 +46,15 @@ package struct StandingSession: Sendable, Equatable {
     }
 }
 
-/// News of other replicas: the sessions that end there, and those that change there.
+/// A notice from other replicas about sessions that end or change there.
 package enum EndingNotice: Sendable, Equatable {
-    /// From now on their endings are heard.
+    /// Notices of endings arrive from now on.
     case hearing
-    /// Their endings are not heard: nothing may be cached.
+    /// Notices of endings fail to arrive, so caching must stop.
     case deaf
     case ended([EndedSession])
-    /// The sessions that were stepped up and keep their tokens' version, by which `tokenVersions` would tell.
+    /// The sessions that were stepped up and keep their token version, so that `tokenVersions` shows no change.
     case steppedUp([Digest])
-    /// The sessions that were stepped up with another grant, or have a presence key now: `tokenVersions` tells listeners.
+    /// The sessions that were stepped up with another grant, or got a presence key. `tokenVersions` shows these changes.
     case changed([Digest])
 }

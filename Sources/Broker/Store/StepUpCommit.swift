@@ -1,15 +1,16 @@
-/// A step-up's result to store in the session that stepped up.
+/// The result of a step-up, to be stored in its session.
 ///
-/// It is made of the row as it was read a moment before, with `tokenVersion` and `version`: what a refresh, another step-up or a
-/// presence key has stored since must not be lost, so the caller reads again until it stands.
+/// The commit is made from a row that was read a moment before, with `tokenVersion` and `version`. A refresh, another step-up
+/// or a presence key may have changed the row since. Those changes must survive, so the caller reads the row again until the
+/// commit succeeds.
 package struct StepUpCommit: Sendable {
     package let exchange: Digest
     package let exchangeFence: Int64
     package let tokenDigest: Digest
     package let tokenVersion: Int64
-    /// The version of the session that it is made of; the commit raises it.
+    /// The session version that the commit was made from; the commit raises it.
     package let version: Int64
-    /// Whether the tokens are of a new grant; where the old refresh token stays, they are not.
+    /// Whether the tokens belong to a new grant; false if the old refresh token stays.
     package let isNewGrant: Bool
     package let tokens: Sealed?
     package let facts: Sealed
@@ -17,9 +18,9 @@ package struct StepUpCommit: Sendable {
     package let tokenExpiresAt: WallTime?
     package let refreshable: Bool
     package let idleExpiresAt: WallTime
-    /// The time at which it is used.
+    /// The time of the step-up, which counts as a use.
     package let now: WallTime
-    /// The tokens of the grant that ends with it, to be revoked.
+    /// The tokens of the grant that this step-up ends, to be revoked.
     package let outbox: [OutboxRow]
 
     package init(
@@ -44,14 +45,15 @@ package struct StepUpCommit: Sendable {
     }
 }
 
-/// The answer to a step-up that is to be stored.
+/// The result of committing a step-up.
 package enum StepUpCommitResult: Sendable, Equatable {
     case committed
-    /// A refresh has stored newer tokens, or the session has changed: read the row again.
+    /// A refresh has stored newer tokens, or the session has changed, so the row must be read again.
     case moved
-    /// The session is not there or has ended; the exchange is as it was. Whether it has lapsed is not the store's to say: a wall
-    /// clock may be wrong.
+    /// The session is missing or has ended; the exchange is unchanged.
+    ///
+    /// The store ignores whether the session has lapsed, because a wall clock may be wrong.
     case ended
-    /// The exchange is another fence's, or settled.
+    /// The exchange belongs to another fence, or is settled.
     case takenAway
 }

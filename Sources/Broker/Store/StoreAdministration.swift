@@ -1,38 +1,41 @@
-/// Counts, moves and seals again what a store holds: the same for every engine, so that no command names one.
+/// Counts, moves and reseals the rows of any engine, so that commands need not name an engine.
 ///
-/// Walks go in the order of the keys and in pages, so that none holds anything up for long.
+/// Walks go in the order of the keys and in pages, so that other work is not held up for long.
 package protocol StoreAdministration: Sendable {
-    /// The number of rows of each kind.
+    /// Returns the number of rows of each kind.
     func rowCounts() async throws(StoreFailure) -> [StoredKind: Int]
 
-    /// Counts the sessions that live: those that have neither ended nor run out.
+    /// Counts the sessions that have neither ended nor lapsed.
     func liveSessions(now: WallTime) async throws(StoreFailure) -> Int
 
-    /// Returns at most `limit` rows of a kind, in the order of their keys; the claims in them are lapsed or say what is left.
+    /// Returns at most `limit` rows of a kind, in the order of their keys; each claim is lapsed or has its remaining time.
     func rows(of kind: StoredKind, after cursor: [UInt8]?, limit: Int) async throws(StoreFailure) -> StoredPage
 
-    /// Inserts rows in one transaction; one whose key is there is left alone, audit records are appended.
+    /// Inserts rows in one transaction; rows whose key exists are skipped, and audit records are appended.
     func insert(_ rows: [StoredRow]) async throws(StoreFailure)
 
-    /// Looks through at most `limit` rows of a place, in the order of their keys, and returns the values that are sealed
-    /// under another key than this one.
+    /// Looks through at most `limit` rows of a place, in the order of their keys.
+    ///
+    /// Returns the values that are sealed under another key than this one.
     func sealedRows(
         of place: SealedPlace, notUnder keyID: String, after cursor: Digest?, limit: Int
     ) async throws(StoreFailure) -> SealedPage
 
-    /// Puts new envelopes in the place of old ones, each only where the old one still stands: a refresh may have committed
-    /// meanwhile. Returns how many it replaced.
+    /// Replaces old envelopes with new ones, and returns the number of replacements.
+    ///
+    /// An envelope is replaced only if the old one is still stored, because a refresh may have committed meanwhile.
     func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int
 
-    /// Counts the stored values that need each key, by its id; of the exchanges those made since then, whose answers
-    /// can be repeated.
+    /// Counts the stored values that need each key, by key id.
+    ///
+    /// Of the exchanges, only those made since `exchangesSince` count, because their answers can be repeated.
     func keyUse(exchangesSince: WallTime) async throws(StoreFailure) -> [String: Int]
 }
 
 /// A store with its administration.
 package typealias AdministeredStore = BrokerStore & StoreAdministration
 
-/// The kinds of rows that a store has, in the order in which they are moved.
+/// The kinds of rows that a store has, in the order of a move.
 package enum StoredKind: String, Sendable, CaseIterable {
     case logins, handoffs, registrations, exchanges, sessions, outbox, leases, seals, audit
     case logoutTokens = "logout_tokens"
@@ -42,9 +45,9 @@ package enum StoredKind: String, Sendable, CaseIterable {
 /// Rows of one kind, in the order of their keys.
 package struct StoredPage: Sendable, Equatable {
     package var rows: [StoredRow]
-    /// The place to go on from; nil after the last.
+    /// The place to continue from; nil after the last page.
     package var next: [UInt8]?
-    /// The number of the page's rows that cannot be read: damaged, or of a newer version.
+    /// The number of the page's unreadable rows (damaged, or of a newer version).
     package var unreadable: Int
 
     package init(rows: [StoredRow], next: [UInt8]?, unreadable: Int = 0) {
@@ -59,9 +62,9 @@ package enum StoredRow: Sendable, Equatable {
     case login(LoginRow)
     case handoff(HandoffRow)
     case registration(RegistrationRow)
-    /// The rest of its claim goes along.
+    /// The claim moves with the rest of its time.
     case exchange(ExchangeRow)
-    /// The marks' moments are counted from the moment of the reading.
+    /// The moments in the marks count from the moment of the reading.
     case session(SessionRow, RefreshMarks)
     case outbox(OutboxRow)
     case audience(AudienceRow)
@@ -73,7 +76,7 @@ package enum StoredRow: Sendable, Equatable {
 }
 
 extension RefreshMarks {
-    /// Returns the marks with every moment moved by so much.
+    /// Returns the marks with every moment moved by `duration`.
     package func moved(by duration: Duration) -> RefreshMarks {
         var marks = self
         marks.claimUntil = claimUntil.map { $0 + duration }
@@ -88,7 +91,7 @@ extension RefreshMarks {
 package enum SealedPlace: String, Sendable, CaseIterable {
     case facts, tokens, presence, logins, handoffs, registrations, outbox, audiences
 
-    /// The kind that a value there is sealed as.
+    /// The kind of the sealed values in this place.
     package var kind: SealedKind {
         switch self {
         case .facts: .session
@@ -102,12 +105,14 @@ package enum SealedPlace: String, Sendable, CaseIterable {
     }
 }
 
-/// A sealed value where it lies.
+/// A sealed value with its place.
 package struct SealedRow: Sendable, Equatable {
     package let place: SealedPlace
     /// The row's key.
     package let key: Digest
-    /// The row that the seal is bound to: its own, but for the outbox's.
+    /// The row that the seal is bound to.
+    ///
+    /// Only in the outbox is this another row than the value's own.
     package let boundTo: Digest
     package let sealed: Sealed
 
@@ -122,9 +127,9 @@ package struct SealedRow: Sendable, Equatable {
 /// A page of a place's sealed values.
 package struct SealedPage: Sendable, Equatable {
     package var rows: [SealedRow]
-    /// The place to go on from; nil after the last.
+    /// The place to continue from; nil after the last page.
     package var next: Digest?
-    /// The number of values looked at.
+    /// The number of values that were looked at.
     package var seen: Int
 
     package init(rows: [SealedRow], next: Digest?, seen: Int) {
@@ -134,7 +139,7 @@ package struct SealedPage: Sendable, Equatable {
     }
 }
 
-/// A sealed value with what is to take its place.
+/// A sealed value with its replacement.
 package struct ResealedRow: Sendable, Equatable {
     package let old: SealedRow
     package let new: Sealed

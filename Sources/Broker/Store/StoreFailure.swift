@@ -1,14 +1,13 @@
-/// The reason for which the store did not do it.
+/// The reason why a store operation failed.
 ///
-/// A store that fails is a 503 for the caller, never "no session" (guarantee 3).
+/// A failing store causes a 503 for the caller, never "no session" (guarantee 3).
 package enum StoreFailure: Error, Sendable, Equatable {
-    /// Not reachable: nothing was written. The caller tries again where it has something to lose, and answers 503.
+    /// The store was unreachable, and nothing was written. A caller with a result to lose tries again, and answers 503.
     case unavailable(String)
-    /// The answer was lost: what was asked may have been done. Every write can be asked for again, a claim under its name.
+    /// The response was lost, so the operation may have taken effect. Every write can be repeated, a claim under its name.
     case inDoubt(String)
-    /// There is no room: nothing was written, and nothing new is begun. Endings and logout tokens go on as long as they
-    /// find room.
+    /// The disk is full, so the write was refused, and so is new work. Endings and logout tokens continue while they find room.
     case full
-    /// The row was written by a newer version (SEC-130); it is left alone.
+    /// A newer version wrote the row (SEC-130), so the row is left alone.
     case newerFormat
 }

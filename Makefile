@@ -1,4 +1,4 @@
-# The commands of this project; `make help` lists them.
+# The commands of this project. `make help` lists them.
 
 FLAGS := --explicit-target-dependency-import-check error
 

@@ -2,8 +2,8 @@
 import PackageDescription
 
 // The import list is the architecture (docs/decisions/0001): a module exists because it alone may import something.
-// `make build` checks it with --explicit-target-dependency-import-check error, which takes whatever a dependency brings along;
-// `make lint` compares each target's imports with what it declares here, both ways.
+// `make build` checks it with --explicit-target-dependency-import-check error, which also accepts a dependency's dependencies.
+// `make lint` compares each target's imports with its declarations here, in both directions.
 
 let strict: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
@@ -12,7 +12,7 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("InternalImportsByDefault"),
     .treatAllWarnings(as: .error),
 ]
-// An asynchronous function runs where its caller runs: no switch of executors at each call (decision 10).
+// An asynchronous function runs on its caller's executor, which avoids a switch at each call (decision 10).
 let product: [SwiftSetting] = strict + [.enableUpcomingFeature("NonisolatedNonsendingByDefault")]
 
 let hummingbird: Target.Dependency = .product(name: "Hummingbird", package: "hummingbird")
@@ -38,10 +38,10 @@ let grdbSQLite: Target.Dependency = .product(name: "GRDBSQLite", package: "GRDB.
 
 let package = Package(
     name: "coatcheck",
-    // Of the client library for apps; the programs run on Linux.
+    // The platforms of the client library for apps. The programs run on Linux.
     platforms: [.iOS(.v16), .macOS(.v15)],
     products: [
-        // For apps; see the end of this file.
+        // The client library for apps. See the end of this file.
         .library(name: "Coatcheck", targets: ["Coatcheck"]),
         .executable(name: "coatcheck", targets: ["coatcheck"]),
         .executable(name: "coatcheck-sandbox", targets: ["coatcheck-sandbox"]),
@@ -62,7 +62,7 @@ let package = Package(
         .package(url: "https://github.com/groue/GRDB.swift", exact: "7.10.0"),
     ],
     targets: [
-        // Its tests are those of the package of its own in that folder.
+        // The client library's tests belong to its own package in that folder.
         .target(name: "Coatcheck", path: "clients/swift/Sources/Coatcheck"),
         .systemLibrary(name: "COpenSSL", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CMalloc"),
@@ -95,7 +95,7 @@ let package = Package(
             dependencies: [
                 hummingbird, hummingbirdTLS, httpTypes, nioCore, nioHTTP1, nioSSL, asyncHTTPClient, jwtKit, crypto,
             ],
-            // The playground's page, embedded by scripts/embed-page.
+            // The sources of the playground's page, which scripts/embed-page embeds.
             exclude: ["Playground/Page"],
             swiftSettings: strict),
         .executableTarget(
@@ -111,17 +111,17 @@ let package = Package(
             name: "coatcheck-sandbox",
             dependencies: ["Sandbox", argumentParser, logging],
             swiftSettings: strict),
-        // What the tests of several modules share: the in-memory store, which no program has, a clock that a test moves, a wait.
+        // The shared parts of several modules' tests: the in-memory store, which is for tests only, a movable clock, a wait.
         .target(
             name: "BrokerTestSupport", dependencies: ["Broker", "BrokerStore", crypto], path: "Tests/BrokerTestSupport",
             swiftSettings: product),
-        // The deterministic simulation of `Broker`, and the program that runs many seeds of it.
+        // The deterministic simulation of `Broker`, and the program that runs it with many seeds.
         .target(
             name: "BrokerSimulation", dependencies: ["Broker", "BrokerTestSupport"], path: "Tests/BrokerSimulation",
             swiftSettings: strict),
         .executableTarget(
             name: "simulate", dependencies: ["BrokerSimulation"], path: "Tests/Simulate", swiftSettings: strict),
-        // Fills stores and measures them through their port (`make bench`).
+        // A program that fills stores and measures them through their port (`make bench`).
         .executableTarget(
             name: "store-load", dependencies: ["Broker", "BrokerStore", "BrokerVault"], path: "Tests/StoreLoad",
             swiftSettings: strict),
@@ -176,8 +176,8 @@ let package = Package(
     ]
 )
 
-// Apps add this repository as a package for its client library, and get that alone: the programs' dependencies are pinned
-// exactly, and would have to agree with the app's own. SwiftPM reads a dependency's manifest at "/" or in its checkouts.
+// Apps add this repository as a package for its client library, and then see only the library. The programs' dependencies
+// are pinned exactly, and would conflict with the app's. SwiftPM reads a dependency's manifest at "/" or in its checkouts.
 if Context.packageDirectory == "/" || Context.packageDirectory.contains("/checkouts/") {
     package.dependencies = []
     package.products.removeAll { $0.name != "Coatcheck" }

@@ -1,7 +1,7 @@
-// zlib, which NIOHTTPCompression is linked with, for content codings that it does not decode (decision 80).
+// zlib, for content codings that NIOHTTPCompression leaves undecoded. NIOHTTPCompression links it too (decision 80).
 #include <zlib.h>
 
-// The same as the macro, which Swift does not see.
+// A function for the macro inflateInit2, because Swift cannot import the macro.
 static inline int coatcheck_inflate_init(z_stream *stream, int window_bits) {
     return inflateInit2(stream, window_bits);
 }

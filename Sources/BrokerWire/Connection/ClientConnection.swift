@@ -2,15 +2,15 @@ package import HTTPTypes
 package import NIOCore
 import Synchronization
 
-/// The connection that a request came on: whose it is, and whether there is still somebody at the other end.
+/// A client's connection: its peer, and whether the client is still there.
 ///
-/// Made once a connection, so that what does not change is not worked out for every request.
+/// Created once for each connection, so that constant values are computed once and not for every request.
 package final class ClientConnection: Sendable {
-    /// The TCP peer's address without its port, for the log; `-` when there is none (a Unix socket).
+    /// The TCP peer's address without its port, for the log; `-` for a Unix socket.
     package let peerText: String
     /// The TCP peer's address.
     package let peer: PeerAddress?
-    /// Our own end.
+    /// The broker's own end.
     package let localAddress: SocketAddress?
     /// The event loop that serves its requests.
     package let eventLoop: any EventLoop
@@ -20,9 +20,9 @@ package final class ClientConnection: Sendable {
         var halfClosed = false
         var givenUp = false
         var quiescing = false
-        /// The work under way that nobody needs without the client.
+        /// The number of running pieces of work that are useless without the client.
         var cancellable = 0
-        /// The request that is being served.
+        /// The task of the current request.
         var task: Task<Void, Never>?
         var nextID = 0
         var onGone: [Int: @Sendable () -> Void] = [:]
@@ -34,7 +34,7 @@ package final class ClientConnection: Sendable {
     private let session = Atomic<Bool>(false)
     private let hasCarriedSession = Atomic<Bool>(false)
 
-    /// Creates it for a channel's addresses.
+    /// Creates the connection from a channel's addresses.
     init(
         remoteAddress: SocketAddress?, localAddress: SocketAddress?, account: PeerAccount?, eventLoop: any EventLoop
     ) {
@@ -45,9 +45,11 @@ package final class ClientConnection: Sendable {
         self.eventLoop = eventLoop
     }
 
-    // MARK: Whose it is
+    // MARK: The session
 
-    /// Says that the request under way brought a live session: what it sends is somebody's from here on.
+    /// Notes that the current request brought a live session.
+    ///
+    /// From here on its bytes count as the session's.
     package func carriesSession() {
         session.store(true, ordering: .relaxed)
         guard !hasCarriedSession.load(ordering: .relaxed) else { return }
@@ -55,19 +57,19 @@ package final class ClientConnection: Sendable {
         account?.hasSession()
     }
 
-    /// Whether the request under way brought a live session.
+    /// Whether the current request brought a live session.
     var isOfSession: Bool { session.load(ordering: .relaxed) }
 
-    /// Forgets the session of the request before.
+    /// Forgets the previous request's session.
     func beginsRequest() {
         if session.load(ordering: .relaxed) { session.store(false, ordering: .relaxed) }
     }
 
-    // MARK: Whether somebody listens
+    // MARK: The client's presence
 
-    /// Names what to do when the client hangs up or says that it will send nothing more; done at once when it has.
+    /// Registers an action for the moment when the client hangs up or closes its side.
     ///
-    /// Returns what takes it back.
+    /// If that has already happened, the action runs at once. Returns a closure that removes the action.
     package func whenGone(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let id: Int? = state.withLock { state in
             guard !state.gone, !state.halfClosed else { return nil }
@@ -82,9 +84,9 @@ package final class ClientConnection: Sendable {
         return { [self] in _ = state.withLock { $0.onGone.removeValue(forKey: id) } }
     }
 
-    /// Names what to do when the server begins to shut down; done at once when it has.
+    /// Registers an action for the beginning of the server's shutdown.
     ///
-    /// Returns what takes it back.
+    /// If the shutdown has begun, the action runs at once. Returns a closure that removes the action.
     package func whenQuiescing(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let id: Int? = state.withLock { state in
             guard !state.quiescing else { return nil }
@@ -99,7 +101,7 @@ package final class ClientConnection: Sendable {
         return { [self] in _ = state.withLock { $0.onQuiesce.removeValue(forKey: id) } }
     }
 
-    /// Registers the task of the request under way.
+    /// Registers the current request's task.
     func serves(_ task: Task<Void, Never>) {
         let isUnwanted = state.withLock { state in
             state.task = task
@@ -108,12 +110,12 @@ package final class ClientConnection: Sendable {
         if isUnwanted { task.cancel() }
     }
 
-    /// Forgets the task of a request that is answered.
+    /// Forgets the task of an answered request.
     func served() { state.withLock { $0.task = nil } }
 
-    /// Runs work that is of no use once the client is gone: the request's task is cancelled then.
+    /// Runs work that is useless without the client; cancels the request's task when the client leaves.
     ///
-    /// A handler is never cancelled for its client's sake otherwise (library note 2): most work has to be finished.
+    /// All other work has to be finished, so a leaving client does not cancel its handler (library note 2).
     package func cancellingWhenGone<Value, Failure: Error>(
         _ work: () async throws(Failure) -> Value
     ) async throws(Failure) -> Value {
@@ -122,7 +124,7 @@ package final class ClientConnection: Sendable {
         return try await work()
     }
 
-    /// Begins such work; cancels its task when the client is gone already.
+    /// Begins such work; cancels its task if the client has already left.
     package func beginCancellable() {
         let unwanted = state.withLock { state in
             state.cancellable += 1
@@ -134,10 +136,10 @@ package final class ClientConnection: Sendable {
     /// Ends such work.
     package func endCancellable() { state.withLock { $0.cancellable -= 1 } }
 
-    /// Whether the client has hung up, or was taken to have.
+    /// Whether the client has hung up, or is considered to have done so.
     package var isGone: Bool { state.withLock { $0.gone || $0.givenUp } }
 
-    /// Takes note that the client has hung up.
+    /// Notes that the client has hung up.
     func clientGone() {
         let (actions, task) = state.withLock { state in
             defer { state.onGone = [:] }
@@ -148,7 +150,7 @@ package final class ClientConnection: Sendable {
         task?.cancel()
     }
 
-    /// Takes note that the client will send nothing more.
+    /// Notes that the client will send nothing more.
     func clientHalfClosed() {
         let actions = state.withLock { state in
             defer { state.onGone = [:] }
@@ -158,7 +160,7 @@ package final class ClientConnection: Sendable {
         for action in actions { action() }
     }
 
-    /// Cancels the work under way that nobody needs without the client.
+    /// Cancels running work that is useless without the client.
     func cancelUnwanted() {
         let task = state.withLock { state -> Task<Void, Never>? in
             guard state.cancellable > 0 else { return nil }
@@ -168,7 +170,7 @@ package final class ClientConnection: Sendable {
         task?.cancel()
     }
 
-    /// Takes note that the server begins to shut down.
+    /// Notes that the server has begun to shut down.
     func quiesce() {
         let actions = state.withLock { state in
             defer { state.onQuiesce = [:] }
@@ -179,10 +181,10 @@ package final class ClientConnection: Sendable {
     }
 }
 
-/// Writes a streamed answer's body to its connection, as fast as the client reads it.
+/// Writes a streamed body to its connection, at the speed of the client's reading.
 struct ConnectionWriter: BodyWriter {
     let connection: NIOLoopBound<ServerConnectionHandler>
-    /// The number of the answer's request on its connection.
+    /// The number of the answered request on its connection.
     let number: Int
 
     func write(_ buffer: ByteBuffer) async throws { try await connection.value.write(buffer) }
@@ -192,10 +194,10 @@ struct ConnectionWriter: BodyWriter {
     func cut() { connection.eventLoop.execute { connection.value.cut(number) } }
 }
 
-/// Runs a connection's tasks on the connection's own event loop: a request is read, worked on and answered by one
-/// thread, without a hand-over to the concurrency pool and back.
+/// Runs a connection's tasks on the connection's event loop.
 ///
-/// Blocking calls have threads of their own in the stores, so that none reaches this one.
+/// One thread reads, handles and answers a request, without a switch to the concurrency pool and back. The stores run blocking
+/// calls on their own threads, and so keep the event loop free.
 final class EventLoopExecutor: TaskExecutor {
     private let eventLoop: any EventLoop
 
@@ -207,11 +209,13 @@ final class EventLoopExecutor: TaskExecutor {
     }
 }
 
-/// The service behind a listener's connections.
+/// The service that answers a listener's requests.
 package protocol WireService: Sendable {
-    /// Answers a request; whatever becomes of it has an answer.
+    /// Answers a request.
+    ///
+    /// Every outcome has an answer.
     func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer
 
-    /// Returns the whole answer to what is not answered as a request.
+    /// Returns the complete answer to input that is refused before it becomes a request.
     func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer
 }

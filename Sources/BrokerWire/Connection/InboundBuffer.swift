@@ -1,49 +1,50 @@
 import NIOCore
 
-/// Stands in front of the HTTP/1 decoder and hands it no more than its connection takes.
+/// The buffer before the HTTP/1 decoder, which hands on only as much as the connection takes.
 ///
-/// The decoder makes parts of everything it is given, so it is given one head at a time, and at most a kilobyte of it. Chunked
-/// bodies do not go through it: it would make a part of every chunk. It only sees where such a body ends. While the connection
-/// takes nothing, one read is kept and no more: stopping to listen at once, and listening again a moment later, would be two
-/// system calls for every request that waits for something.
+/// The decoder makes parts of all input that it is given. It is therefore given one head at a time, and at most a kilobyte at
+/// once. Chunked bodies bypass the decoder, which would make a part of every chunk. It sees only their end.
+///
+/// While the connection takes no input, one read is kept. Stopping the reading and resuming it a moment later would cost two
+/// system calls for every request that waits.
 final class InboundBuffer: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
     typealias OutboundIn = Never
 
-    /// The form of a body that is coming in.
+    /// The form of a body that is being received.
     enum BodyForm: Equatable {
-        /// So many bytes are still to come.
+        /// The number of bytes that are still to come.
         case length(Int)
         case chunked
     }
 
-    /// The most bytes that the decoder is given at a time between bodies.
+    /// The most bytes that the decoder is given at once between bodies.
     private static let slice = 1024
 
-    /// The last chunk of a body, as the decoder hears of it.
+    /// The last chunk of a body, in the form that the decoder is given.
     private static let lastChunk = ByteBuffer(staticString: "0\r\n")
 
-    /// The connection whose input it is; let go when that ends.
+    /// The connection that takes the input; nil after its end.
     private var connection: ServerConnectionHandler?
     private var context: ChannelHandlerContext?
     private var held = ByteBuffer()
     private var isReadHeld = false
-    /// Whether the client has ended its side, and the decoder has not heard of it: it decodes nothing after that.
+    /// Whether the client has closed its side and the decoder has not been told, because it decodes nothing after that.
     private var isEndHeld = false
     private var isFeeding = false
-    /// Whether the decoder is at a slice: there may be more in it than it has made parts of.
+    /// Whether the decoder is working on a slice, so that it may produce further parts.
     private(set) var isDecoding = false
     private var emptyLine = EmptyLine()
-    /// Whether the decoder was given a head to its end, and nothing behind it.
+    /// Whether the decoder was given exactly a whole head.
     private var isBehindHead = false
-    /// The coding of the body that is coming in; nil for another body, and once its last chunk has come.
+    /// The decoder of the chunked body that is being received; nil for other bodies, and after the last chunk.
     private var chunks: ChunkedBody?
     private var isInTrailers = false
 
     init(_ connection: ServerConnectionHandler) { self.connection = connection }
 
-    /// The number of bytes that wait.
+    /// The number of waiting bytes.
     var count: Int { held.readableBytes }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -77,7 +78,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Goes on where the connection took nothing: with what waits, then with reading.
+    /// Continues after the connection took no input: first with the waiting bytes, then by reading.
     func resume() {
         feed()
         guard isReadHeld, held.readableBytes == 0, let context else { return }
@@ -85,7 +86,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Throws away what waits.
+    /// Discards the waiting bytes.
     func discard() { held = ByteBuffer() }
 
     private func feed() {
@@ -109,7 +110,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
     }
 
-    /// Gives the decoder bytes of a head or of trailers, and nothing behind their end.
+    /// Gives the decoder bytes of a head or of trailers, up to their end.
     private func decodeLines() {
         let most = min(held.readableBytes, Self.slice)
         let end = emptyLine.end(in: held, upTo: most)
@@ -123,10 +124,10 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.fireChannelRead(wrapInboundOut(slice))
     }
 
-    /// Reads on in a chunked body.
+    /// Continues with a chunked body.
     private func readChunks(_ connection: ServerConnectionHandler) {
         guard !isInTrailers else { return decodeLines() }
-        // The decoder took another end of the head than we did, and has made something of what follows.
+        // The decoder saw another end of the head than this buffer did, and has already parsed bytes of the body.
         guard chunks != nil || isBehindHead else { return connection.breaksFraming() }
         var reader = chunks ?? ChunkedBody()
         let step = reader.next(&held)
@@ -149,8 +150,8 @@ extension InboundBuffer: Sendable {}
 
 /// The bytes that one connection has received and not yet answered, charged to its address's account.
 ///
-/// Small requests cost no lock: the first 4 KiB of a connection are not charged, because the number of connections
-/// bounds them, and beyond that bytes are taken by the 4 KiB.
+/// Small requests need no lock. The first 4 KiB of a connection are free, because the number of connections limits them.
+/// Further bytes are charged in steps of 4 KiB.
 struct HeldBytes {
     private static let quantum = 4096
 
@@ -160,7 +161,7 @@ struct HeldBytes {
 
     init(account: PeerAccount?) { self.account = account }
 
-    /// Takes note of bytes that came in; false when the address holds as many as it may.
+    /// Adds received bytes; returns false if the address may hold no more.
     mutating func add(_ bytes: Int) -> Bool {
         held += bytes
         guard let account, held > charged + Self.quantum else { return true }
@@ -170,7 +171,9 @@ struct HeldBytes {
         return true
     }
 
-    /// Keeps no more than `bytes` of what came in: the rest is answered, or somebody's.
+    /// Keeps at most `bytes` of the received ones.
+    ///
+    /// The others were answered, or belong to a session.
     mutating func keep(_ bytes: Int) {
         held = min(held, bytes)
         guard charged > 0, held <= charged else { return }

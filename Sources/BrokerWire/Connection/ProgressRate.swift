@@ -1,25 +1,27 @@
-/// The average rate of a stream over a sliding window, against a lower bound.
+/// The average rate of a stream over a sliding window, compared with a lower bound.
 ///
-/// Times are nanoseconds from zero that never go back, and they are the caller's: a clock that stands still while nobody
-/// is waited for makes it a rate of the time waited. The window slides by tenths, so that a stream is found to be too
-/// slow at most a tenth of it late, and never too early.
+/// Times are nanoseconds that begin at zero and never decrease. The caller provides them, so a clock that stops while the
+/// client is not waited for measures the rate of the waiting time. The window moves by tenths. A slow stream is therefore
+/// detected at most a tenth of a window late, and never early.
 package struct ProgressRate: Sendable, Equatable {
     private static let slices = 10
 
-    /// The bytes that have to come in a window: fewer are too slow.
+    /// The fewest bytes in a window.
+    ///
+    /// Fewer are too slow.
     private let least: Int
     private let grace: Int64
     private let slice: Int64
-    /// The bytes of the slice that is being filled and of the whole ones before it, round and round.
+    /// The bytes of the current slice and of the earlier ones, as a ring.
     private var bytes: [Int]
-    /// The number of the slice that is being filled.
+    /// The number of the current slice.
     private var current: Int64 = 0
 
     /// Creates a rate.
     ///
     /// - Parameters:
     ///   - bytesPerSecond: the lower bound of the average.
-    ///   - window: the nanoseconds over which it is taken.
+    ///   - window: the window's length in nanoseconds.
     ///   - grace: the nanoseconds before the first window.
     package init(bytesPerSecond: Int, window: Int64, grace: Int64) {
         slice = max(window / Int64(Self.slices), 1)
@@ -29,7 +31,7 @@ package struct ProgressRate: Sendable, Equatable {
         bytes = Array(repeating: 0, count: Self.slices + 1)
     }
 
-    /// Counts bytes that came.
+    /// Counts received bytes.
     package mutating func account(_ count: Int, at time: Int64) {
         guard time >= grace else { return }
         slide(to: time)
@@ -38,7 +40,7 @@ package struct ProgressRate: Sendable, Equatable {
         bytes[index] = overflow ? .max : sum
     }
 
-    /// Whether less came in the last whole window than the lower bound asks for; never before the first one is over.
+    /// Whether the last whole window had fewer bytes than required; false before the end of the first window.
     package mutating func isBelow(at time: Int64) -> Bool {
         guard time >= grace else { return false }
         slide(to: time)

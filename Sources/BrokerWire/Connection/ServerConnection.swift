@@ -1,88 +1,99 @@
-/// The fate of one HTTP/1.1 connection to a client: which request is served, what may be read, when it ends and how.
+/// The state machine of one HTTP/1.1 connection to a client: the current request, permission to read, and the connection's end.
 ///
-/// A pure state machine without I/O or clocks: events go in, effects come out (`docs/decisions/0008`). It is the only
-/// place that knows whether the connection is ending. Requests are served one after the other; what came before its
-/// turn waits with the handler. Times are nanoseconds of a monotonic clock.
+/// Free of I/O and clocks: events go in, effects come out (`docs/decisions/0008`). Only this type knows whether the connection
+/// is ending. Requests are served one after the other, and input that arrives early waits in the handler. Times are nanoseconds
+/// of a monotonic clock.
 package struct ServerConnection: Sendable, Equatable {
     /// The connection's stage on the way to its end.
     package enum Phase: Sendable, Equatable {
         /// Further requests may follow.
         case open
-        /// The request under way is the last: nothing behind it is read (RFC 9112 section 9.6).
+        /// The current request is the last.
+        ///
+        /// The input behind it is ignored (RFC 9112 section 9.6).
         case lastRequest
-        /// The last answer is written and not yet sent; then the output is closed.
+        /// The last answer is written and still being sent.
+        ///
+        /// Then the output is closed.
         case closing
-        /// The output is closed; input is read and thrown away for a moment, so that the answer is not lost in a reset.
+        /// The output is closed.
+        ///
+        /// Input is read and discarded for a moment, so that a reset does not destroy the answer.
         case lingering
-        /// Nothing is left to do.
+        /// The connection is finished.
         case closed
     }
 
-    /// The findings of the framing rules in a request's head.
+    /// The results of the framing rules for a request's head.
     package struct Head: Sendable, Equatable {
         /// The minor version: 0 or 1.
         package var minorVersion = 1
-        /// Whether the method is HEAD, whose answer has no body.
+        /// Whether the method is HEAD, so that the answer has no body.
         package var isHead = false
-        /// Whether the method is safe (RFC 9110 section 9.2.1): doing without the answer loses nothing.
+        /// Whether the method is safe (RFC 9110 section 9.2.1), so that a lost answer loses nothing.
         package var isSafe = true
         /// Whether a body follows.
         package var hasBody = false
-        /// The number of the body's bytes; nil for one that is chunked, and for none.
+        /// The number of the body's bytes; nil for a chunked body, or without a body.
         package var bodyLength: Int?
-        /// Whether all of the body came in with the head: then it is served as a whole.
+        /// Whether the whole body arrived with the head, so that it is served as a whole.
         package var isBodyHere = false
         /// Whether the client waits for `100 Continue` before it sends the body.
         package var expectsContinue = false
-        /// Whether the request says that it is the last, or has to be.
+        /// Whether the request asks for the connection's end, or requires it.
         package var closes = false
 
         package init() {}
     }
 
-    /// The form in which an answer's head is written.
+    /// The form of an answer's head.
     package struct AnswerFraming: Sendable, Equatable {
         package var minorVersion = 1
-        /// Whether `Connection: close` is said.
+        /// Whether the head has `Connection: close`.
         package var saysClose = false
-        /// Whether the request was HEAD: a head is all of the answer.
+        /// Whether the request was HEAD, so that the answer is only a head.
         package var isHead = false
     }
 
     /// An event of the connection.
     package enum Event: Sendable, Equatable {
-        /// A well-formed head came in.
+        /// A well-formed head arrived.
         case head(Head)
-        /// A piece of the body came in.
+        /// A piece of the body arrived.
         case body
-        /// The request's end came in.
+        /// The end of the request arrived.
         case end
-        /// The input is not to be answered as a request.
+        /// The input was refused and is no request.
         case refused(FramingRefusal)
         /// The body is read for the first time.
         case bodyRead
-        /// The client has closed its side; `more` when something that it sent before still waits for its turn.
+        /// The client has closed its side.
+        ///
+        /// `more` is true if earlier input still waits.
         case inputClosed(more: Bool)
-        /// An answer begins; `more` when further requests have come in already.
+        /// An answer begins.
+        ///
+        /// `more` is true if further requests have arrived.
         case answer(closes: Bool, more: Bool)
-        /// The answer was handed over for sending, to its end.
+        /// The complete answer was handed over for sending.
         case answerEnded(more: Bool)
-        /// The answer cannot be sent to its end.
+        /// The answer cannot be completed.
         case answerCut
         /// A piece of an answer was handed over for sending.
         case wrote
-        /// The output that waits went above the high-water mark, or below the low one.
+        /// The waiting output rose above the high-water mark, or fell below the low one.
         case writable(Bool)
-        /// The output was closed: everything is with the operating system.
+        /// The output was closed, and the operating system has all of it.
         case outputClosed
-        /// The server begins to shut down; `more` when further requests have come in already, `pending` when something is
-        /// not sent yet.
+        /// The server begins to shut down.
+        ///
+        /// `more` is true if further requests have arrived, `pending` if output is unsent.
         case quiesce(more: Bool, pending: Bool)
-        /// The connection is gone.
+        /// The connection is closed.
         case inactive
     }
 
-    /// The actions that an event asks for.
+    /// The effects that an event requires.
     package struct Effects: OptionSet, Sendable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }
@@ -93,32 +104,32 @@ package struct ServerConnection: Sendable, Equatable {
         package static let deliver = Effects(rawValue: 1 << 1)
         /// End the body.
         package static let endBody = Effects(rawValue: 1 << 2)
-        /// End the body by an error: it is not whole.
+        /// End the body with an error, because it is incomplete.
         package static let failBody = Effects(rawValue: 1 << 3)
         /// Send `100 Continue`.
         package static let sendContinue = Effects(rawValue: 1 << 4)
         /// Send the whole answer of `refusal`.
         package static let refuse = Effects(rawValue: 1 << 5)
-        /// Take the next request, if one is there, or read on.
+        /// Take the next request if one has arrived, or continue to read.
         package static let next = Effects(rawValue: 1 << 6)
-        /// Tell whoever listens that the client will send nothing more.
+        /// Notify listeners that the client will send nothing more.
         package static let halfClosed = Effects(rawValue: 1 << 7)
-        /// Cancel what is of no use without the client.
+        /// Cancel work that is useless without the client.
         package static let cancel = Effects(rawValue: 1 << 8)
-        /// Close the output when everything is sent; throw away what came in.
+        /// Close the output when everything is sent; discard further input.
         package static let closeOutput = Effects(rawValue: 1 << 9)
         /// Close the connection.
         package static let close = Effects(rawValue: 1 << 10)
-        /// Close the connection by a reset: what was sent must not look whole.
+        /// Close the connection with a reset, so that the sent bytes do not look complete.
         package static let reset = Effects(rawValue: 1 << 11)
-        /// Work the deadline out anew: it may be nearer.
+        /// Compute the deadline again, because it may be nearer.
         package static let reschedule = Effects(rawValue: 1 << 12)
     }
 
-    /// `gathering`: it is received to its end before the request is served.
+    /// `gathering` means that the whole body is received before the request is served.
     private enum Body: Sendable, Equatable { case none, gathering, receiving, received }
 
-    /// The request under way.
+    /// The current request.
     private struct Exchange: Sendable, Equatable {
         var head: Head
         var body: Body
@@ -127,38 +138,38 @@ package struct ServerConnection: Sendable, Equatable {
         var awaitsContinue: Bool
     }
 
-    /// The speed at which the client has read since it is waited for.
+    /// The measured speed of the client's reading.
     private struct Reading: Sendable, Equatable {
         var rate: ProgressRate
         let begin: Int64
         var checked: Int64
-        /// The bytes it had taken in all when that was looked at last; nil before.
+        /// The total number of bytes that the client had taken at the last check; nil before the first.
         var taken: Int?
     }
 
-    /// The bounds of its times.
+    /// The time limits.
     private let limits: ConnectionTimes
     package private(set) var phase = Phase.open
-    /// The reason for which the request is refused, for `refuse`.
+    /// The reason for the refusal, for `refuse`.
     package private(set) var refusal = FramingRefusal.malformed
-    /// The form in which the answer that begins is written.
+    /// The form of the answer that begins.
     package private(set) var framing = AnswerFraming()
     private var exchange: Exchange?
     private var isWritable = true
     private var isBodyWanted = true
     private var isInputClosed = false
     private var isQuiescing = false
-    /// Whether the body of the last request is read only to be thrown away.
+    /// Whether the last request's body is read only to be discarded.
     private var dropsBody = false
-    /// The time until which the first request is waited for in a shutdown; nil once it has come.
+    /// The end of the wait for the first request during a shutdown; nil once the request has arrived.
     private var firstRequest: Int64?
-    /// The time at which something last came in or an answer ended.
+    /// The time of the last input or of the last answer's end.
     private var lastActive: Int64
-    /// The time at which the client was last sent something; for a half-closed connection.
+    /// The time of the last output, for a half-closed connection.
     private var lastWrite: Int64 = 0
-    /// The time at which the present phase of closing began.
+    /// The beginning of the present closing phase.
     private var since: Int64 = 0
-    /// The speed at which the client reads while it is waited for.
+    /// The speed of the client's reading while the connection waits for it.
     private var reading: Reading?
 
     /// Creates a connection that was accepted at `now`.
@@ -168,40 +179,42 @@ package struct ServerConnection: Sendable, Equatable {
         firstRequest = now + limits.firstRequest
     }
 
-    // MARK: What may come in
+    // MARK: Permission to read
 
-    /// Whether a part that came in may be taken now; otherwise it waits for its turn.
+    /// Whether an arrived part may be taken now.
+    ///
+    /// If not, it waits for its turn.
     package var takesPart: Bool {
         guard let exchange else { return phase == .open && isWritable }
         return !exchange.isServed || exchange.body == .receiving
     }
 
-    /// Whether more may be read and decoded.
+    /// Whether more input may be read and decoded.
     package var takesInput: Bool {
         guard let exchange else { return phase == .open && isWritable }
         guard exchange.isServed else { return !discardsInput }
         return exchange.body == .receiving && isBodyWanted
     }
 
-    /// Whether what comes in is thrown away.
+    /// Whether further input is discarded.
     package var discardsInput: Bool { phase != .open && phase != .lastRequest }
 
     /// Whether a request is being served.
     package var isServing: Bool { exchange?.isServed ?? false }
 
-    /// Whether a request's body is still coming in.
+    /// Whether a request's body is still being received.
     package var isBodyOpen: Bool { exchange?.body == .receiving || isGathering }
 
-    /// Whether the body that is coming in is served as a whole.
+    /// Whether the body that is being received will be served as a whole.
     package var isGathering: Bool { exchange?.body == .gathering }
 
     /// Whether an answer has begun and not ended.
     package var isAnswering: Bool { exchange?.isAnswering ?? false }
 
-    /// Says whether the body's reader wants more.
+    /// Stores whether the body's reader wants more.
     package mutating func wantsBody(_ wanted: Bool) { isBodyWanted = wanted }
 
-    /// Has the request's body thrown away, and makes the request the connection's last.
+    /// Discards the request's body, and makes this request the connection's last.
     package mutating func dropBody() {
         guard exchange != nil, phase == .open || phase == .lastRequest else { return }
         phase = .lastRequest
@@ -210,7 +223,7 @@ package struct ServerConnection: Sendable, Equatable {
 
     // MARK: Events
 
-    /// Takes an event at `now` and returns what has to be done.
+    /// Handles an event at `now` and returns its effects.
     package mutating func handle(_ event: Event, at now: Int64) -> Effects {
         switch event {
         case .head(let head): return begin(head, at: now)
@@ -277,7 +290,7 @@ package struct ServerConnection: Sendable, Equatable {
         guard !discardsInput else { return [] }
         phase = .lastRequest
         if exchange?.body == .receiving {
-            // A body that breaks off is its request's to answer.
+            // The request itself answers for a body that breaks off.
             exchange?.body = .received
             return .failBody
         }
@@ -307,7 +320,7 @@ package struct ServerConnection: Sendable, Equatable {
         exchange.isAnswering = true
         self.exchange = exchange
         lastWrite = now
-        // Until the body is received to its end, no further request can follow on the connection.
+        // Until the body is received completely, the connection cannot carry another request.
         let closes =
             phase == .lastRequest || isLast || exchange.body == .receiving
             || ((isQuiescing || isInputClosed) && !more)
@@ -366,7 +379,7 @@ package struct ServerConnection: Sendable, Equatable {
 
     // MARK: Deadlines
 
-    /// The time of the next look at the deadlines; nil when the connection waits for nobody but us.
+    /// The time of the next check of the deadlines; nil if the connection waits only for the broker.
     package var deadline: Int64? {
         switch phase {
         case .closed: return nil
@@ -378,7 +391,7 @@ package struct ServerConnection: Sendable, Equatable {
         if isInputClosed, let exchange, exchange.head.isSafe, exchange.body != .receiving {
             return lastWrite + limits.halfClosed
         }
-        // A request that is received whole takes the time it takes; so does a body that its reader takes slowly.
+        // A request that was received whole may take any time, and so may a body with a slow reader.
         let waitsForClient =
             exchange.map { !$0.isServed || ($0.body == .receiving && isBodyWanted && !dropsBody) } ?? true
         guard waitsForClient else { return nil }
@@ -386,27 +399,27 @@ package struct ServerConnection: Sendable, Equatable {
         return lastActive + (firstRequest == nil && exchange == nil ? limits.idle : limits.idleInRequest)
     }
 
-    /// Looks at the deadlines at `now`.
+    /// Checks the deadlines at `now`.
     ///
-    /// `taken` is how many bytes the client has taken so far, `pending` whether something is not sent yet.
+    /// `taken` is the number of bytes that the client has taken so far. `pending` is true if output is unsent.
     package mutating func checkDeadlines(at now: Int64, taken: Int, pending: Bool) -> Effects {
         guard let deadline, deadline <= now else { return [] }
         if phase == .lingering { return end(.close) }
         if var reading {
-            // It was done before now: in the slice of time that ends here.
+            // The bytes were taken before `now`, in the slice of time that ends here.
             reading.rate.account(taken - (reading.taken ?? taken), at: now - reading.begin - 1)
             reading.taken = taken
             reading.checked = now
             let isTooSlow = reading.rate.isBelow(at: now - reading.begin)
             self.reading = reading
-            // An answer that is cut here must not look like a whole one.
+            // An answer that is cut here must not look complete.
             return isTooSlow ? end(.reset) : []
         }
         if isInputClosed, exchange?.isServed == true, exchange?.body != .receiving {
             lastWrite = now
             return .cancel
         }
-        // The reader of a body has deadlines of its own; this is the last resort.
+        // A body's reader has its own deadlines. This one is the last resort.
         return end(pending || exchange?.isAnswering == true ? .reset : .close)
     }
 }

@@ -2,13 +2,13 @@ import HTTPTypes
 import NIOCore
 import NIOHTTP1
 
-/// The shell round `ServerConnection`: hands it what happens on the channel, and does what it says.
+/// Connects `ServerConnection` to a channel: passes events in, and carries out the effects.
 ///
-/// Everything happens on the connection's own event loop: a request's task is started there and runs there, so that one
-/// whose session is at hand is read, worked on and answered without a hand-over (decision 10).
+/// Everything runs on the connection's event loop. A request's task starts and runs there, so a request with a cached session
+/// is read, handled and answered on one thread (decision 10).
 ///
-/// `NIOLoopBound.value` traps on another thread. It is reached only from the loop's callbacks and from tasks whose
-/// executor is the loop: what such a task awaits may run elsewhere, but it comes back there before it goes on.
+/// `NIOLoopBound.value` traps on another thread. Only the loop's callbacks, and tasks with the loop as executor, use it. The
+/// work that such a task awaits may run elsewhere, but the task continues on the loop.
 final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
@@ -16,16 +16,19 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// The number of pipelined requests that are served before other connections get their turn (SEC-105).
     private static let turn = 16
 
-    /// The bytes of a whole body that TLS is given at a time: what it makes of them is the connection's own memory, in
-    /// one record of less than 16 KiB.
+    /// The bytes of a whole body that TLS is given at once.
+    ///
+    /// TLS copies them into the connection's own memory, as one record of less than 16 KiB.
     private static let slice = 16_000
 
-    /// The input that came before its turn.
+    /// Input that arrived before its turn.
     private enum Part {
         case request(HTTPServerRequestPart)
         /// A piece of a chunked body.
         case piece(ByteBuffer)
-        /// `fault` is what the reader of an open body hears of it.
+        /// Refused input.
+        ///
+        /// `fault` is the error for the reader of an open body.
         case refused(FramingRefusal, fault: BodyFault)
     }
 
@@ -39,43 +42,45 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var encoder = AnswerEncoder()
     private var held: HeldBytes
     private var context: ChannelHandlerContext?
-    /// The bytes that the decoder has not been given.
+    /// The buffer with the bytes that the decoder has not been given.
     private var input: InboundBuffer?
     private var waiting = CircularBuffer<Part>()
-    /// The head of a request without a body, until its end has come.
+    /// The head of a request without a body, until the request's end has arrived.
     private var head: HTTPRequestHead?
-    /// The body of a request that is served once it is whole.
+    /// The body of a request that is served when the body is complete.
     private var gathered: ByteBuffer?
-    /// The body that is coming in, and the one of the request under way, whether it has come in or not.
+    /// The body that is being received, and the current request's body, received or not.
     private var body: BodySource?
     private var bodyServed: BodySource?
     private var bodyFault = BodyFault.incomplete
-    /// The bytes of it that are still to come; nil for one that is chunked.
+    /// The bytes of the body that are still to come; nil for a chunked body.
     private var bodyLeft: Int?
-    /// The bytes that may still be read of a body that is thrown away; nil for other bodies.
+    /// The bytes that may still be read of a discarded body; nil for other bodies.
     private var droppedLeft: Int?
-    /// The most of them.
+    /// The initial value of `droppedLeft`.
     private let droppedBody: Int
     private var hasInputEnded = false
     private var isAdvancing = false
     private var isDraining = false
-    /// Whether the connections of its event loop have their turn.
+    /// Whether this connection has yielded to the others on its event loop.
     private var isYielding = false
     private var isStreaming = false
-    /// The number of requests that were served in this turn, and in all.
+    /// The number of requests that were served in this turn, and in total.
     private var served = 0
     private var requests = 0
-    /// The bytes of bodies that were handed over for sending.
+    /// The number of bytes of bodies that were handed over for sending.
     private var written = 0
-    /// The rest of a whole body that is handed over slice by slice.
+    /// The rest of a whole body that is sent in slices.
     private var rest = ByteBuffer()
     private var isWritable = true
     private var isFlushDue = false
-    /// The bytes of a streamed body that wait for that: TLS keeps them where nobody sees that they are many.
+    /// The unflushed bytes of a streamed body.
+    ///
+    /// TLS keeps them without counting them as pending output.
     private var unflushed = 0
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
-    /// The writer that waits until the client has read enough.
+    /// The writer that waits for the client to read.
     private var writer: CheckedContinuation<Void, Never>?
 
     init(
@@ -92,42 +97,42 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         held = HeldBytes(account: account)
     }
 
-    /// Names the handler that gives the decoder its bytes.
+    /// Sets the buffer that feeds the decoder.
     func reads(_ input: InboundBuffer) { self.input = input }
 
     private static var now: Int64 { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }
 
-    // MARK: What the input asks
+    // MARK: Questions of the input
 
     var takesInput: Bool { served < Self.turn && waiting.isEmpty && state.takesInput }
     var discardsInput: Bool { state.discardsInput }
 
-    /// The form of the body that is coming in; nil while none is.
+    /// The form of the body that is being received; nil if there is none.
     var openBody: InboundBuffer.BodyForm? {
         guard state.isBodyOpen else { return nil }
         return bodyLeft.map { .length($0) } ?? .chunked
     }
 
-    /// Takes note of bytes that came in; false when they are too many to be kept.
+    /// Notes received bytes; returns false if they are too many to keep.
     func received(_ count: Int) -> Bool {
         guard !connection.isOfSession, !held.add(count) else { return true }
         take(.refused(.overLimit, fault: .overLimit))
         return false
     }
 
-    /// Takes note of bytes that came in and are thrown away.
+    /// Notes received bytes that are discarded.
     func discarded(_ count: Int) { if droppedLeft != nil { drop(count) } }
 
     /// Takes a piece of a chunked body.
     func receive(_ piece: ByteBuffer) { take(.piece(piece)) }
 
-    /// Takes note of a chunked body that is not well formed.
+    /// Handles a malformed chunked body.
     func breaksFraming() { take(.refused(.malformed, fault: .malformed)) }
 
-    /// Takes note that the client sends nothing more than what waits with the input.
+    /// Notes that the client has closed its side, behind the input that still waits.
     func inputEnds() { perform(state.handle(.inputClosed(more: true), at: Self.now)) }
 
-    // MARK: What comes in
+    // MARK: Input
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
@@ -147,12 +152,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         switch error {
-        // The client has closed its side within a request.
+        // The client closed its side within a request.
         case HTTPParserError.invalidEOFState: take(.refused(.malformed, fault: .incomplete))
         case HTTPParserError.headerOverflow: take(.refused(.tooLarge, fault: .malformed))
         case is HTTPParserError, is ByteToMessageDecoderError: take(.refused(.malformed, fault: .malformed))
         default:
-            // A socket that fails: nobody is there any more.
+            // The socket failed, so the client is gone.
             perform(state.handle(.answerCut, at: Self.now))
         }
     }
@@ -176,7 +181,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         context.fireChannelWritabilityChanged()
     }
 
-    /// Says whether the client keeps up: a body that is sent slice by slice waits for it, however little is on its way.
+    /// Reports whether the client keeps up.
+    ///
+    /// A body that is sent in slices waits for the client, however few bytes are on their way.
     private func tellWritability() {
         let isWritable = channel.isWritable && rest.readableBytes == 0
         guard isWritable != self.isWritable else { return }
@@ -187,14 +194,14 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// Takes a part in its turn.
     private func take(_ part: Part) {
         guard !state.discardsInput else { return }
-        // A request that is answered while its slice is decoded does not know what follows it.
+        // A request that is answered while its slice is being decoded does not know the parts that follow.
         guard waiting.isEmpty, input?.isDecoding != true, takesNow(part) else { return waiting.append(part) }
         process(part)
         advance()
     }
 
     private func takesNow(_ part: Part) -> Bool {
-        // That its address holds too much concerns the request under way as well as the next one.
+        // If the address holds too much, the current request is affected as well as the next one.
         if case .refused(.overLimit, _) = part { return true }
         return state.takesPart
     }
@@ -213,12 +220,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 if let path { head.uri = path }
                 self.head = head
                 bodyLeft = summary.bodyLength
-                // A GET's body is read by the relay alone; other routes drop it, whole or not.
+                // Only the relay reads a GET's body. Other routes discard it, whole or not.
                 summary.isBodyHere = !summary.isSafe && isHere(summary.bodyLength)
                 perform(state.handle(.head(summary), at: Self.now))
             }
         case .request(.body(let chunk)):
-            // Chunks are not the decoder's to find: it took another end of the head than we did.
+            // The decoder must not find chunks. It saw another end of the head than the buffer did.
             guard let left = bodyLeft else { return process(.refused(.malformed, fault: .malformed)) }
             bodyLeft = left - chunk.readableBytes
             deliver(chunk)
@@ -227,7 +234,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    /// Whether a body of a length has come in: then it costs no sequence, no timer and no hand-over.
+    /// Whether a body of this length has arrived, so that it needs no sequence, timer or thread switch.
     private func isHere(_ length: Int?) -> Bool {
         guard let length, let input else { return false }
         return length <= min(input.count, Self.slice)
@@ -245,11 +252,11 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             guard let body else { return }
             state.wantsBody(body.yield(chunk.compact))
         }
-        // A session's bytes are its own; everybody else's are counted until they are answered.
+        // A session's bytes are not counted. All others are counted until they are answered.
         if connection.isOfSession { held.keep(0) }
     }
 
-    /// Throws bytes of a body away, and stops reading at the bound.
+    /// Discards bytes of a body, and stops reading at the limit.
     private func drop(_ count: Int) {
         let left = (droppedLeft ?? 0) - count
         droppedLeft = left
@@ -257,7 +264,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         if left <= 0 { try? channel.syncOptions?.setOption(.autoRead, value: false) }
     }
 
-    /// Takes what waits, as far as it is its turn.
+    /// Takes waiting parts as long as it is their turn.
     func drain() {
         guard !isDraining else { return }
         isDraining = true
@@ -269,7 +276,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    /// Takes what waits, and then more.
+    /// Takes waiting parts, and then more input.
     private func advance() {
         guard !isAdvancing else { return }
         isAdvancing = true
@@ -281,11 +288,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard served < Self.turn else { return yieldTurn() }
         guard waiting.isEmpty, !state.isServing, input?.count ?? 0 == 0 else { return }
         served = 0
-        // Requests that came before the end are answered, and the rest of the input is no whole request.
+        // Requests before the end are answered. The rest of the input is no whole request.
         if hasInputEnded { perform(state.handle(.inputClosed(more: false), at: Self.now)) }
     }
 
-    /// Lets the event loop look at its other connections: only a timer makes it do so before more of its own tasks.
+    /// Lets the event loop serve its other connections.
+    ///
+    /// Only a timer makes the loop do so before it runs more of this connection's tasks.
     private func yieldTurn() {
         guard !isYielding else { return }
         isYielding = true
@@ -296,7 +305,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    // MARK: What has to be done
+    // MARK: Effects
 
     private func perform(_ effects: ServerConnection.Effects) {
         guard !effects.isEmpty else { return }
@@ -363,7 +372,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             let answer = await service.respond(to: request, body: stream, of: connection)
             bound.value.begin(answer)
         }
-        // It may be over already, and another one under way.
+        // The request may have ended already, and another may have begun.
         if state.isServing, !isStreaming, requests == number { connection.serves(task) }
     }
 
@@ -377,7 +386,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         perform(state.handle(.bodyRead, at: Self.now))
     }
 
-    /// Ends the body's reading; the answer that follows closes the connection, because the rest is not read.
+    /// Ends the reading of the body.
+    ///
+    /// The answer then closes the connection, because the rest stays unread.
     private func abandonBody(of number: Int, _ fault: BodyFault) {
         guard requests == number, state.isBodyOpen else { return }
         body?.finish(fault)
@@ -408,7 +419,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     private func begin(_ answer: Answer) {
         guard !state.discardsInput, state.isServing else { return }
-        // A body that nobody read to its end is followed by no other request.
+        // After a body that was not read to its end, the connection cannot carry another request.
         let closes = answer.closes || bodyServed?.isRead == false
         perform(state.handle(.answer(closes: closes, more: hasMore), at: Self.now))
         let (bytes, rest) = encoder.begin(answer, state.framing)
@@ -427,10 +438,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    /// Whether something that came in waits for its turn.
+    /// Whether received input waits for its turn.
     private var hasMore: Bool { !waiting.isEmpty || (input?.count ?? 0) > 0 }
 
-    /// Writes the next slice of a whole body, and the one behind it when it is sent.
+    /// Writes the next slice of a whole body, and another when that one is sent.
     private func writeSlice(of number: Int) {
         guard requests == number, state.isAnswering, let context,
             let slice = rest.readSlice(length: min(rest.readableBytes, Self.slice))
@@ -446,30 +457,31 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         tellWritability()
     }
 
-    /// Writes a body in a task of its own: the one that made the answer keeps its memory until it ends, and a listener
-    /// may stay for days.
+    /// Writes a body in its own task.
+    ///
+    /// The task that made the answer would keep its memory until its end, and an event listener may stay for days.
     private func stream(_ write: @escaping @concurrent @Sendable (any BodyWriter) async throws -> Void) {
         isStreaming = true
         let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)
         let number = requests
         let task = Task.immediateDetached(executorPreference: executor) {
             do { try await write(ConnectionWriter(connection: bound, number: number)) } catch {
-                // A body that is not whole must not look so.
+                // An incomplete body must not look complete.
                 bound.value.cut(number)
             }
-            // Neither must one whose writer forgot its end.
+            // The same applies to a body whose writer forgot to end it.
             bound.value.cut(number)
         }
         if isStreaming, requests == number { connection.serves(task) }
     }
 
-    /// Cuts the answer to a request, unless it has ended.
+    /// Cuts the answer to a request, unless the answer has ended.
     func cut(_ number: Int) {
         guard requests == number, state.isAnswering else { return }
         perform(state.handle(.answerCut, at: Self.now))
     }
 
-    /// Writes a piece of a body and waits until the client keeps up.
+    /// Writes a piece of a body and waits for the client to keep up.
     func write(_ chunk: ByteBuffer) async throws {
         guard state.isAnswering, let context else { throw ChannelError.ioOnClosedChannel }
         written += chunk.readableBytes
@@ -495,13 +507,13 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         connection.served()
         bodyFault = .incomplete
         endBody(.incomplete)
-        // Last of all: it may begin the next request.
+        // This comes last, because it may begin the next request.
         perform(state.handle(.answerEnded(more: hasMore), at: Self.now))
     }
 
     private func write(_ bytes: ByteBuffer) { context?.write(wrapOutboundOut(bytes), promise: nil) }
 
-    /// Sends what was written when the loop's other tasks are done, so that head and body leave together.
+    /// Sends the written bytes after the loop's other tasks, so that head and body leave together.
     private func flushSoon() {
         guard !isFlushDue else { return }
         isFlushDue = true
@@ -529,8 +541,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Closes the output when everything is sent.
     ///
-    /// Closing at once with input unread would reset the connection, and the answer could be lost with it (RFC 9112
-    /// section 9.6).
+    /// Closing at once with unread input would reset the connection, and the answer could be lost (RFC 9112 section 9.6).
     private func closeOutput() {
         waiting.removeAll()
         input?.discard()
@@ -539,7 +550,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         context.close(mode: .output).assumeIsolated().whenComplete { _ in
             self.perform(self.state.handle(.outputClosed, at: Self.now))
         }
-        // The reader that paused is gone: what is left is thrown away.
+        // The reader that paused is gone, so the rest can be read and discarded.
         input?.resume()
     }
 
@@ -565,7 +576,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     // MARK: Deadlines
 
-    /// Looks at the deadlines when the nearest may be over, not with every request.
+    /// Schedules the next check of the deadlines for the nearest one, and so avoids a timer for every request.
     private func reschedule() {
         guard context != nil else { return }
         let now = Self.now

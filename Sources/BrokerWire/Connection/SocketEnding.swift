@@ -6,18 +6,20 @@ import NIOCore
     import Musl
 #endif
 
-/// Stands next to the socket, below TLS, and ends the connection as it is told to.
+/// The handler next to the socket, below TLS, that ends the connection in the wanted way.
 ///
-/// A connection that is closed above TLS ends in TLS's goodbye, which says that everything was said: a body that was
-/// cut would look whole to a client that has nothing else to tell it by (decision 8).
+/// A connection that is closed above TLS ends with TLS's close_notify. A cut body would then look complete to a client that
+/// relies on it (decision 8).
 final class SocketEnding: ChannelOutboundHandler {
     typealias OutboundIn = Never
 
-    /// The way to end.
+    /// The way of ending a connection.
     enum Wanted: Sendable {
-        /// At once, by a reset: what is not sent is thrown away, and the peer is told so.
+        /// At once, with a reset.
+        ///
+        /// Unsent data is discarded, and the peer is notified.
         case reset
-        /// By the one that ends it, but without a port that stays taken for a minute.
+        /// Normally, by the side that closes first, but without a port in TIME_WAIT for a minute.
         case withoutTrace
     }
 

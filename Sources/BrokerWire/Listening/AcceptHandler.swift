@@ -1,14 +1,15 @@
 import NIOCore
 import Synchronization
 
-/// Pauses accepting while there are as many connections as may be, and for a moment when the system has no descriptor
-/// left: a listening socket that stays readable would keep its event loop spinning.
+/// Pauses accepting at the limit on connections, and briefly when the system has no descriptor left.
+///
+/// Otherwise a listening socket that stays readable would keep its event loop spinning.
 final class AcceptHandler: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
     typealias OutboundIn = Never
 
-    /// The time for which accepting pauses after it failed.
+    /// The length of the pause after accepting failed.
     private static let pause = TimeAmount.milliseconds(100)
 
     private let cap: ConnectionCap?
@@ -55,7 +56,7 @@ final class AcceptHandler: ChannelDuplexHandler {
     private func resume() {
         guard isReadHeld, !isPaused else { return }
         isReadHeld = false
-        // Through `read`, which looks at the cap again.
+        // This uses `read`, which checks the cap again.
         context?.channel.read()
     }
 }
@@ -63,31 +64,33 @@ final class AcceptHandler: ChannelDuplexHandler {
 @available(*, unavailable)
 extension AcceptHandler: Sendable {}
 
-/// A bound on the open connections of all listeners that share it.
+/// A limit on the open connections of all listeners that share it.
 package final class ConnectionCap: Sendable {
     private struct State {
         var open = 0
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The most connections.
+    /// The most open connections.
     package let maximum: Int
     private let isFull: @Sendable () -> Void
     private let state = Mutex(State())
 
-    /// Creates a cap of so many connections; `isFull` hears of it each time that a listener has to stop accepting.
+    /// Creates a cap.
+    ///
+    /// `isFull` is called each time that a listener has to stop accepting.
     package init(maximum: Int, isFull: @escaping @Sendable () -> Void = {}) {
         self.maximum = max(maximum, 1)
         self.isFull = isFull
     }
 
-    /// The number of connections that are open.
+    /// The number of open connections.
     package var count: Int { state.withLock { $0.open } }
 
-    /// Takes note of a connection that was accepted.
+    /// Notes an accepted connection.
     func opened() { state.withLock { $0.open += 1 } }
 
-    /// Takes note of a connection that is gone, and lets a listener that waits accept again.
+    /// Notes a closed connection, and lets waiting listeners accept again.
     func closed() {
         let waiting = state.withLock { state -> [@Sendable () -> Void] in
             state.open -= 1
@@ -98,7 +101,9 @@ package final class ConnectionCap: Sendable {
         for resume in waiting { resume() }
     }
 
-    /// Returns whether another connection may be accepted; calls `resume` later when it may not.
+    /// Returns whether another connection may be accepted.
+    ///
+    /// If not, `resume` is called later.
     func admits(orElse resume: @escaping @Sendable () -> Void) -> Bool {
         let isAdmitted = state.withLock { state in
             guard state.open >= maximum else { return true }

@@ -4,17 +4,17 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// One listener: accepts connections, serves their requests, and drains at its end.
+/// One listener, which accepts connections, serves their requests, and drains at its end.
 package final class HTTPServer: Sendable {
     /// The settings of a listener.
     package struct Configuration: Sendable {
         /// Returns the terms of a new connection.
         package var terms: @Sendable () -> ConnectionTerms
-        /// The ledger of what the connections of one address take; nil for no bound.
+        /// The ledger of each address's use of connections; nil for no limit.
         package var ledger: PeerLedger?
-        /// The cap on what all listeners have open together; nil for no bound.
+        /// The cap on the open connections of all listeners; nil for no limit.
         package var cap: ConnectionCap?
-        /// The room in which the handshakes of all listeners are counted.
+        /// The room that counts the handshakes of all listeners.
         package var handshakes = HandshakeRoom()
 
         package init() {
@@ -33,7 +33,7 @@ package final class HTTPServer: Sendable {
         self.group = group
     }
 
-    /// Begins to accept what comes to a socket, which stays the caller's.
+    /// Begins to accept connections from a socket, which still belongs to the caller.
     package static func start(
         _ service: any WireService, _ configuration: Configuration, on socket: ListeningSocket,
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton
@@ -49,7 +49,7 @@ package final class HTTPServer: Sendable {
             }
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
-            // Four buffers of up to 64 KiB otherwise, for as long as the connection is kept (decision 14).
+            // The default is four buffers of up to 64 KiB for as long as the connection is kept (decision 14).
             .childChannelOption(
                 .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16_384)
             )
@@ -61,18 +61,17 @@ package final class HTTPServer: Sendable {
                 }
             }
             .withBoundSocket(try socket.duplicate()).get()
-        // Taking it over has set it to the library's 128.
+        // The library has set the backlog to its default of 128.
         socket.restoreBacklog()
         return HTTPServer(channel: channel, quiescing: quiescing, group: group)
     }
 
-    /// The port that is listened on.
+    /// The port of the listener.
     package var port: Int { channel.localAddress?.port ?? 0 }
 
-    /// Stops accepting, tells every connection so, and waits until the last of them has ended or its task is
-    /// cancelled.
+    /// Stops accepting, notifies every connection, and waits until the last one has ended or the task is cancelled.
     ///
-    /// Connections that come in from here on wait in the socket's queue for the next who accepts from it.
+    /// Later connections wait in the socket's queue for the next server.
     package func drain() async {
         await stopAccepting()
         let closed = channel.eventLoop.makePromise(of: Void.self)
@@ -80,13 +79,14 @@ package final class HTTPServer: Sendable {
         await withTaskCancellationHandler {
             try? await closed.futureResult.get()
         } onCancel: {
-            // A future's wait does not end by itself then, and a slow client must not hold up a shutdown that is over.
+            // A future's wait ignores cancellation, and a slow client must not delay a shutdown whose time is over.
             closed.succeed(())
         }
     }
 
-    /// Accepts nothing more, and returns when every connection that was accepted is set up: the library closes one that
-    /// is still on its way between two event loops when the listening channel closes.
+    /// Stops accepting, and returns when every accepted connection is set up.
+    ///
+    /// When the listening channel closes, the library closes connections that are still moving between two event loops.
     private func stopAccepting() async {
         try? await channel.setOption(.autoRead, value: false).get()
         for loop in group.makeIterator() { try? await loop.submit {}.get() }
@@ -97,7 +97,7 @@ package final class HTTPServer: Sendable {
         _ channel: any Channel, service: any WireService, terms: ConnectionTerms, _ configuration: Configuration
     ) throws {
         var account: PeerAccount?
-        // Before a byte of TLS is read.
+        // This happens before a byte of TLS is read.
         if let ledger = configuration.ledger, let address = channel.remoteAddress.flatMap({ PeerAddress($0) }) {
             guard let opened = ledger.open(address) else { throw ChannelError.eof }
             account = opened

@@ -3,13 +3,14 @@ import NIOSSL
 import NIOTLS
 import Synchronization
 
-/// The room for handshakes under way: where there are as many as may be, the one that began first makes room.
+/// The room for handshakes in progress.
 ///
-/// An honest handshake is done in a moment, so what is oldest is most likely nobody's.
+/// At the limit, the oldest handshake is ended. An honest handshake is done in a moment, so the oldest one is probably
+/// abandoned.
 package final class HandshakeRoom: Sendable {
     private struct State {
         var next = 0
-        /// The closures that end each handshake, by the order of their beginning.
+        /// The closures that end each handshake, by the order of beginning.
         var leaving: [Int: @Sendable () -> Void] = [:]
         var oldest = 0
     }
@@ -17,13 +18,15 @@ package final class HandshakeRoom: Sendable {
     private let maximum: Int
     private let state = Mutex(State())
 
-    /// Creates a room for so many handshakes.
+    /// Creates a room for this many handshakes.
     package init(maximum: Int = 1024) { self.maximum = max(maximum, 1) }
 
-    /// The number of handshakes that are under way.
+    /// The number of handshakes in progress.
     package var count: Int { state.withLock { $0.leaving.count } }
 
-    /// Begins a handshake; `leave` ends it when another needs its place.
+    /// Begins a handshake.
+    ///
+    /// `leave` ends it if another one needs its place.
     func enter(_ leave: @escaping @Sendable () -> Void) -> Int {
         let (place, evicted) = state.withLock { state -> (Int, (@Sendable () -> Void)?) in
             var evicted: (@Sendable () -> Void)?
@@ -42,12 +45,13 @@ package final class HandshakeRoom: Sendable {
         return place
     }
 
-    /// Ends a handshake, done or given up.
+    /// Ends a handshake, successful or not.
     func leave(_ place: Int) { state.withLock { _ = $0.leaving.removeValue(forKey: place) } }
 }
 
-/// Stands behind the TLS handler: ends a handshake that takes too long or whose place another needs, and turns what TLS
-/// says of a connection's end into what sockets say.
+/// The handler behind TLS that ends slow or displaced handshakes.
+///
+/// Further, it translates TLS's events about a connection's end into those of plain sockets.
 final class HandshakeGuard: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -80,14 +84,14 @@ final class HandshakeGuard: ChannelDuplexHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // A client that ends its side without TLS's goodbye: HTTP's own framing says whether a request was whole.
+        // The client closed its side without TLS's close_notify. HTTP's own framing shows whether a request was complete.
         if let error = error as? NIOSSLError, case .uncleanShutdown = error { return }
         context.fireErrorCaught(error)
     }
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
         guard mode == .output, place == nil else { return context.close(mode: mode, promise: promise) }
-        // Where the client has said goodbye already, the TLS handler closes at once, with what was written unsent.
+        // If the client has sent close_notify, the TLS handler closes at once and drops unsent output. So flush first.
         context.writeAndFlush(wrapOutboundOut(context.channel.allocator.buffer(capacity: 0))).assumeIsolated()
             .whenComplete { _ in context.close(mode: .output, promise: promise) }
     }

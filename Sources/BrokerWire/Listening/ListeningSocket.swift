@@ -9,20 +9,22 @@ import Synchronization
     import Musl
 #endif
 
-/// A TCP socket that listens: one of this process's own, or one that its service manager handed over.
+/// A listening TCP socket, either this process's own or one that its service manager handed over.
 ///
-/// It outlives the servers that accept from it: each takes a descriptor of its own, so that one server can end while the
-/// system goes on taking connections in, which wait for the next.
+/// The socket outlives the servers that accept from it. Each server takes its own descriptor. When one server ends, the system
+/// still queues connections for the next.
 package final class ListeningSocket: Sendable {
-    /// The number of connections that wait to be accepted, where the system allows as many.
+    /// The number of connections that may wait to be accepted, if the system allows as many.
     static let backlog: CInt = 4096
 
-    /// Whether the service manager made it, and keeps it when this process is gone.
+    /// Whether the service manager made the socket, and keeps it after this process.
     package let isHandedOver: Bool
     /// The descriptor; nil once it is closed.
     private let descriptor: Mutex<CInt?>
 
-    /// Begins to listen at an address; port 0 takes a free one.
+    /// Begins to listen at an address.
+    ///
+    /// Port 0 selects a free one.
     package init(host: String, port: Int) throws(ListenFailure) {
         let place = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         let address: SocketAddress
@@ -32,7 +34,7 @@ package final class ListeningSocket: Sendable {
         let descriptor = socket(address.protocol.rawValue, Self.stream, 0)
         guard descriptor >= 0 else { throw .address(place, reason: Self.reason()) }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
-        // Connections of the process before may linger; only who still listens is in the way.
+        // Connections of an earlier process may linger. Only another listener is a conflict.
         var yes: CInt = 1
         _ = setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<CInt>.size))
         let isListening = address.withSockAddr { pointer, size in
@@ -47,8 +49,9 @@ package final class ListeningSocket: Sendable {
         isHandedOver = false
     }
 
-    /// Takes a descriptor that was handed over, and keeps it from programs that this one may start; throws when it is
-    /// not a TCP socket that listens.
+    /// Takes a descriptor that was handed over, and hides it from child processes.
+    ///
+    /// Throws if it is not a listening TCP socket.
     package init(handedOver descriptor: CInt) throws(ListenFailure) {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .descriptor(descriptor, reason: "is not open") }
@@ -69,7 +72,9 @@ package final class ListeningSocket: Sendable {
 
     deinit { close() }
 
-    /// Gives the socket up: where it is this process's own and no server accepts from it, its port is free.
+    /// Closes the socket.
+    ///
+    /// If it is this process's own, and no server accepts from it, its port becomes free.
     package func close() {
         let taken = descriptor.withLock { descriptor in
             defer { descriptor = nil }
@@ -78,7 +83,7 @@ package final class ListeningSocket: Sendable {
         if let taken { Self.close(taken) }
     }
 
-    /// Makes another descriptor of the socket, for a server, which closes it.
+    /// Duplicates the socket's descriptor for a server, which closes the copy.
     func duplicate() throws(ListenFailure) -> CInt {
         try descriptor.withLock { descriptor throws(ListenFailure) in
             guard let descriptor else { throw .descriptor(-1, reason: "is closed") }
@@ -88,7 +93,7 @@ package final class ListeningSocket: Sendable {
         }
     }
 
-    /// Sets how many connections wait to be accepted: a server that takes over a socket makes them few.
+    /// Sets the backlog again, because a server that takes over a socket lowers it.
     func restoreBacklog() {
         descriptor.withLock { descriptor in
             if let descriptor { _ = listen(descriptor, Self.backlog) }
@@ -131,13 +136,13 @@ package final class ListeningSocket: Sendable {
     }
 }
 
-/// The reason for which there is no socket to listen on, in a sentence for the operator.
+/// The reason why listening failed, in a sentence for the operator.
 package enum ListenFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// Another socket listens at the address.
     case inUse(String)
     /// The address cannot be listened on.
     case address(String, reason: String)
-    /// The descriptor that was handed over is none to listen on.
+    /// The handed-over descriptor cannot be listened on.
     case descriptor(CInt, reason: String)
 
     package var description: String {

@@ -1,30 +1,32 @@
 import NIOCore
 import Synchronization
 
-/// Counts what the connections of each address take, and of each network, so that none can take it all (SEC-105).
+/// Counts the connections and bytes of each address and each network, so that none of them can take everything (SEC-105).
 ///
-/// It knows the addresses that have connections open, and no others.
+/// Only addresses with open connections are kept.
 package final class PeerLedger: Sendable {
-    /// Hears of a connection that was turned away: whose it was, and what had enough.
+    /// Called when a connection is turned away, with its address and the limit that was reached.
     package typealias Observer = @Sendable (_ address: PeerAddress, _ limit: PeerPolicy.Key) -> Void
 
     private let policies: @Sendable (PeerAddress) -> [PeerPolicy]
     private let refused: Observer?
-    /// Guards who has an account, and that a connection is counted everywhere or nowhere.
+    /// Guards the accounts, and ensures that a connection is counted in all of them or in none.
     private let accounts = Mutex<[PeerPolicy.Key: PeerAccount]>([:])
 
-    /// Creates a ledger with what each address may take, then what its networks may, the narrowest first.
+    /// Creates a ledger.
+    ///
+    /// `policies` returns the limits of an address, then those of its networks, the narrowest first.
     package init(refused: Observer? = nil, policies: @escaping @Sendable (PeerAddress) -> [PeerPolicy]) {
         self.policies = policies
         self.refused = refused
     }
 
-    /// Opens a connection of an address; returns nil when it, or a network that it is in, has enough.
+    /// Opens a connection of an address; returns nil if the address or one of its networks has reached its limit.
     func open(_ address: PeerAddress) -> PeerAccount? {
         let policies = policies(address)
         let (account, full) = accounts.withLock { accounts -> (PeerAccount?, PeerPolicy.Key?) in
             var chain: [PeerAccount] = []
-            // The widest first: a narrower account has it.
+            // The widest network comes first, because narrower accounts refer to it.
             for policy in policies.reversed() {
                 let account = accounts[policy.key] ?? PeerAccount(policy, in: chain.last)
                 account.adopt(policy)
@@ -41,7 +43,7 @@ package final class PeerLedger: Sendable {
         return account
     }
 
-    /// Closes a connection that `open` let in.
+    /// Closes a connection that `open` admitted.
     func close(_ account: PeerAccount) {
         accounts.withLock { accounts in
             var next: PeerAccount? = account
@@ -52,11 +54,13 @@ package final class PeerLedger: Sendable {
         }
     }
 
-    /// The number of addresses and networks that have connections open.
+    /// The number of addresses and networks with open connections.
     package var count: Int { accounts.withLock { $0.count } }
 }
 
-/// The account of the connections of one address, or of one network; what an address takes, its networks take with it.
+/// The account of an address's or a network's connections.
+///
+/// Whatever an address uses is also charged to its networks.
 final class PeerAccount: Sendable {
     private struct State {
         var policy: PeerPolicy
@@ -66,7 +70,7 @@ final class PeerAccount: Sendable {
     }
 
     let key: PeerPolicy.Key
-    /// The account of the network that it is in; nil for the widest that is counted.
+    /// The account of the enclosing network; nil for the widest.
     let wider: PeerAccount?
     private let state: Mutex<State>
 
@@ -76,10 +80,12 @@ final class PeerAccount: Sendable {
         state = Mutex(State(policy: policy))
     }
 
-    /// Goes on with what may be taken now: the account of a network lives for as long as anybody in it is connected.
+    /// Applies a new policy without resetting the counts.
+    ///
+    /// A network's account exists for as long as any of its addresses is connected.
     func adopt(_ policy: PeerPolicy) { state.withLock { $0.policy = policy } }
 
-    /// Whether another connection may be opened, as far as this account goes.
+    /// Whether this account admits another connection.
     var takesConnection: Bool {
         state.withLock { state in
             let policy = state.policy
@@ -88,10 +94,10 @@ final class PeerAccount: Sendable {
         }
     }
 
-    /// Takes a connection, here alone.
+    /// Counts a connection in this account only.
     func open() { state.withLock { $0.connections += 1 } }
 
-    /// Gives a connection back, here alone; true when it was the last.
+    /// Removes a connection from this account only; returns true if it was the last.
     func close() -> Bool {
         state.withLock { state in
             state.connections -= 1
@@ -99,13 +105,13 @@ final class PeerAccount: Sendable {
         }
     }
 
-    /// Takes note that one of the connections carried a live session.
+    /// Notes that one of the connections carried a live session.
     func hasSession() {
         state.withLock { $0.hasSession = true }
         wider?.hasSession()
     }
 
-    /// Takes bytes; false when the address or one of its networks holds as many as it may.
+    /// Charges bytes; returns false if the address or one of its networks is at its limit.
     func take(_ bytes: Int) -> Bool {
         let isTaken = state.withLock { state in
             if let limit = state.policy.heldBytes, state.heldBytes + bytes > limit { return false }
@@ -118,14 +124,16 @@ final class PeerAccount: Sendable {
         return false
     }
 
-    /// Gives bytes back.
+    /// Releases bytes.
     func give(_ bytes: Int) {
         state.withLock { $0.heldBytes -= bytes }
         wider?.give(bytes)
     }
 }
 
-/// A TCP peer's address as 128 bits; an IPv4 address as IPv6 maps it (RFC 4291 section 2.5.5.2).
+/// A TCP peer's address as 128 bits.
+///
+/// IPv4 addresses are mapped into IPv6 (RFC 4291 section 2.5.5.2).
 package struct PeerAddress: Sendable, Hashable {
     package let high: UInt64
     package let low: UInt64
@@ -136,9 +144,9 @@ package struct PeerAddress: Sendable, Hashable {
         self.low = low
     }
 
-    /// Takes the address of a socket; nil for a Unix socket.
+    /// Creates the address of a socket; nil for a Unix socket.
     init?(_ address: SocketAddress) {
-        // The place of the address in `sockaddr_in` and `sockaddr_in6`, in network order.
+        // The address's place in `sockaddr_in` and `sockaddr_in6`, in network order.
         let (offset, count) =
             switch address.protocol {
             case .inet: (4, 4)
@@ -160,13 +168,13 @@ package struct PeerAddress: Sendable, Hashable {
     }
 }
 
-/// The bounds on what the connections of one address, or of one network, take together.
+/// The limits on the connections of one address or one network together.
 package struct PeerPolicy: Sendable, Equatable {
     /// The addresses that are counted together.
     package struct Key: Sendable, Hashable {
-        /// The address, or the first one of the network.
+        /// The address, or the network's first address.
         package let address: PeerAddress
-        /// The number of bits that its addresses have in common.
+        /// The number of leading bits that all its addresses share.
         package let prefix: Int
 
         package init(_ address: PeerAddress, prefix: Int = 128) {
@@ -176,14 +184,15 @@ package struct PeerPolicy: Sendable, Equatable {
     }
 
     package let key: Key
-    /// Open connections; nil for as many as it wants.
+    /// The most open connections; nil for no limit.
     package var connections: Int?
-    /// Open connections until one of them has carried a live session.
+    /// The most open connections until one of them has carried a live session.
     package var anonymousConnections: Int?
-    /// Bytes received and not yet answered: undecoded, heads, and bodies of requests without a live session; nil for as
-    /// many as it wants.
+    /// The most bytes that are received and not yet answered; nil for no limit.
+    ///
+    /// Counted are undecoded bytes, heads, and the bodies of requests without a live session.
     package var heldBytes: Int?
 
-    /// Creates a policy that bounds nothing.
+    /// Creates a policy without limits.
     package init(key: Key) { self.key = key }
 }

@@ -1,14 +1,14 @@
 import NIOCore
 import NIOSSL
 
-/// A certificate and its key, ready for handshakes: TLS 1.2 and newer, HTTP/1.1, no client certificates.
+/// A certificate and its key for handshakes with TLS 1.2 or newer, HTTP/1.1, and without client certificates.
 package struct ServerTLS: Sendable {
-    /// The reason for which a certificate cannot be served, in a sentence for the operator that names neither file.
+    /// The reason why a certificate cannot be served, in a sentence for the operator that names neither file.
     package enum Failure: Error, Sendable, Equatable, CustomStringConvertible {
         case noCertificate
         case noKey
         case doesNotFit
-        /// Its last or first second, as Unix time.
+        /// The last or first second of its validity, as Unix time.
         case runOut(Int64)
         case notYet(Int64)
 
@@ -23,16 +23,16 @@ package struct ServerTLS: Sendable {
         }
     }
 
-    /// The longest time that a handshake may take.
+    /// The longest time for a handshake.
     static let patience = TimeAmount.seconds(10)
 
-    /// The expiry of the first of the chain's certificates that runs out, as Unix time.
+    /// The expiry of the chain's certificate that expires first, as Unix time.
     package let expiresAt: Int64
-    /// The names that the certificate is for, in lower case; addresses are left out.
+    /// The certificate's DNS names in lower case, without IP addresses.
     package let names: [String]
     let context: NIOSSLContext
 
-    /// Takes a certificate, its intermediates behind it, and its key, in PEM; throws why they cannot be served at `now`.
+    /// Reads a certificate with its intermediates and its key, in PEM; throws the reason if they cannot be served at `now`.
     package init(certificate: [UInt8], key: [UInt8], now: Int64) throws(Failure) {
         guard let chain = try? NIOSSLCertificate.fromPEMBytes(certificate), let leaf = chain.first else {
             throw .noCertificate
@@ -45,11 +45,11 @@ package struct ServerTLS: Sendable {
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
         configuration.minimumTLSVersion = .tlsv12
-        // Of TLS 1.2 what keeps past traffic secret when a key is lost, and seals (RFC 9325 section 4.2).
+        // In TLS 1.2, only suites with forward secrecy and authenticated encryption (RFC 9325 section 4.2).
         configuration.cipherSuites = "ECDHE+AESGCM:ECDHE+CHACHA20"
         configuration.applicationProtocols = ["http/1.1"]
         configuration.renegotiationSupport = .none
-        // The time that a peer may take to say goodbye before it is left.
+        // The time that a peer has for its close_notify.
         configuration.shutdownTimeout = .seconds(1)
         guard let context = try? NIOSSLContext(configuration: configuration) else { throw .doesNotFit }
         self.context = context
@@ -60,7 +60,7 @@ package struct ServerTLS: Sendable {
         }
     }
 
-    /// Returns whether the certificate is for a host name; what stands for a whole label (`*.`) counts.
+    /// Returns whether the certificate covers a host name, counting a wildcard for one whole label (`*.`).
     package func isFor(_ host: String) -> Bool {
         let host = host.lowercased()
         return names.contains { name in
@@ -70,16 +70,18 @@ package struct ServerTLS: Sendable {
     }
 }
 
-/// The terms of a connection from its first byte to its last.
+/// The terms of a connection for its whole life.
 package struct ConnectionTerms: Sendable {
     let limits: ConnectionLimits
     private let times: ConnectionTimes
     private let timesOfProxy: ConnectionTimes
     private let isProxy: @Sendable (PeerAddress) -> Bool
-    /// The certificate that is served; nil for plain HTTP.
+    /// The served certificate; nil for plain HTTP.
     let tls: ServerTLS?
 
-    /// Creates the terms of connections with so much to take; `isProxy` returns whether a peer is a trusted proxy.
+    /// Creates the terms of connections with these limits.
+    ///
+    /// `isProxy` returns whether a peer is a trusted proxy.
     package init(
         _ limits: ConnectionLimits = ConnectionLimits(), tls: ServerTLS? = nil,
         isProxy: @escaping @Sendable (PeerAddress) -> Bool = { _ in false }
@@ -91,6 +93,6 @@ package struct ConnectionTerms: Sendable {
         timesOfProxy = ConnectionTimes(limits, ofProxy: true)
     }
 
-    /// Returns the times of a peer's connection.
+    /// Returns the times for a peer's connection.
     func times(of peer: PeerAddress?) -> ConnectionTimes { peer.map(isProxy) == true ? timesOfProxy : times }
 }

@@ -4,17 +4,17 @@ import NIOHTTP1
 
 /// An answer before it is written.
 ///
-/// Its fields are a plain array: they are made once, in order, and read once.
+/// The fields are a plain array, because they are made once, in order, and read once.
 package struct Answer: Sendable {
     /// An answer's body.
     package enum Body: Sendable {
         case none
-        /// Whole: it leaves together with the head.
+        /// A complete body, which is sent together with the head.
         case whole(ByteBuffer)
-        /// Written piece by piece, to its end; `length` where it is known.
+        /// A body that is written in pieces; `length` is set if it is known.
         case stream(length: Int?, @concurrent @Sendable (any BodyWriter) async throws -> Void)
 
-        /// The length, where it is known.
+        /// The length, if it is known.
         package var length: Int? {
             switch self {
             case .none: 0
@@ -27,12 +27,14 @@ package struct Answer: Sendable {
     package let status: HTTPResponse.Status
     package var fields: [HTTPField]
     package var body: Body
-    /// Whether the connection is closed behind it.
+    /// Whether the connection is closed after this answer.
     package var closes = false
-    /// Whether its length is among the fields.
+    /// Whether the fields contain the length.
     package private(set) var hasLength: Bool
 
-    /// Creates an answer; the body's length, where it is known, goes among the fields unless they say it already.
+    /// Creates an answer.
+    ///
+    /// A known body length is added to the fields unless they already contain it.
     package init(_ status: HTTPResponse.Status, _ fields: consuming [HTTPField], body: Body = .none) {
         self.status = status
         self.body = body
@@ -44,34 +46,37 @@ package struct Answer: Sendable {
         self.fields = fields
     }
 
-    /// Leaves the body out and what is said of it in: the answer to HEAD.
+    /// Removes the body and keeps its description, for the answer to HEAD.
     package mutating func leaveBodyOut() { body = .none }
 }
 
 /// The receiver of a streamed answer's body.
 package protocol BodyWriter: Sendable {
-    /// Writes a piece and waits until there is room for the next; throws when the client is gone.
+    /// Writes a piece and waits for room for the next; throws if the client is gone.
     func write(_ buffer: ByteBuffer) async throws
 
     /// Ends the body.
     func finish(_ trailers: HTTPFields?) async throws
 
-    /// Ends the connection within the body, so that it does not look whole: at once, from any thread, also while a piece waits
-    /// for room. An answer that has ended stays as it is.
+    /// Ends the connection within the body, so that the body does not look complete.
+    ///
+    /// This is possible at once and from any thread, even while a piece waits for room. An answer that has ended is unchanged.
     func cut()
 }
 
-/// Writes answers as HTTP/1 has them (RFC 9112).
+/// Writes answers in the form of HTTP/1 (RFC 9112).
 ///
-/// Field values are checked when they are made (HTTPTypes), so that none can end its line.
+/// HTTPTypes checks field values when they are made, so a value cannot end its line.
 struct AnswerEncoder {
-    /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
+    /// The size in bytes up to which a body is copied behind its head, because a second write costs more.
     private static let copied = 4096
 
-    /// The framing of the answer's body that was begun last.
+    /// The framing of the current answer's body.
     private(set) var framing = BodyFraming.none
 
-    /// Returns an answer's head, and behind it a whole body that is small; `rest` is a whole body that is not.
+    /// Returns an answer's head, followed by a small whole body.
+    ///
+    /// A larger whole body is returned in `rest`.
     mutating func begin(
         _ answer: Answer, _ head: ServerConnection.AnswerFraming
     ) -> (bytes: ByteBuffer, rest: ByteBuffer?) {
@@ -92,7 +97,7 @@ struct AnswerEncoder {
             writer.text(status.reasonPhrase)
             writer.endLine()
             for field in answer.fields {
-                // Said of a body that cannot be, some take it for its framing (RFC 9110 section 8.6).
+                // Some clients take this field for the framing, although such an answer has no body (RFC 9110 section 8.6).
                 if !mayHaveBody, field.name == .contentLength { continue }
                 writer.field(field.name.rawName, field.value)
             }
@@ -104,6 +109,6 @@ struct AnswerEncoder {
         return (bytes, rest)
     }
 
-    /// Asks for a body whose sender waits to be asked (RFC 9110 section 15.2.1).
+    /// The interim answer that asks a waiting sender for its body (RFC 9110 section 15.2.1).
     static let interim = ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n")
 }

@@ -1,10 +1,10 @@
-/// A `Host` value or the authority of a URL: a host and perhaps a port.
+/// A `Host` value or the authority of a URL: a host with an optional port.
 package struct Authority: Hashable, Sendable {
     /// In lower case; an IPv6 literal keeps its brackets.
     package let host: String
     package let port: Int?
 
-    /// Parses an authority without user information, or returns nil when it is not well formed (RFC 9112 section 3.2).
+    /// Parses an authority without user information; returns nil if it is malformed (RFC 9112 section 3.2).
     package init?(_ text: some StringProtocol) {
         guard Self.isWellFormed(text.utf8) else { return nil }
         var host = Substring(text)
@@ -19,7 +19,7 @@ package struct Authority: Hashable, Sendable {
 
     private enum Part { case start, name, literal, literalEnd, port }
 
-    /// Returns whether the bytes are `host` or `host:port` with a port of 1–5 digits and a host that is not empty.
+    /// Returns whether the bytes are `host` or `host:port` with a port of 1–5 digits and a non-empty host.
     package static func isWellFormed(_ bytes: some Sequence<UInt8>) -> Bool {
         var part = Part.start
         var count = 0
@@ -56,7 +56,7 @@ package struct Authority: Hashable, Sendable {
 }
 
 extension StringProtocol {
-    /// Compares ASCII letters without regard to case, and every other byte exactly.
+    /// Compares ASCII letters without regard to case, and all other bytes exactly.
     package func isASCIIEqual(to other: some StringProtocol) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         return withBytes { left in
@@ -68,7 +68,7 @@ extension StringProtocol {
         }
     }
 
-    /// Lends the UTF-8 bytes as they lie in memory: an index of `UTF8View` costs more than the byte.
+    /// Lends the UTF-8 bytes in place, because indexing a `UTF8View` costs more than reading the byte.
     func withBytes<Value>(_ body: (UnsafeBufferPointer<UInt8>) -> Value) -> Value {
         if let value = utf8.withContiguousStorageIfAvailable(body) { return value }
         return Array(utf8).withUnsafeBufferPointer(body)

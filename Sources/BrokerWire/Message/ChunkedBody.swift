@@ -1,25 +1,29 @@
 import NIOCore
 
-/// Removes the chunked coding from a body as it comes in (RFC 9112 section 7.1), and merges small chunks into one piece.
+/// Removes the chunked coding from a body as it arrives (RFC 9112 section 7.1), and merges small chunks into one piece.
 ///
-/// A chunk of one byte costs a parser as much as one of a kilobyte, and whoever sends it chooses how many there are. So no chunk is
-/// an event of its own here. The coding is read strictly: each line ends with CRLF, and a size is digits alone, because two readers
-/// that find different ends make two requests of one.
+/// A chunk of one byte costs a parser as much as one of a kilobyte, and the sender chooses their number. Chunks are therefore
+/// no events here.
+///
+/// The coding is read strictly: lines end with CRLF, and a size has only digits. Two readers that find different ends would see
+/// two requests in one.
 struct ChunkedBody {
-    /// The next thing in the input.
+    /// The next piece of the input.
     enum Step: Equatable {
         /// A part of the body.
         case piece(ByteBuffer)
-        /// Nothing: the rest has not come.
+        /// The rest has not arrived.
         case needsMore
-        /// The last chunk's line was read; trailers and an empty line follow.
+        /// The last chunk's line was read.
+        ///
+        /// Trailers and an empty line follow.
         case last
         case malformed
     }
 
     private enum Place { case size, parameters, sizeEnd, data, dataEnd, lineEnd, over, broken }
 
-    /// Chunks from this size on, in bytes, are not copied.
+    /// The size in bytes from which chunks are not copied.
     private static let long = 1024
     /// The longest chunk-size line, in bytes, without its end.
     private static let longestLine = 1024
@@ -27,12 +31,12 @@ struct ChunkedBody {
     private static let longestSize = 16
 
     private var place = Place.size
-    /// The bytes of the chunk that are still to come; its size while that is read.
+    /// The bytes of the chunk that are still to come, or the size read so far.
     private var left = 0
-    /// The bytes of the present line so far.
+    /// The bytes of the current line so far.
     private var line = 0
 
-    /// Takes the next thing off the front of the input.
+    /// Takes the next piece from the front of the input.
     mutating func next(_ input: inout ByteBuffer) -> Step {
         switch place {
         case .over: return .last
@@ -57,7 +61,7 @@ struct ChunkedBody {
         }
     }
 
-    /// Hands on what has come of a long chunk, without copying it.
+    /// Returns the received part of a long chunk without copying it.
     private mutating func slice(of input: inout ByteBuffer) -> Step {
         guard let slice = input.readSlice(length: min(left, input.readableBytes)) else { return .needsMore }
         took(slice.readableBytes)
@@ -69,8 +73,9 @@ struct ChunkedBody {
         if left == 0 { place = .dataEnd }
     }
 
-    /// Reads up to the end of the input, the last chunk, a fault or a long run of data, and copies data into `room`; returns how
-    /// many bytes it read and how many it copied.
+    /// Reads up to the end of the input, the last chunk, a fault or a long run of data, and copies data into `room`.
+    ///
+    /// Returns the number of bytes read and the number copied.
     private mutating func take(
         _ bytes: UnsafeRawBufferPointer, into room: UnsafeMutableRawBufferPointer
     ) -> (taken: Int, copied: Int) {
@@ -87,7 +92,7 @@ struct ChunkedBody {
                 took(run)
                 continue
             }
-            // The byte at fault stays, so that there is input left when the fault is reported.
+            // The faulty byte stays in the input, so that the input is not empty when the fault is reported.
             guard read(bytes[index]) else {
                 place = .broken
                 break
@@ -98,7 +103,7 @@ struct ChunkedBody {
         return (index, copied)
     }
 
-    /// Reads a byte of the coding; returns false for one that has no place there.
+    /// Reads a byte of the coding; returns false if the byte is not allowed there.
     private mutating func read(_ byte: UInt8) -> Bool {
         switch place {
         case .size:
@@ -125,7 +130,9 @@ struct ChunkedBody {
         }
     }
 
-    /// Reads a byte behind a size: extensions are ignored, and no control character stands in them.
+    /// Reads a byte behind a size.
+    ///
+    /// Extensions are ignored, but control characters in them are refused.
     private mutating func endSize(_ byte: UInt8) -> Bool {
         if byte == UInt8(ascii: "\r") {
             place = .sizeEnd
@@ -147,19 +154,22 @@ struct ChunkedBody {
     }
 }
 
-/// Looks for the empty line that ends a head, or a body's trailers, in input that comes piece by piece.
+/// Finds the empty line that ends a head or a body's trailers, in input that arrives in pieces.
 ///
-/// What stands behind it is not for the parser of heads: a body may be chunked.
+/// The bytes behind the empty line must not reach the head's parser, because they may be a chunked body.
 struct EmptyLine {
-    /// The number of bytes of CRLF CRLF that the input so far ends with.
+    /// The number of bytes of CRLF CRLF at the end of the input so far.
     private var matched: Int
 
-    /// Creates the search; `behindLine` where a line has just ended.
+    /// Creates the search.
+    ///
+    /// `behindLine` is true if a line has just ended.
     init(behindLine: Bool = false) { matched = behindLine ? 2 : 0 }
 
-    /// Returns the number of bytes up to and with the empty line, within the first `length` of the input; nil where there is none.
+    /// Returns the number of bytes up to and including the empty line, within the first `length` of the input; nil if it is not
+    /// there.
     ///
-    /// Each call goes on behind the bytes of the one before.
+    /// Each call continues behind the last one's bytes.
     mutating func end(in input: ByteBuffer, upTo length: Int) -> Int? {
         input.withUnsafeReadableBytes { end(in: UnsafeRawBufferPointer(rebasing: $0.prefix(length))) }
     }
@@ -170,7 +180,7 @@ struct EmptyLine {
         var (index, seen) = (0, matched)
         defer { matched = seen }
         while index < count {
-            // Most of a head is not the end of a line: sixteen bytes are looked at together, then eight.
+            // Most bytes of a head are within lines, so sixteen are checked together, then eight.
             if seen == 0 {
                 while index &+ 16 <= count, Self.ends(start, index) | Self.ends(start, index &+ 8) == 0 { index &+= 16 }
                 if index &+ 8 <= count {
@@ -182,7 +192,7 @@ struct EmptyLine {
                     index &+= ends.trailingZeroBitCount &>> 3
                 }
                 guard index < count else { break }
-                // A line that ends, and no more: most do.
+                // A line end that is not followed by another, which is the usual case.
                 if index &+ 4 <= count {
                     let word = UInt32(littleEndian: start.loadUnaligned(fromByteOffset: index, as: UInt32.self))
                     if word == 0x0A0D_0A0D { return index &+ 4 }
@@ -207,8 +217,7 @@ struct EmptyLine {
         return nil
     }
 
-    /// Returns a word whose lowest bit that is set lies in the first byte, of the eight at a place, that may end a line: one below
-    /// 0x0E.
+    /// Returns a word whose lowest set bit marks the first of eight bytes that may end a line (a byte below 0x0E).
     @inline(__always)
     private static func ends(_ start: UnsafeRawPointer, _ index: Int) -> UInt64 {
         let word = UInt64(littleEndian: start.loadUnaligned(fromByteOffset: index, as: UInt64.self))
@@ -217,7 +226,7 @@ struct EmptyLine {
 }
 
 extension ByteBuffer {
-    /// The same bytes in memory that is not much larger: a few bytes of a read keep all of its memory.
+    /// The same bytes in a smaller buffer if possible, because a few bytes of a read keep all of its memory.
     var compact: ByteBuffer {
         readableBytes * 4 < storageCapacity ? ByteBuffer(bytes: readableBytesView) : self
     }

@@ -1,10 +1,13 @@
 import NIOHTTP1
 
-/// Judges a request's head before anything is made of it: what one reader could take for another message than the next
-/// one does is refused, not repaired (SEC-101, SEC-103).
+/// Judges a request's head before it is used.
+///
+/// If two readers could see different messages in it, the request is refused instead of repaired (SEC-101, SEC-103).
 enum FramingRules {
     enum Verdict: Equatable {
-        /// Well formed. `path` is the origin-form of an absolute-form target; its authority is the `Host`.
+        /// The head is well formed.
+        ///
+        /// `path` is the origin-form of an absolute-form target, whose authority equals `Host`.
         case pass(ServerConnection.Head, path: String?)
         case refuse
     }
@@ -25,7 +28,7 @@ enum FramingRules {
         summary.minorVersion = modern ? 1 : 0
         summary.closes = !modern
         for (name, value) in head.headers {
-            // `X_Auth_User` is `X-Auth-User` to a CGI-like reader behind us (SEC-86).
+            // A CGI-like reader behind the broker reads `X_Auth_User` as `X-Auth-User` (SEC-86).
             guard !name.withBytes({ $0.contains(UInt8(ascii: "_")) }) else { return .refuse }
             switch name.utf8.count {
             case 4 where name.isASCIIEqual(to: "host"):
@@ -34,8 +37,8 @@ enum FramingRules {
             case 6 where name.isASCIIEqual(to: "expect"):
                 summary.expectsContinue = modern && value.isASCIIEqual(to: "100-continue")
             case 7 where name.isASCIIEqual(to: "upgrade"):
-                // Ignored, as RFC 9110 section 7.8 allows; but the parser reads nothing after such a message, and would
-                // keep what follows.
+                // The upgrade is ignored, as RFC 9110 section 7.8 allows. But the parser stops after such a message, so the
+                // connection must end.
                 summary.closes = true
             case 10 where name.isASCIIEqual(to: "connection"):
                 guard value.utf8.allSatisfy({ $0 < 0x80 }) else { return .refuse }
@@ -46,7 +49,7 @@ enum FramingRules {
                 lengths += 1
                 guard !value.isEmpty, value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return .refuse }
                 summary.hasBody = value != "0"
-                // The decoder has refused what is no number of 64 bits.
+                // The decoder has refused all values that are not 64-bit numbers.
                 if summary.hasBody { summary.bodyLength = Int(value) ?? .max }
             case 17 where name.isASCIIEqual(to: "transfer-encoding"):
                 codings += 1
@@ -74,19 +77,19 @@ enum FramingRules {
         guard schemeLength > 0 else { return .malformed }
         let rest = target.dropFirst(schemeLength)
         let end = rest.firstIndex { $0 == "/" || $0 == "?" } ?? rest.endIndex
-        // Two authorities that differ are two readings of one request.
+        // Two different authorities would be two readings of one request.
         guard Authority.isWellFormed(rest[..<end].utf8), rest[..<end].isASCIIEqual(to: host) else { return .malformed }
         let path = rest[end...]
         return .absolute(path: path.hasPrefix("/") ? String(path) : "/" + path)
     }
 }
 
-/// The reason for which a client's bytes are not answered as a request.
+/// The reason why a client's bytes are refused before they become a request.
 package enum FramingRefusal: Sendable, Equatable {
-    /// It is not HTTP/1.1, or two readers could read it differently.
+    /// The bytes are not HTTP/1.1, or two readers could read them differently.
     case malformed
-    /// Its head is larger than it may be.
+    /// The head is too large.
     case tooLarge
-    /// Its address holds as much of our memory as it may.
+    /// The client's address holds as much of the broker's memory as allowed.
     case overLimit
 }

@@ -3,9 +3,9 @@ import NIOCore
 import NIOHTTP1
 
 extension HTTPRequest {
-    /// Creates an HTTP/1 head in the terms of all versions; nil for a method that is no token.
+    /// Creates a version-independent request from an HTTP/1 head; nil if the method is not a token.
     ///
-    /// The path stays as it stood.
+    /// The path is unchanged.
     init?(_ head: HTTPRequestHead) {
         guard let method = HTTPRequest.Method(rawValue: head.method.rawValue) else { return nil }
         var authority: String?
@@ -22,19 +22,18 @@ extension HTTPRequest {
     }
 }
 
-/// A message's head on its way into a buffer (RFC 9112 section 2.1).
+/// Writes a message's head into a buffer (RFC 9112 section 2.1).
 ///
-/// Its bytes are counted first and copied at once: a `ByteBuffer` that looks for room for each of fifty texts costs four times
-/// as much. One closure says what they are, to the pass that counts and to the one that writes; and what the first has not
-/// counted the second leaves out.
+/// The bytes are counted first and then copied at once. A `ByteBuffer` that makes room for each of fifty texts costs four times
+/// as much. One closure produces the bytes for both passes. Bytes that the first pass did not count are left out by the second.
 struct HeadWriter {
-    /// The room for the bytes; nil while they are counted.
+    /// The memory for the bytes; nil during counting.
     private let memory: UnsafeMutableRawBufferPointer?
     private var count = 0
 
     private init(_ memory: UnsafeMutableRawBufferPointer?) { self.memory = memory }
 
-    /// Returns a buffer with the head that `write` writes, and room for `more` behind it.
+    /// Returns a buffer with the head that `write` produces, and room for `more` bytes behind it.
     static func buffer(more: Int, _ write: (inout HeadWriter) -> Void) -> ByteBuffer {
         var counter = HeadWriter(nil)
         write(&counter)
@@ -63,7 +62,9 @@ struct HeadWriter {
         for byte in text.utf8 { self.byte(byte) }
     }
 
-    /// Writes a field line (RFC 9112 section 5); name and value are checked where they are made.
+    /// Writes a field line (RFC 9112 section 5).
+    ///
+    /// Name and value were checked when they were made.
     mutating func field(_ name: String, _ value: String) {
         text(name)
         byte(UInt8(ascii: ":"))
@@ -89,18 +90,18 @@ struct HeadWriter {
 
 /// The framing of a message's body on the wire (RFC 9112 section 6).
 enum BodyFraming {
-    /// There is none, whatever is written.
+    /// The message has no body, and written pieces are dropped.
     case none
-    /// By its length or by the connection's end.
+    /// The body ends by its length or with the connection.
     case plain
     case chunked
 
     private static let lineEnd = ByteBuffer(staticString: "\r\n")
     private static let lastChunk = ByteBuffer(staticString: "0\r\n\r\n")
 
-    /// Calls `write` with what a piece of a body is on the wire.
+    /// Calls `write` with the wire form of a piece of a body.
     func pass(_ piece: ByteBuffer, _ write: (ByteBuffer) -> Void) {
-        // An empty chunk would be the last.
+        // An empty chunk would end the body.
         guard self != .none, piece.readableBytes > 0 else { return }
         guard self == .chunked else { return write(piece) }
         write(ByteBuffer(string: String(piece.readableBytes, radix: 16) + "\r\n"))
@@ -108,7 +109,7 @@ enum BodyFraming {
         write(Self.lineEnd)
     }
 
-    /// Returns what ends a body, where its framing wants it.
+    /// Returns the end of a body, if its framing needs one.
     func end(_ trailers: HTTPFields? = nil) -> ByteBuffer? {
         guard self == .chunked else { return nil }
         guard let trailers, !trailers.isEmpty else { return Self.lastChunk }

@@ -1,16 +1,16 @@
 package import NIOCore
 import Synchronization
 
-/// A request's body as its reader sees it.
+/// A request's body for its reader.
 ///
-/// It can be read once: a second reader finds it empty, where the sequence beneath would end the process.
+/// The body can be read once. A second reader sees an empty body, because reading the sequence twice would stop the process.
 package struct RequestBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
     typealias Base = NIOThrowingAsyncSequenceProducer<
         ByteBuffer, any Error, NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark, BodyDemand
     >
 
-    /// Gives the sequence away once.
+    /// Hands out the sequence once.
     private final class Once: Sendable {
         private let base: Mutex<Base?>
 
@@ -25,7 +25,9 @@ package struct RequestBody: AsyncSequence, Sendable {
     }
 
     private let base: Once?
-    /// Nil rather than an empty buffer: all empty ones count their references in one place, which all event loops write.
+    /// Nil instead of an empty buffer.
+    ///
+    /// All empty buffers share one reference count, and all event loops would write to it.
     private let whole: ByteBuffer?
     private let eventLoop: (any EventLoop)?
     private let end: BodyEnd
@@ -33,7 +35,7 @@ package struct RequestBody: AsyncSequence, Sendable {
     private let fail: @Sendable (BodyFault) -> Void
     private let drop: @Sendable () -> Void
 
-    /// Creates a body that is there already.
+    /// Creates a body that is already complete.
     package init(buffer: ByteBuffer? = nil) {
         base = nil
         whole = buffer.flatMap { $0.readableBytes > 0 ? $0 : nil }
@@ -44,8 +46,9 @@ package struct RequestBody: AsyncSequence, Sendable {
         drop = {}
     }
 
-    /// Creates a body that is still coming in; `began` is called when it is read, `fail` ends it by an error, and
-    /// `drop` throws it away.
+    /// Creates a body that is still being received.
+    ///
+    /// `began` is called at the first read, `fail` ends the body with an error, and `drop` discards it.
     init(
         _ base: Base, end: BodyEnd, on eventLoop: any EventLoop, began: @escaping @Sendable () -> Void,
         fail: @escaping @Sendable (BodyFault) -> Void, drop: @escaping @Sendable () -> Void
@@ -59,18 +62,20 @@ package struct RequestBody: AsyncSequence, Sendable {
         self.drop = drop
     }
 
-    /// Whether it was read to its end: only then another request can follow on its connection.
+    /// Whether the body was read to its end.
+    ///
+    /// Only then can its connection carry another request.
     package var isFinished: Bool { end.isReached }
 
-    /// Ends the body by an error, if it has not ended: its reader waits no longer.
+    /// Ends the body with an error, unless it has ended, so that its reader stops waiting.
     package func abandon(_ fault: BodyFault) { fail(fault) }
 
-    /// Has the connection read some of the body, throw it away, and close behind the answer (RFC 9112 section 9.6).
+    /// Makes the connection read some of the body, discard it, and close after the answer (RFC 9112 section 9.6).
     ///
     /// Throws `malformed` if the bytes that came with the head break the framing (SEC-101).
     package func leaveUnread() async throws(BodyFault) {
         drop()
-        // The connection takes the rest of its input apart before this goes on, on the same event loop.
+        // Before this continues, the connection parses the rest of its input on the same event loop.
         await Task.yield()
         if end.isMalformed { throw .malformed }
     }
@@ -81,9 +86,9 @@ package struct RequestBody: AsyncSequence, Sendable {
         return AsyncIterator(base: base.take()?.makeAsyncIterator(), end: end, whole: nil)
     }
 
-    /// Returns the whole body; throws `BodyFault` for one that is too large or that takes too long.
+    /// Returns the whole body; throws `BodyFault` if it is too large or too slow.
     ///
-    /// Such a body leaves the connection unusable; the connection sees to that itself.
+    /// After such a body the connection is unusable, and ends itself.
     package func collect(upTo maximum: Int, within deadline: Duration) async throws(BodyFault) -> [UInt8] {
         let timer = eventLoop?.scheduleTask(in: .nanoseconds(deadline.nanoseconds)) { fail(.timedOut) }
         defer { timer?.cancel() }
@@ -127,7 +132,7 @@ package struct RequestBody: AsyncSequence, Sendable {
     }
 }
 
-/// The connection's end of a request's body: gives it on piece by piece, and hears when more is wanted.
+/// The connection's end of a request's body, which forwards pieces and reports when more is wanted.
 final class BodySource {
     private let source: RequestBody.Base.Source
     private let end = BodyEnd()
@@ -139,8 +144,8 @@ final class BodySource {
 
     /// Returns a body and its source.
     ///
-    /// `wanted` is called on the event loop when the body is read and little is left, `began` when its first reader
-    /// comes, and `fail` when it is given up. `drop` throws the body away.
+    /// `wanted` is called on the event loop when the body is being read and little is left. `began` is called at the first
+    /// read, and `fail` when the body is abandoned. `drop` discards the body.
     static func make(
         on eventLoop: any EventLoop, wanted: @escaping @Sendable () -> Void, began: @escaping @Sendable () -> Void,
         fail: @escaping @Sendable (BodyFault) -> Void, drop: @escaping @Sendable () -> Void
@@ -154,17 +159,17 @@ final class BodySource {
         )
     }
 
-    /// Gives a piece on; false when that is enough for now, or when nobody reads the body any more.
+    /// Forwards a piece; returns false if the reader has enough for now, or has gone.
     func yield(_ chunk: ByteBuffer) -> Bool { source.yield(chunk) == .produceMore }
 
-    /// Ends the body, by an error when it is not whole.
+    /// Ends the body, with an error if it is incomplete.
     func finish(_ fault: BodyFault?) {
         if fault == .malformed { end.breaks() }
         if let fault { source.finish(fault) } else { source.finish() }
     }
 }
 
-/// Hears from the body's reader.
+/// Receives the demand of the body's reader.
 struct BodyDemand: NIOAsyncSequenceProducerDelegate {
     let eventLoop: any EventLoop
     let wanted: @Sendable () -> Void
@@ -173,16 +178,18 @@ struct BodyDemand: NIOAsyncSequenceProducerDelegate {
         if eventLoop.inEventLoop { wanted() } else { eventLoop.execute(wanted) }
     }
 
-    /// Nobody reads the rest: it stays unread until the answer has ended.
+    /// The reader is gone.
+    ///
+    /// The rest stays unread until the answer has ended.
     func didTerminate() {}
 }
 
-/// The end of a request's body: whether it was read up to there, and whether it broke off before.
+/// The end of a request's body: whether it was reached, and whether the framing broke before it.
 final class BodyEnd: Sendable {
     private let reached = Atomic<Bool>(false)
     private let broken = Atomic<Bool>(false)
 
-    /// Whether the framing broke off.
+    /// Whether the framing broke.
     var isMalformed: Bool { broken.load(ordering: .relaxed) }
 
     func breaks() { broken.store(true, ordering: .relaxed) }
@@ -192,16 +199,16 @@ final class BodyEnd: Sendable {
     func reach() { reached.store(true, ordering: .relaxed) }
 }
 
-/// The reason for which a request's body ends before its end.
+/// The reason why a request's body ended early.
 package enum BodyFault: Error, Sendable, Equatable {
-    /// It is not well-formed HTTP/1.1.
+    /// The bytes are not well-formed HTTP/1.1.
     case malformed
-    /// The client ended the connection, or the request was answered before.
+    /// The client closed the connection, or the request was answered before.
     case incomplete
-    /// It came too slowly.
+    /// The body came too slowly.
     case timedOut
-    /// It has more bytes than its reader takes.
+    /// The body is larger than its reader accepts.
     case tooLarge
-    /// The client's address holds as much of our memory as it may.
+    /// The client's address holds as much of the broker's memory as allowed.
     case overLimit
 }

@@ -1,11 +1,11 @@
 package import NIOCore
 package import NIOSSL
 
-/// The connections to one upstream: a pool for each event loop, so that a call stays on the loop of the app's connection,
-/// and one upstream's trouble and timeouts are nobody else's.
+/// The connections to one upstream, in a pool for each event loop.
 ///
-/// It follows no redirect, decodes no body and remembers no credential (SEC-61). Its connections close when nobody holds
-/// it any more.
+/// A call stays on the event loop of the app's connection. One upstream's faults and time-outs leave the others alone.
+/// Redirects are not followed, bodies not decoded, and credentials not kept (SEC-61). The connections close with the last
+/// reference to the client.
 package final class UpstreamClient: Sendable {
     private let pools: [ObjectIdentifier: NIOLoopBoundBox<UpstreamPool>]
     private let anywhere: NIOLoopBoundBox<UpstreamPool>
@@ -24,8 +24,9 @@ package final class UpstreamClient: Sendable {
         for pool in [anywhere] + pools.values { pool.eventLoop.execute { pool.value.shutDown() } }
     }
 
-    /// Sends a request on the loop that it came on, and returns the response once its head is there; `connecting` anew, on no
-    /// connection that was kept, because it was sent before and lost.
+    /// Sends a request on its caller's event loop, and returns the response when its head has arrived.
+    ///
+    /// With `connecting`, a new connection is used instead of a kept one, because the request was already sent and lost.
     package func send(
         _ request: UpstreamRequest, on loop: (any EventLoop)? = nil, connecting: Bool = false
     ) async throws(UpstreamFailure) -> UpstreamResponse {
@@ -39,15 +40,17 @@ package final class UpstreamClient: Sendable {
         return UpstreamResponse(try head.get(), exchange)
     }
 
-    /// Closes every connection, for good; calls under way fail.
+    /// Closes every connection for good.
+    ///
+    /// Calls in progress fail.
     package func shutDown() async {
         for pool in [anywhere] + pools.values { try? await pool.eventLoop.submit { pool.value.shutDown() }.get() }
     }
 }
 
-/// An upstream's address, and the way there.
+/// An upstream's address, and the way to it.
 package struct UpstreamTarget: Sendable {
-    /// A proxy that connects for us.
+    /// A proxy that connects to the upstream.
     package struct Proxy: Sendable {
         let host: String
         let port: Int
@@ -61,13 +64,15 @@ package struct UpstreamTarget: Sendable {
         }
     }
 
-    /// A name, or an address without brackets.
+    /// A name, or an IP address without brackets.
     package let host: String
     package let port: Int
-    /// The context for TLS; nil for none.
+    /// The context for TLS; nil for plain HTTP.
     package var tls: Result<NIOSSLContext, any Error>?
     package var proxy: Proxy?
-    /// Says whether a call may be sent to an address, which nil is when it is not known.
+    /// Returns whether calls to an address are allowed.
+    ///
+    /// The address is nil if it is unknown.
     package var allows: @Sendable (SocketAddress?) -> Bool
 
     package init(host: String, port: Int, allows: @escaping @Sendable (SocketAddress?) -> Bool) {
@@ -76,23 +81,24 @@ package struct UpstreamTarget: Sendable {
         self.allows = allows
     }
 
-    /// The host as an address, if it is one.
+    /// The host as an address, if it is an IP address.
     var address: SocketAddress? { try? SocketAddress(ipAddress: host, port: port) }
 }
 
-/// The bounds of an upstream's connections: the number kept, and the times.
+/// The limits of an upstream's connections: the number of idle ones, and the times.
 package struct UpstreamLimits: Sendable {
-    /// The number of connections that an event loop keeps without a call.
+    /// The number of idle connections that an event loop keeps.
     package var kept = 1024
-    /// The time for which one is kept without a call, at most.
+    /// The longest time that an idle connection is kept.
     package var idle: TimeAmount = .seconds(30)
     /// The longest silence within an answer.
     package var silence: TimeAmount = .seconds(60)
-    /// The time for which an answer's head waits for the first piece of its body: until then an upstream that breaks
-    /// off is an answer of ours, and not half of one of its own.
+    /// The time that an answer's head waits for the first piece of its body.
+    ///
+    /// If the upstream breaks off before that, the app receives a complete error from the broker instead of half an answer.
     package var hold: TimeAmount = .seconds(1)
-    /// The time that an upstream may take to close a connection that ends with its answer, and how many such an event
-    /// loop waits for.
+    /// The time that an upstream has to close a connection that ends with its answer, and the number of such connections for
+    /// each event loop.
     package var linger: TimeAmount = .milliseconds(500)
     package var lingering = 64
     /// The longest time to connect, TLS included.
@@ -100,33 +106,36 @@ package struct UpstreamLimits: Sendable {
 
     package init() {}
 
-    /// The time for which one connection is kept, in nanoseconds: not all of them equally long, so that what was opened
-    /// together is not all opened anew together.
+    /// The time that one connection is kept, in nanoseconds.
+    ///
+    /// The times vary, so that connections which were opened together do not all close together.
     var idleOfOne: Int64 { .random(in: idle.nanoseconds * 4 / 5...max(idle.nanoseconds, 0)) }
 }
 
-/// The reason for which a call to an upstream has no answer, or no whole one.
+/// The reason why a call to an upstream has no answer, or an incomplete one.
 package enum UpstreamFailure: Error, Sendable {
-    /// The connection that it was on.
+    /// The connection of the call failed.
     case call(UpstreamConnection.Failure)
-    /// No connection could be made; the error's type is all that is told of it, because it may hold what was sent.
+    /// The connection could not be made.
+    ///
+    /// Only the error's type is kept, because its text may contain sent data.
     case connection(String)
-    /// No connection could be made in time.
+    /// The connection was not made in time.
     case connectionTimedOut
-    /// The upstream's address is not one that is called.
+    /// Calls to the upstream's address are forbidden.
     case refusedAddress
-    /// The request's body is longer than it said, or than it may be.
+    /// The request's body is longer than announced, or than allowed.
     case requestTooLong
-    /// The request's body is shorter than it said.
+    /// The request's body is shorter than announced.
     case requestTooShort
     /// The request's body could not be read.
     case request(any Error)
-    /// The caller went away before there was a connection for the call.
+    /// The caller left before there was a connection for the call.
     case abandoned
     /// The client was shut down.
     case shutDown
 
-    /// Whether no byte of the request has gone to the upstream.
+    /// Whether the upstream has received no byte of the request.
     package var isBeforeSending: Bool {
         switch self {
         case .connection, .connectionTimedOut, .refusedAddress, .abandoned, .shutDown: true
@@ -134,7 +143,7 @@ package enum UpstreamFailure: Error, Sendable {
         }
     }
 
-    /// The same failure of a call that was sent before: of that nobody knows what the upstream saw.
+    /// The same failure for a call that was sent before, so that the upstream may have seen the request.
     var afterSending: UpstreamFailure {
         switch self {
         case .connectionTimedOut: .call(.timedOut)

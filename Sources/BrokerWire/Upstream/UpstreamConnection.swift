@@ -1,37 +1,44 @@
-/// The fate of one HTTP/1.1 connection to an upstream: what is sent and awaited on it, what its caller hears, when it
-/// ends.
+/// The state machine of one HTTP/1.1 connection to an upstream: what is sent and expected, the caller's results, and the end.
 ///
-/// A pure state machine without I/O or clocks: events go in, effects come out (`docs/decisions/0011`). One call at a
-/// time is on it. Request and answer may overlap in any way; only when both are whole, the answer was read to its end and
-/// nothing came behind it, the connection serves another call. Times are nanoseconds of a monotonic clock.
+/// Free of I/O and clocks: events go in, effects come out (`docs/decisions/0011`). One call at a time uses the connection.
+/// Request and answer may overlap in any way. The connection serves another call only if both are complete, the answer was read
+/// to its end, and no further bytes followed. Times are nanoseconds of a monotonic clock.
 package struct UpstreamConnection: Sendable, Equatable {
-    /// The stage of the call on the connection.
+    /// The stage of the connection's call.
     package enum Phase: Sendable, Equatable {
-        /// There is none.
+        /// There is no call.
         case idle
-        /// Its request is being sent, and the head of an answer has not come.
+        /// The request is being sent, and the answer's head has not arrived.
         case sending
-        /// Its request is sent; the answer's head is awaited.
+        /// The request is sent, and the answer's head is expected.
         case waiting
-        /// The answer's head has come and its end has not; the request may still be on its way.
+        /// The answer's head has arrived, and its end has not.
+        ///
+        /// The request may still be in transmission.
         case receiving
-        /// The answer is whole: the request's end is awaited, that nothing more came with it, or that it is read.
+        /// The answer is complete.
+        ///
+        /// Still expected are the request's end, the decoding of all input, or the reading of the answer.
         case draining
-        /// The call is over, and no other follows: the upstream is given a moment to close first.
+        /// The call is over, and it was the last.
+        ///
+        /// The upstream has a moment to close first.
         case ending
-        /// The connection is of no use any more.
+        /// The connection is unusable.
         case closed
     }
 
-    /// The traits of a call.
+    /// The properties of a call.
     package struct Call: Sendable, Equatable {
-        /// Whether no other call may follow: what the upstream sends or leaves unread could be taken for the next one's.
+        /// Whether the connection must end with this call, because leftover data could be mistaken for the next call's.
         package var isLast = false
-        /// Whether the request has a body, which an upstream that refuses it may have left unread.
+        /// Whether the request has a body, which a refusing upstream may leave unread.
         package var hasBody = false
-        /// Whether the request's body is sent piece by piece; otherwise the request is whole at once.
+        /// Whether the request's body is sent in pieces.
+        ///
+        /// If not, the request is complete at once.
         package var isStreamed = false
-        /// The longest time that the upstream may take to its answer's head, or to make room for more of the request.
+        /// The longest time for the answer's head, and for making room for more of the request.
         package var limit: Int64
         /// The beginning of the call.
         package var begun: Int64
@@ -53,109 +60,114 @@ package struct UpstreamConnection: Sendable, Equatable {
         case call(Call)
         /// A piece of the request's body was handed over for sending.
         case requestPart
-        /// The request was handed over for sending, to its end.
+        /// The complete request was handed over for sending.
         case requestEnd
-        /// The request's body cannot be sent to its end.
+        /// The request's body cannot be completed.
         case requestCut
-        /// The output that waits went above the high-water mark, or below the low one.
+        /// The waiting output rose above the high-water mark, or fell below the low one.
         case writable(Bool)
-        /// Bytes came in, which the decoder has not seen yet.
+        /// Bytes arrived and are not yet decoded.
         case bytes
-        /// A head came in, interim ones among them.
+        /// A head arrived, possibly an interim one.
         case head(status: Int, keepsAlive: Bool)
-        /// A piece of the answer's body came in.
+        /// A piece of the answer's body arrived.
         case body
-        /// The answer's end came in.
+        /// The answer's end arrived.
         case end
-        /// Everything that had come in is decoded.
+        /// All received bytes are decoded.
         case readComplete
-        /// The input is no answer.
+        /// The input is not an HTTP answer.
         case malformed
-        /// The answer's reader wants more of its body, or no more for now.
+        /// The answer's reader wants more of the body, or has enough for now.
         case wanted(Bool)
         /// The answer was read to its end.
         case taken
-        /// Nobody needs the call any more: an answer that is let go unread is one that somebody doubts (SEC-79).
+        /// The call is abandoned.
+        ///
+        /// An answer that is dropped unread may be untrustworthy (SEC-79).
         case abandoned
-        /// The connection is gone.
+        /// The connection is closed.
         case gone
     }
 
-    /// The actions that an event asks for.
+    /// The effects that an event requires.
     package struct Effects: OptionSet, Sendable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// Hand on what came in.
+        /// Hand on the received part.
         package static let deliver = Effects(rawValue: 1)
-        /// End the answer: it is whole.
+        /// End the answer, which is complete.
         package static let finish = Effects(rawValue: 1 << 1)
-        /// End the call by `failure`.
+        /// End the call with `failure`.
         package static let fail = Effects(rawValue: 1 << 2)
-        /// Send nothing more of the request.
+        /// Stop sending the request.
         package static let stopSending = Effects(rawValue: 1 << 3)
         /// Keep the connection for another call.
         package static let release = Effects(rawValue: 1 << 4)
         /// Close the connection.
         package static let close = Effects(rawValue: 1 << 5)
-        /// Work the deadline out anew: it may be nearer.
+        /// Compute the deadline again, because it may be nearer.
         package static let reschedule = Effects(rawValue: 1 << 6)
-        /// Let the call go, and the connection end without a port that stays taken.
+        /// Release the call, and end the connection without a port in TIME_WAIT.
         package static let linger = Effects(rawValue: 1 << 7)
-        /// Close the connection by a reset.
+        /// Close the connection with a reset.
         package static let reset = Effects(rawValue: 1 << 8)
     }
 
-    /// The reason for which a call fails.
+    /// The reason why a call fails.
     package enum Failure: Sendable, Equatable {
-        /// The connection had served others and went away before a byte of an answer: as one that is kept may at any
-        /// moment, without the upstream's having seen the request.
+        /// A kept connection ended before a byte of the answer.
+        ///
+        /// The upstream may have closed it at any moment, without seeing the request.
         case lost
-        /// The connection went away.
+        /// The connection ended.
         case broken
-        /// The input is no answer.
+        /// The input is not an HTTP answer.
         case malformed
         /// The upstream took too long.
         case timedOut
-        /// The request's body is not whole.
+        /// The request's body is incomplete.
         case requestCut
-        /// Nobody needs the answer.
+        /// The answer is no longer needed.
         case abandoned
     }
 
-    /// The most interim answers that may come before the answer.
+    /// The most interim answers before the final one.
     package static let interimLimit = 64
 
-    /// The refusals that a server may send without having read the request's body: what is left of it is the next request
-    /// to one that forgets it.
+    /// The refusals that a server may send before it has read the request's body.
+    ///
+    /// A careless server then reads the rest of the body as the next request.
     private static let unreadRefusals: Set<Int> = [401, 403, 404, 405, 411, 413, 415, 417]
 
     package private(set) var phase = Phase.idle
-    /// The reason for which the call fails, for `fail`.
+    /// The reason why the call fails, for `fail`.
     package private(set) var failure = Failure.broken
-    /// Whether the request's end is not sent yet.
+    /// Whether the request's end is still unsent.
     package private(set) var isSending = false
-    /// The time for which the connection is kept without a call, for which its upstream may be silent within one, and
-    /// which it may take to close behind one.
+    /// The longest times for an idle connection, for silence within a call, and for closing after a call.
     private let idle, silence, linger: Int64
     private var call = Call(limit: 0, begun: 0)
-    /// The number of calls that it has served or serves.
+    /// The number of calls so far, the current one included.
     private var calls = 0
     private var hasAnswer = false
     private var interim = 0
     private var keepsAlive = false
-    /// Whether the answer says that the request's rest is of no use.
+    /// Whether the answer makes the rest of the request useless.
     private var isRefusal = false
-    /// Whether it may leave a body unread: then the upstream was not asked to close, and keeps the connection.
+    /// Whether the answer may leave a body unread.
+    ///
+    /// The upstream was then not asked to close, and keeps the connection.
     private var isUnread = false
     private var isWritable = true
     private var isWanted = true
-    /// Whether everything that had come in with the answer's end is decoded, and whether the answer was read.
+    /// Whether all bytes that arrived with the answer's end are decoded, and whether the answer was read.
     private var isQuiet = false, isTaken = false
-    /// The time at which the call moved on last, or the idleness began.
+    /// The time of the call's last progress, or of the beginning of idleness.
     private var since: Int64
 
-    /// Creates a connection that stands since `now`, without a call.
+    /// Creates a connection without a call, made at `now`.
     package init(idle: Int64, silence: Int64, linger: Int64, now: Int64) {
         self.idle = idle
         self.silence = silence
@@ -163,10 +175,12 @@ package struct UpstreamConnection: Sendable, Equatable {
         since = now
     }
 
-    /// Whether more may be read: an idle connection is read, too, because only so its end is noticed.
+    /// Whether more may be read.
+    ///
+    /// An idle connection is read too, because only reading shows its end.
     package var takesInput: Bool { phase != .receiving || isWanted }
 
-    /// Takes an event at `now` and returns what has to be done.
+    /// Handles an event at `now` and returns its effects.
     package mutating func handle(_ event: Event, at now: Int64) -> Effects {
         guard phase != .closed else { return [] }
         switch event {
@@ -181,7 +195,7 @@ package struct UpstreamConnection: Sendable, Equatable {
             if isSending, phase != .draining { since = now }
             return .reschedule
         case .bytes:
-            // Nobody asked for them, or for so many.
+            // These bytes were not asked for, or exceed the answer.
             if phase == .idle || phase == .draining || phase == .ending { return stop(.malformed) }
             hasAnswer = true
             if phase == .receiving { since = now }
@@ -262,7 +276,9 @@ package struct UpstreamConnection: Sendable, Equatable {
         return [.release, .reschedule]
     }
 
-    /// Ends the connection: a call on it fails, unless its answer is whole.
+    /// Ends the connection.
+    ///
+    /// Its call fails, unless the answer is complete.
     private mutating func stop(_ reason: Failure) -> Effects {
         switch phase {
         case .idle, .closed: return end([])
@@ -283,8 +299,9 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     // MARK: Deadlines
 
-    /// The time of the next look at the deadlines; nil while nobody waits for the upstream: an app that sends or reads
-    /// slowly is the server's to end.
+    /// The time of the next check of the deadlines; nil if the connection does not wait for the upstream.
+    ///
+    /// An app that sends or reads slowly is the server's responsibility.
     package var deadline: Int64? {
         switch phase {
         case .closed: nil
@@ -292,13 +309,13 @@ package struct UpstreamConnection: Sendable, Equatable {
         case .sending: isWritable ? nil : since + call.limit
         case .waiting: since + call.limit
         case .receiving: isWanted && !(isSending && isWritable) ? since + silence : nil
-        // A request that stands still is given up whoever makes it wait: the answer is there.
+        // The answer is complete, so a request that makes no progress is abandoned, whichever side delays it.
         case .draining: since + silence
         case .ending: since + linger
         }
     }
 
-    /// Looks at the deadlines at `now`.
+    /// Checks the deadlines at `now`.
     package mutating func checkDeadlines(at now: Int64) -> Effects {
         guard let deadline, deadline <= now else { return [] }
         return stop(.timedOut)

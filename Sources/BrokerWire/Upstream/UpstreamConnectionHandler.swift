@@ -2,16 +2,16 @@ import NIOCore
 import NIOHTTP1
 import NIOTLS
 
-/// The shell round `UpstreamConnection`: hands it what happens on the channel, and does what it says.
+/// Connects `UpstreamConnection` to a channel: passes events in, and carries out the effects.
 ///
-/// Everything happens on the connection's event loop, which is the one of the app's connection: what comes in on one
-/// socket goes out on the other without a lock or another thread.
+/// Everything runs on the event loop of the app's connection. Bytes move from one socket to the other without a lock or another
+/// thread.
 final class UpstreamConnectionHandler: ChannelDuplexHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// An error thrown into the sending of a request that is of no use any more.
+    /// An error that stops the sending of a request that is no longer needed.
     struct Stopped: Error {}
 
     private let pool: UpstreamPool
@@ -19,17 +19,17 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var state: UpstreamConnection
     private var context: ChannelHandlerContext?
     private var exchange: UpstreamExchange?
-    /// The head of the request that was begun last, until the decoder has heard of it.
+    /// The head of the request that began last, until the decoder has taken it.
     private var begun: HTTPRequestHead?
-    /// The closure that is told when the connection is ready, and the time by which it has to be.
+    /// The closure to call when the connection is ready, and the latest time for that.
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
     private let readyBy: Int64
     private var isReadHeld = false
-    /// Whether the body of the answer under way is chunked.
+    /// Whether the current answer's body is chunked.
     private var isChunked = false
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
-    /// The writer that waits until the upstream has taken enough.
+    /// The writer that waits for the upstream to read.
     private var writer: CheckedContinuation<Void, Never>?
 
     init(
@@ -47,9 +47,11 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     private static var now: Int64 { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }
 
-    // MARK: What the call asks
+    // MARK: Requests of the call
 
-    /// Sends a call's request: head and held body in one write, a streamed body as it comes in.
+    /// Sends a call's request.
+    ///
+    /// Head and complete body form one write. A streamed body is sent as it arrives.
     func begin(_ exchange: UpstreamExchange) {
         guard let context, state.phase == .idle else { return exchange.finish(.failure(.call(.broken))) }
         let request = exchange.request
@@ -83,7 +85,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
             var sent = 0
             while let piece = try await next() {
                 sent += piece.readableBytes
-                // More than was announced would be another request to the upstream (SEC-79, SEC-81).
+                // The upstream would read bytes beyond the announced length as another request (SEC-79, SEC-81).
                 guard sent <= length ?? stream.limit else { throw UpstreamFailure.requestTooLong }
                 try await send(piece, exchange.request.framing)
             }
@@ -108,7 +110,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         guard state.isSending else { throw Stopped() }
     }
 
-    /// Says whether the answer's reader wants more now.
+    /// Passes on whether the answer's reader wants more now.
     func wants(_ more: Bool) {
         perform(state.handle(.wanted(more), at: Self.now))
         guard more, isReadHeld, let context else { return }
@@ -116,16 +118,16 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Takes note that the answer was read to its end.
+    /// Notes that the answer was read to its end.
     func taken() { perform(state.handle(.taken, at: Self.now)) }
 
-    /// Gives the call up.
+    /// Abandons the call.
     func abandon() { perform(state.handle(.abandoned, at: Self.now)) }
 
-    /// Closes the connection, whatever is on it.
+    /// Closes the connection, even during a call.
     func close() { perform(state.handle(.gone, at: Self.now)) }
 
-    // MARK: What comes in
+    // MARK: Input
 
     func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
@@ -138,13 +140,13 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         if state.takesInput { context.read() } else { isReadHeld = true }
     }
 
-    /// Takes note of bytes that came in; false when nobody takes them.
+    /// Notes received bytes; returns false if the connection is closed.
     func received() -> Bool {
         perform(state.handle(.bytes, at: Self.now))
         return state.phase != .closed
     }
 
-    /// The part of the answer that the next bytes belong to.
+    /// The part of the answer that contains the next bytes.
     var part: UpstreamDecoder.Part {
         switch state.phase {
         case .sending, .waiting: .head
@@ -153,16 +155,16 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         }
     }
 
-    /// Returns whether the decoder takes the body behind a head for a chunked one.
+    /// Returns whether the decoder will treat the body behind a head as chunked.
     ///
-    /// With another coding, or two, it decides by itself, and no such answer is passed on.
+    /// For other or several codings it decides itself, and such answers are never passed on.
     private func isChunked(_ head: HTTPResponseHead) -> Bool {
         guard exchange?.request.head.method != .HEAD, ![101, 204, 304].contains(head.status.code) else { return false }
         let codings = head.headers["Transfer-Encoding"]
         return codings.count == 1 && codings.allSatisfy { $0.isASCIIEqual(to: "chunked") }
     }
 
-    /// Returns the head of a request that was begun since this was asked last; nil for none.
+    /// Returns the head of a request that began since the last call; nil if there is none.
     func takeBegun() -> HTTPRequestHead? {
         defer { begun = nil }
         return begun
@@ -203,7 +205,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         fail(ready: error)
-        // Input that is no HTTP is the decoder's error; everything else is the socket's, or TLS's.
+        // Invalid HTTP is an error of the decoder. All other errors come from the socket or TLS.
         let isMalformed = error is HTTPParserError || error is NIOHTTPDecoderError
         perform(state.handle(isMalformed ? .malformed : .gone, at: Self.now))
     }
@@ -222,21 +224,21 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     // MARK: Getting ready
 
-    /// Takes note that what is written now reaches the upstream and nobody else.
+    /// Notes that written bytes now reach the upstream only.
     func becomeReady() {
         let ready = ready
         self.ready = nil
         ready?(.success(self))
     }
 
-    /// Takes note that it never will.
+    /// Notes that connecting failed.
     func fail(ready error: any Error) {
         let ready = ready
         self.ready = nil
         ready?(.failure(error))
     }
 
-    // MARK: What has to be done
+    // MARK: Effects
 
     private func perform(_ effects: UpstreamConnection.Effects) {
         if effects.isEmpty { return }
@@ -250,7 +252,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         if effects.contains(.linger) {
             takeExchange()
             context?.triggerUserOutboundEvent(SocketEnding.Wanted.withoutTrace, promise: nil)
-            // Nobody holds a place for it any more, so not many may be waited for.
+            // A lingering connection is not counted as a call's, so their number is limited here.
             if !pool.letLinger(self) { perform(state.handle(.gone, at: Self.now)) }
         }
         if effects.contains(.close) || effects.contains(.reset) {
@@ -289,7 +291,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         waiting?.resume()
     }
 
-    /// Looks at the deadlines when the nearest may be over, not with every call.
+    /// Schedules the next check of the deadlines for the nearest one, and so avoids a timer for every call.
     private func reschedule() {
         guard context != nil, let due = ready == nil ? state.deadline : readyBy else { return }
         guard timer == nil || due < timerAt else { return }

@@ -4,24 +4,24 @@ import NIOHTTP1
 import NIOPosix
 import NIOSSL
 
-/// The way to make connections to one upstream: addresses in a happy race, the address policy, the proxy, TLS.
+/// Makes connections to one upstream, with happy eyeballs, the address policy, the proxy and TLS.
 struct UpstreamConnector: Sendable {
-    /// An error thrown when the upstream's address is not one that is called (SEC-74).
+    /// An error for an upstream address that must not be called (SEC-74).
     private struct AddressRefused: Error {}
 
     let target: UpstreamTarget
 
-    /// Connects a channel that leads to the upstream and to no other address; nothing was sent to it yet.
+    /// Connects a channel to the upstream and to no other address, without sending any of the request.
     func open(on eventLoop: any EventLoop, before deadline: NIODeadline) -> EventLoopFuture<any Channel> {
-        // The proxy connects for us: a literal address is checked here, a name is the proxy's to resolve and to refuse.
+        // The proxy makes the connection. A literal address is checked here, and a name is resolved and judged by the proxy.
         if target.proxy != nil, let address = target.address, !target.allows(address) {
             return eventLoop.makeFailedFuture(AddressRefused())
         }
         return ClientBootstrap(group: eventLoop)
             .connectTimeout(deadline - .now())
-            // Nothing is read, and none of it lost, before somebody is there to read it.
+            // Reading begins only when there is a handler to receive the bytes.
             .channelOption(.autoRead, value: false)
-            // Four buffers of up to 64 KiB otherwise, for as long as the connection is kept (decision 14).
+            // The default is four buffers of up to 64 KiB for as long as the connection is kept (decision 14).
             .channelOption(
                 .recvAllocator, value: AdaptiveRecvByteBufferAllocator(minimum: 64, initial: 2048, maximum: 16_384)
             )
@@ -71,7 +71,9 @@ struct UpstreamConnector: Sendable {
         }
     }
 
-    /// Sets a connected channel up; `connection` becomes ready when TLS stands.
+    /// Sets up a connected channel.
+    ///
+    /// `connection` becomes ready when TLS is established.
     func configure(_ channel: any Channel, _ connection: UpstreamConnectionHandler) throws {
         do {
             let pipeline = channel.pipeline.syncOperations
@@ -91,7 +93,7 @@ struct UpstreamConnector: Sendable {
         }
     }
 
-    /// Names a failure to connect.
+    /// Maps an error of connecting to a failure.
     static func failure(_ error: any Error) -> UpstreamFailure {
         switch error {
         case is AddressRefused: .refusedAddress
@@ -103,21 +105,21 @@ struct UpstreamConnector: Sendable {
     }
 }
 
-/// The connections of one event loop to one upstream: the one that was used last is used first, and what is not needed
-/// closes after a while.
+/// One event loop's connections to one upstream.
 ///
-/// The calls that may be under way bound how many there are; how many are kept without a call is bounded here.
+/// The most recently used one is used first, and surplus ones close after a while. The number of calls limits the open
+/// connections, and this type limits the idle ones.
 final class UpstreamPool {
     let limits: UpstreamLimits
     let executor: EventLoopExecutor
     private let connector: UpstreamConnector
     private let eventLoop: any EventLoop
-    /// The connections without a call, the last used one last.
+    /// The idle connections, the most recently used one last.
     private var kept: [UpstreamConnectionHandler] = []
     private var open: [ObjectIdentifier: UpstreamConnectionHandler] = [:]
-    /// The open ones that have served their last call and wait for the upstream to close.
+    /// The open connections that have served their last call and wait for the upstream to close.
     private var lingering: Set<ObjectIdentifier> = []
-    /// Calls that wait for a connection to be made, and how many are being made.
+    /// The calls that wait for a new connection, and the number of connections being made.
     private var waiting = CircularBuffer<UpstreamExchange>()
     private var connecting = 0
     private var isShutDown = false
@@ -129,10 +131,10 @@ final class UpstreamPool {
         executor = EventLoopExecutor(eventLoop)
     }
 
-    /// Sends a call on a connection that is kept, or on a new one.
+    /// Sends a call on a kept connection, or on a new one.
     func begin(_ exchange: UpstreamExchange) {
         if exchange.isOver { return }
-        // One that ends its connection takes none that others could use.
+        // A call that ends its connection uses a new one, and leaves the kept ones to others.
         if !exchange.request.endsConnection, let connection = kept.popLast() { return connection.begin(exchange) }
         connect(for: exchange)
     }
@@ -141,7 +143,8 @@ final class UpstreamPool {
     func connect(for exchange: UpstreamExchange) {
         if isShutDown { return exchange.finish(.failure(.shutDown)) }
         exchange.connectBy = .now() + .nanoseconds(min(limits.connect.nanoseconds, exchange.request.limit))
-        // A connection that is being made for somebody who went away serves the next: giving up makes no more of them.
+        // If a caller has left, the connection that is being made for it serves the next call. Abandoned calls thus cause no
+        // further connections.
         waiting.removeAll { $0.isOver }
         waiting.append(exchange)
         guard connecting < waiting.count else { return }
@@ -179,7 +182,7 @@ final class UpstreamPool {
             guard let exchange else { return }
             let failure = UpstreamConnector.failure(error)
             if case .connectionTimedOut = failure, !isShutDown, exchange.connectBy > .now() {
-                // It was begun for somebody who went away: whoever inherited it has time of its own left.
+                // The attempt began for a call that was abandoned. The call that inherited it still has time left.
                 waiting.prepend(exchange)
                 return open(before: exchange.connectBy)
             }
@@ -187,7 +190,7 @@ final class UpstreamPool {
         }
     }
 
-    /// Takes note of a connection whose upstream is given a moment to close; false when there are enough of them.
+    /// Notes a connection whose upstream has a moment to close; returns false if there are too many.
     func letLinger(_ connection: UpstreamConnectionHandler) -> Bool {
         guard !isShutDown, lingering.count < limits.lingering else { return false }
         lingering.insert(ObjectIdentifier(connection))
@@ -200,14 +203,16 @@ final class UpstreamPool {
         kept.append(connection)
     }
 
-    /// Forgets a connection that is closed.
+    /// Forgets a closed connection.
     func forget(_ connection: UpstreamConnectionHandler) {
         lingering.remove(ObjectIdentifier(connection))
         guard open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
         kept.removeAll { $0 === connection }
     }
 
-    /// Closes every connection; calls under way fail.
+    /// Closes every connection.
+    ///
+    /// Calls in progress fail.
     func shutDown() {
         isShutDown = true
         for connection in Array(open.values) { connection.close() }

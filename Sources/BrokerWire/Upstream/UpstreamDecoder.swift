@@ -1,21 +1,21 @@
 import NIOCore
 import NIOHTTP1
 
-/// The HTTP/1 decoder of a connection, which begins anew with every call.
+/// The HTTP/1 decoder of a connection, which starts afresh with every call.
 ///
-/// The decoder beneath takes the beginning of an answer that nobody asked for without a word, and would give the rest to
-/// the next call. So the connection hears of all bytes before they are decoded, and what the decoder keeps is forgotten
-/// when a call begins (SEC-79).
+/// NIO's decoder accepts the beginning of an unrequested answer silently, and would give the rest to the next call. Therefore
+/// the connection is notified of all bytes before they are decoded, and the decoder's state is reset when a call begins
+/// (SEC-79).
 ///
-/// It is given one head at a time, and of a chunked body only the end: it would make a part of every chunk, and the upstream chooses
-/// how many there are.
+/// The decoder is given one head at a time, and only the end of a chunked body. It would make a part of every chunk, and the
+/// upstream chooses their number.
 struct UpstreamDecoder: ByteToMessageDecoder {
     typealias InboundOut = HTTPClientResponsePart
 
-    /// The part of an answer that its next bytes belong to.
+    /// The part of an answer that contains the next bytes.
     enum Part { case head, chunks, other }
 
-    /// The last chunk of a body, as the decoder beneath hears of it.
+    /// The last chunk of a body, in the form that NIO's decoder is given.
     private static let lastChunk = ByteBuffer(staticString: "0\r\n")
 
     private let connection: UpstreamConnectionHandler
@@ -23,7 +23,7 @@ struct UpstreamDecoder: ByteToMessageDecoder {
     private var emptyLine = EmptyLine()
     private var chunks: ChunkedBody?
     private var isInTrailers = false
-    /// The bytes at the front of the buffer that the decoder beneath has seen and not used up.
+    /// The number of bytes at the front of the buffer that NIO's decoder has seen and left there.
     private var seen = 0
 
     init(_ connection: UpstreamConnectionHandler) { self.connection = connection }
@@ -42,14 +42,14 @@ struct UpstreamDecoder: ByteToMessageDecoder {
         base.decoderRemoved(context: context)
     }
 
-    /// Takes note of bytes, and begins anew with the first ones of a call; false when nobody takes them.
+    /// Notes bytes, and resets the decoder with a call's first ones; returns false if the connection is closed.
     private mutating func begin(_ context: ChannelHandlerContext) -> Bool {
         guard connection.received() else { return false }
         if let head = connection.takeBegun() {
             base.decoderRemoved(context: context)
             base = Self.make()
             base.decoderAdded(context: context)
-            // It has to know of HEAD, whose answer has no body.
+            // The decoder needs the request's method, because an answer to HEAD has no body.
             base.write(data: .head(head))
             (emptyLine, chunks, isInTrailers, seen) = (EmptyLine(), nil, false, 0)
         }
@@ -87,7 +87,7 @@ struct UpstreamDecoder: ByteToMessageDecoder {
         }
     }
 
-    /// Gives the decoder beneath bytes of a head or of trailers, and nothing behind their end.
+    /// Gives NIO's decoder bytes of a head or of trailers, up to their end.
     private mutating func readLines(_ context: ChannelHandlerContext, _ buffer: inout ByteBuffer) throws {
         var rest = buffer
         rest.moveReaderIndex(forwardBy: seen)
@@ -100,7 +100,7 @@ struct UpstreamDecoder: ByteToMessageDecoder {
     }
 
     private mutating func readChunks(_ context: ChannelHandlerContext, _ buffer: inout ByteBuffer) throws {
-        // The head has ended, and so everything up to here is used up.
+        // The head has ended, so the decoder has consumed all bytes up to here.
         guard seen == 0 else { throw HTTPParserError.invalidInternalState }
         var reader = chunks ?? ChunkedBody()
         let step = reader.next(&buffer)
@@ -117,14 +117,14 @@ struct UpstreamDecoder: ByteToMessageDecoder {
     }
 }
 
-/// The bounds on an answer before its body: what a hostile server sends beyond is no answer.
+/// The limits on an answer before its body, which protect against a hostile server.
 ///
-/// NIO's own bounds are 2 MiB a head and 80 KiB a field, for each call under way.
+/// NIO's own limits are 2 MiB for a head and 80 KiB for a field, for each call in progress.
 enum AnswerLimits {
-    /// Bytes of the names and values of all fields, trailers among them.
+    /// The bytes of all fields' names and values, trailers included.
     static let head = 64 * 1024
 
-    /// The bounds for a decoder.
+    /// The limits for NIO's decoder.
     static var decoder: NIOHTTPDecoderLimitConfiguration {
         var limits = NIOHTTPDecoderLimitConfiguration()
         limits.maxHeaderListSize = head

@@ -1,37 +1,38 @@
 package import NIOCore
 package import NIOHTTP1
 
-/// One call: its request, and its answer on the way from the connection to the task that reads it.
+/// One call: its request, and its answer on the way from the connection to the reading task.
 ///
-/// It lives on its event loop. Nobody hears of the call's end before the reading of the request's body has ended.
+/// An exchange is used on its event loop only. The task sees the call's end only after the reading of the request's body has
+/// ended.
 final class UpstreamExchange {
     /// An answer's head.
     struct Head: Sendable {
         let head: HTTPResponseHead
-        /// Whether it came before the request's end was sent.
+        /// Whether the head came before the request's end was sent.
         let isEarly: Bool
-        /// Whether the request was sent before, and nobody knows what became of it.
+        /// Whether the request was sent before, with an unknown result.
         let isRepeated: Bool
     }
 
     /// The most bytes of a body that may wait for their reader.
     private static let ahead = 65_536
-    /// Pieces that wait are made one up to this size.
+    /// The size up to which waiting pieces are merged.
     private static let merged = 8192
 
     let request: UpstreamRequest
-    /// Whether it was sent again.
+    /// Whether the request was sent again.
     var isRepeated = false
-    /// The time until which a connection for it may be made.
+    /// The latest time for connecting.
     var connectBy = NIODeadline.distantPast
-    /// The connection that it is on.
+    /// The connection that carries the call.
     var connection: UpstreamConnectionHandler?
-    /// The reason for which the request's body is not whole.
+    /// The reason why the request's body is incomplete.
     var requestFault: (any Error)?
     private var sender: Task<Void, Never>?
     private var isSending = false
     private var head: Head?
-    /// Whether the head has waited for a piece of the body long enough, and what says so.
+    /// Whether the head has waited long enough for a piece of the body, and the timer for that.
     private var isHeadDue = false
     private var headTimer: Scheduled<Void>?
     private var headReader: CheckedContinuation<Result<Head, UpstreamFailure>, Never>?
@@ -46,15 +47,15 @@ final class UpstreamExchange {
     /// Whether the call has ended.
     var isOver: Bool { end != nil }
 
-    // MARK: What the task asks
+    // MARK: Requests of the task
 
-    /// Hands the head to the task, now or when it has come.
+    /// Gives the head to the task, now or when it arrives.
     func readHead(_ continuation: CheckedContinuation<Result<Head, UpstreamFailure>, Never>) {
         headReader = continuation
         tell()
     }
 
-    /// Takes the next piece of the answer's body, nil at its end; returns nil while there is nothing.
+    /// Takes the next piece of the answer's body, or nil within the result at its end; returns nil if neither has arrived.
     func take() -> Result<ByteBuffer?, UpstreamFailure>? {
         guard let piece = pieces.popFirst() else {
             guard !isSending, let end else { return nil }
@@ -67,26 +68,26 @@ final class UpstreamExchange {
         return .success(piece)
     }
 
-    /// Hands the next piece to the task, now or when it has come.
+    /// Gives the next piece to the task, now or when it arrives.
     func read(_ continuation: CheckedContinuation<Result<ByteBuffer?, UpstreamFailure>, Never>) {
         reader = continuation
         tell()
     }
 
-    /// Gives the call up, and its connection with it, unless it has ended.
+    /// Abandons the call together with its connection, unless the call has ended.
     func cancel() {
         if let connection { return connection.abandon() }
         finish(.failure(.abandoned))
     }
 
-    // MARK: What the connection tells
+    // MARK: Events of the connection
 
-    /// Takes note of who reads the request's body.
+    /// Stores the task that reads the request's body.
     func isSent(by task: Task<Void, Never>) { if isSending { sender = task } }
 
     func sendingBegins() { isSending = true }
 
-    /// Takes note that the request's body is read no more.
+    /// Notes that the reading of the request's body has ended.
     func sendingEnded() {
         isSending = false
         sender = nil
@@ -95,12 +96,14 @@ final class UpstreamExchange {
 
     func receive(_ head: HTTPResponseHead, isEarly: Bool) {
         self.head = Head(head: head, isEarly: isEarly, isRepeated: isRepeated)
-        // The body of an early answer may wait for the rest of the request, and its sender for the head.
+        // The body of an early answer may wait for the rest of the request, while the request's sender waits for the head.
         isHeadDue = isEarly
         tell()
     }
 
-    /// Takes note that nothing more has come for now: a head whose body has not begun is told after a while.
+    /// Notes that all received bytes are decoded.
+    ///
+    /// A head without the beginning of its body is given to the task after `hold`.
     func awaitsBody(for hold: TimeAmount, on eventLoop: any EventLoop) {
         guard head != nil, !isHeadDue, headTimer == nil, headReader != nil else { return }
         headTimer = eventLoop.assumeIsolated().scheduleTask(in: hold) {
@@ -109,9 +112,9 @@ final class UpstreamExchange {
         }
     }
 
-    /// Takes a piece of the answer's body; false when that is enough for now.
+    /// Receives a piece of the answer's body; returns false if that is enough for now.
     ///
-    /// What waits is merged, so that many small pieces cost what they hold.
+    /// Waiting pieces are merged, so that many small ones cost only their content.
     func receive(_ piece: ByteBuffer) -> Bool {
         if reader == nil, !pieces.isEmpty { merge(piece) } else { pieces.append(piece) }
         bytes += piece.readableBytes
@@ -136,7 +139,7 @@ final class UpstreamExchange {
         tell()
     }
 
-    /// Tells whoever waits what there is.
+    /// Resumes the waiting continuations that have a result.
     private func tell() {
         if let waiting = headReader, let next = nextHead {
             headReader = nil
@@ -149,7 +152,7 @@ final class UpstreamExchange {
         }
     }
 
-    /// The head, once there is a body behind it or has to be none; or why there is none.
+    /// The head, once its body has begun or is known to be empty, or the failure.
     private var nextHead: Result<Head, UpstreamFailure>? {
         switch end {
         case .failure(let failure) where pieces.isEmpty && !isHeadDue: isSending ? nil : .failure(failure)
@@ -158,7 +161,7 @@ final class UpstreamExchange {
         }
     }
 
-    /// Says why the call failed on its connection.
+    /// Returns the call's failure for a failure of its connection.
     func failure(_ failure: UpstreamConnection.Failure) -> UpstreamFailure {
         guard failure == .requestCut, let requestFault else { return .call(failure) }
         return requestFault as? UpstreamFailure ?? .request(requestFault)
@@ -168,15 +171,15 @@ final class UpstreamExchange {
 @available(*, unavailable)
 extension UpstreamExchange: Sendable {}
 
-/// An upstream's response: its head, and its body as it is asked for.
+/// An upstream's response: its head, and its body on demand.
 ///
-/// Let go unread, it closes its connection (SEC-79).
+/// A response that is dropped unread closes its connection (SEC-79).
 package final class UpstreamResponse: Sendable {
     package let status: HTTPResponseStatus
     package let headers: HTTPHeaders
-    /// Whether it came before the request was sent to its end.
+    /// Whether the response came before the request was sent completely.
     package let isEarly: Bool
-    /// Whether the request was sent before, and nobody knows what became of it.
+    /// Whether the request was sent before, with an unknown result.
     package let isRepeated: Bool
     private let exchange: NIOLoopBoundBox<UpstreamExchange>
 
@@ -190,16 +193,18 @@ package final class UpstreamResponse: Sendable {
 
     deinit { exchange.cancel() }
 
-    /// Returns the body's next piece, nil at its end; throws when the upstream breaks off.
+    /// Returns the body's next piece, nil at its end; throws if the upstream breaks off.
     package func next() async throws(UpstreamFailure) -> ByteBuffer? {
         if exchange.eventLoop.inEventLoop, let ready = exchange.value.take() { return try ready.get() }
         return try await exchange.wait { $0.read($1) }.get()
     }
 
-    /// Gives the rest up and closes the connection, from any thread; whoever waits for the next piece hears of it.
+    /// Abandons the rest and closes the connection, from any thread.
+    ///
+    /// A waiting `next` then throws.
     package func abandon() { exchange.cancel() }
 
-    /// Reads the body to its end; throws when it is longer than `length`.
+    /// Reads the body to its end; throws if it is longer than `length`.
     package func collect(upTo length: Int) async throws(UpstreamFailure) -> ByteBuffer {
         guard var whole = try await next() else { return ByteBuffer() }
         while var piece = try await next() { whole.writeBuffer(&piece) }
@@ -209,12 +214,14 @@ package final class UpstreamResponse: Sendable {
 }
 
 extension NIOLoopBoundBox where Value == UpstreamExchange {
-    /// Gives the call up, from any thread.
+    /// Abandons the call, from any thread.
     func cancel() {
         if eventLoop.inEventLoop { value.cancel() } else { eventLoop.execute { self.value.cancel() } }
     }
 
-    /// Waits, on any thread, for what `ask` asks the call for on its event loop; cancelled, it gives the call up.
+    /// Runs `ask` on the call's event loop and waits for its result, on any thread.
+    ///
+    /// Cancelling the task abandons the call.
     func wait<Answer: Sendable>(
         _ ask: @escaping @Sendable (UpstreamExchange, CheckedContinuation<Answer, Never>) -> Void
     ) async -> Answer {
@@ -227,7 +234,7 @@ extension NIOLoopBoundBox where Value == UpstreamExchange {
                 }
             }
         } onCancel: {
-            // Later, and not at once: what was there to be cancelled may be half-way into its wait.
+            // Use `execute` even on this event loop, because the wait that is being cancelled may be only half set up.
             eventLoop.execute { self.value.cancel() }
         }
     }

@@ -1,13 +1,15 @@
 package import NIOCore
 package import NIOHTTP1
 
-/// A request as it is sent to an upstream.
+/// A request to an upstream.
 package struct UpstreamRequest: Sendable {
-    /// A body that is read while it is sent, once.
+    /// A body that is read once, while it is sent.
     package struct Stream: Sendable {
-        /// The most bytes it may come to.
+        /// The most bytes of the body.
         private(set) var limit: Int
-        /// Begins to read; what it returns returns the next piece, nil at the end.
+        /// Begins to read.
+        ///
+        /// The returned closure returns the next piece, and nil at the end.
         package let read: @Sendable () -> () async throws -> ByteBuffer?
 
         package init(limit: Int, read: @escaping @Sendable () -> () async throws -> ByteBuffer?) {
@@ -15,7 +17,7 @@ package struct UpstreamRequest: Sendable {
             self.read = read
         }
 
-        /// Wraps a sequence; it is iterated at most once.
+        /// Wraps a sequence, which is iterated at most once.
         package init<Base: AsyncSequence & Sendable>(_ base: Base) where Base.Element == ByteBuffer {
             self.init(limit: .max) {
                 var iterator = base.makeAsyncIterator()
@@ -23,7 +25,9 @@ package struct UpstreamRequest: Sendable {
             }
         }
 
-        /// Returns the same stream, which ends with a failure beyond `limit` bytes.
+        /// Returns the same stream with a limit.
+        ///
+        /// More than `limit` bytes are a failure.
         package func limited(to limit: Int) -> Stream {
             var copy = self
             copy.limit = limit
@@ -50,14 +54,16 @@ package struct UpstreamRequest: Sendable {
     let body: Body
     /// Whether a body follows the head.
     let hasBody: Bool
-    /// Whether no other call may follow on its connection, which the request says.
+    /// Whether the connection must end with this call, as the request announces.
     let endsConnection: Bool
-    /// The longest time that the upstream may take to its answer's head, in nanoseconds.
+    /// The longest time for the answer's head, in nanoseconds.
     let limit: Int64
     /// The beginning of the call.
     let begun = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
 
-    /// Creates a request; `headers` say nothing of the body's framing (SEC-79).
+    /// Creates a request.
+    ///
+    /// `headers` must not contain fields for the body's framing (SEC-79).
     package init(
         _ method: HTTPMethod, _ target: String, _ headers: HTTPHeaders, body: Body = .none, within limit: TimeAmount
     ) {
@@ -67,12 +73,12 @@ package struct UpstreamRequest: Sendable {
         case .stream(_, let length?): headers.add(name: "Content-Length", value: String(length))
         case .stream(_, nil): headers.add(name: "Transfer-Encoding", value: "chunked")
         case .none:
-            // Methods whose requests often have a body say that there is none (RFC 9110 section 8.6).
+            // For methods whose requests often have a body, the length 0 states its absence (RFC 9110 section 8.6).
             if ![.GET, .HEAD, .DELETE].contains(method) { headers.add(name: "Content-Length", value: "0") }
         }
         hasBody = body.isThere
-        // Many a server sends a body to HEAD all the same, and does not read one that it does not expect: on a connection
-        // that is kept the one would answer somebody else's next call, and the other would be a call of its own.
+        // Many servers send a body with an answer to HEAD, and leave an unexpected request body unread. On a kept connection
+        // the former would answer another user's next call, and the latter would become a call of its own.
         endsConnection = method == .HEAD || (hasBody && Self.bodiless.contains(method))
         if endsConnection { headers.replaceOrAdd(name: "Connection", value: "close") }
         head = HTTPRequestHead(version: .http1_1, method: method, uri: target, headers: headers)
@@ -80,7 +86,7 @@ package struct UpstreamRequest: Sendable {
         self.limit = limit.nanoseconds
     }
 
-    /// The methods whose requests have no body to many a server (RFC 9110 section 9.3).
+    /// The methods whose requests have no body for many servers (RFC 9110 section 9.3).
     private static let bodiless: [HTTPMethod] = [.GET, .DELETE, .OPTIONS, .TRACE]
 
     /// The framing of the body.
@@ -97,22 +103,26 @@ package struct UpstreamRequest: Sendable {
         if case .stream = body { true } else { false }
     }
 
-    /// Whether doing it twice is as good as once (RFC 9110 section 9.2.2), its body is at hand, and it has no proof, which goes
-    /// out once (RFC 9449 section 11.1).
+    /// Whether the request can be sent again: it is idempotent (RFC 9110 section 9.2.2), its body is available, and it has no
+    /// DPoP proof.
+    ///
+    /// A proof may be sent only once (RFC 9449 section 11.1).
     var canBeRepeated: Bool {
         !isStreamed && [.GET, .HEAD, .PUT, .DELETE, .OPTIONS].contains(head.method)
             && !head.headers.contains(name: "DPoP")
     }
 }
 
-/// Writes requests to upstreams as HTTP/1.1 has them (RFC 9112).
+/// Writes requests to upstreams in the form of HTTP/1.1 (RFC 9112).
 ///
-/// Target and field values are checked where they are made, so that none can end its line.
+/// Target and field values are checked when they are made, so a value cannot end its line.
 enum RequestEncoder {
-    /// Up to this size, in bytes, a body is copied behind its head: a second write costs more.
+    /// The size in bytes up to which a body is copied behind its head, because a second write costs more.
     private static let copied = 4096
 
-    /// Returns a request's head, and behind it a whole body that is small; `rest` is a whole body that is not.
+    /// Returns a request's head, followed by a small whole body.
+    ///
+    /// A larger whole body is returned in `rest`.
     static func begin(_ request: UpstreamRequest) -> (bytes: ByteBuffer, rest: ByteBuffer?) {
         var behind: ByteBuffer?
         var rest: ByteBuffer?

@@ -19,7 +19,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth denies whatever is not a live session asked for by a proven backend (SEC-83, SEC-85, SEC-87)")
+    @Test("Forward-auth for anything but a live session and a proven backend → denied (SEC-83, SEC-85, SEC-87)")
     func denials() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -56,7 +56,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("A proven backend without a session is 401 each time and never limited")
+    @Test("A proven backend without a session → 401 each time, and never limited")
     func provenWithoutSession() async throws {
         let harness = try HTTPHarness { configuration, vault in
             configuration.backends = [Backends.orders(vault)]
@@ -69,7 +69,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Forward-auth gives every identity field, ours over a forged one (SEC-86)")
+    @Test("Forward-auth → sends every identity field, and the broker's own value replaces a forged one (SEC-86)")
     func identity() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -96,7 +96,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Why a session ended stands in a field, for proxies that lose the body; without a reason there is none")
+    @Test("A session has ended → its reason is in a field, for proxies that drop the body")
     func endReason() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -112,7 +112,7 @@ struct BackendRouteTests {
         #expect(none.header("Coatcheck-Reason") == nil)
     }
 
-    @Test("Claims cannot break out of their fields, nor grow them (SEC-86)")
+    @Test("Claims with odd characters or lengths → stay inside their fields, within bounds (SEC-86)")
     func hostileClaims() async throws {
         let harness = try harness()
         harness.provider.change { script in
@@ -138,7 +138,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "An address that the provider calls anything but verified reaches no service (SEC-33)",
+        "An address without a clear `true` for verified → not passed on (SEC-33)",
         arguments: [
             JSONValue.bool(false), .string("false"), .string("no"), .string(""), .number("0"), .number("1"), .null,
             .array([]), .string("yes"),
@@ -152,7 +152,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "An address that is verified reaches the service",
+        "A verified address → passed on",
         arguments: [JSONValue.bool(true), .string("true"), .string("True")])
     func verified(_ verdict: JSONValue) async throws {
         let harness = try harness()
@@ -162,7 +162,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Email") == "ana@example.org")
     }
 
-    @Test("A backend asks only what it may, and only about the sessions it may know of (SEC-42)")
+    @Test("A backend → may use only its permitted routes, for its permitted sessions (SEC-42)")
     func permissions() async throws {
         let nothing = try harness(may: [])
         let session = try await nothing.signIn().token.reveal()
@@ -190,7 +190,7 @@ struct BackendRouteTests {
         #expect(!exchange.body.contains("canary"))
     }
 
-    @Test("The access token goes out only where the configuration says so")
+    @Test("The backend's settings allow the access token → sent with the answer")
     func forwardedToken() async throws {
         let harness = try harness(token: true)
         var headers = Backends.proof
@@ -198,7 +198,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "canary-access")
     }
 
-    @Test("Introspection tells of a live session, and of nothing else (RFC 7662)")
+    @Test("Introspection → describes a live session, and otherwise answers inactive (RFC 7662)")
     func introspection() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -230,7 +230,7 @@ struct BackendRouteTests {
         #expect(try await harness.post("/v1/introspect", "{}", Backends.proof).status == 415)
     }
 
-    @Test("Introspection counts as use for a backend that slides, and only about the sessions it may know of")
+    @Test("Introspection → counts as use if the backend slides, and only for sessions that it may know")
     func slidingIntrospection() async throws {
         for (slides, client, day) in [(false, "ios", 0), (true, "desk", 0), (true, "ios", 1)] {
             let time = TestClock()
@@ -252,7 +252,7 @@ struct BackendRouteTests {
         }
     }
 
-    @Test("Token exchange gives the provider's access token for a live session (RFC 8693)")
+    @Test("Token exchange for a live session → the provider's access token (RFC 8693)")
     func tokenExchange() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -286,7 +286,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "A backend names an entry of its `tokens` as a whole, in whatever order; parts, mixtures and others are invalid_target"
+        "A backend names a whole entry of its `tokens` in any order → served; a part, mixture or other value → invalid_target"
     )
     func targets() async throws {
         let harness = try HTTPHarness { configuration, vault in
@@ -314,7 +314,7 @@ struct BackendRouteTests {
         #expect(own.status == 200 && own.json?["access_token"]?.string == "canary-access")
     }
 
-    @Test("A session of an id_token is no target of a token exchange, and backends are told who it is all the same")
+    @Test("A session of an id_token → refused at token exchange, but backends learn its user")
     func idToken() async throws {
         let harness = try harness(token: true)
         let token = try await harness.signInByIDToken().reveal()
@@ -330,7 +330,7 @@ struct BackendRouteTests {
         #expect(known.json?["active"]?.bool == true && known.json?["scope"]?.string == "")
     }
 
-    @Test("A Zephr session is no target of a token exchange")
+    @Test("A Zephr session → refused at token exchange")
     func zephr() async throws {
         let harness = try harness(token: true)
         harness.provider.change { $0.credential = .zephrCookie }
@@ -345,7 +345,7 @@ struct BackendRouteTests {
         #expect(try await harness.send(.get, "/v1/forward-auth", headers).header("X-Auth-Token") == "")
     }
 
-    @Test("A logout token that does not verify is 400, a good one 200 once, and cookies do not matter (SEC-66)")
+    @Test("A logout token that fails → 400; a good one → 200 once; cookies are ignored (SEC-66)")
     func backchannel() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -360,7 +360,7 @@ struct BackendRouteTests {
         #expect(after.json?["reason"]?.string == "provider_logout")
     }
 
-    @Test("A hosted callback hands over by 303; HEAD and prefetch leave the login as it is (SEC-44, SEC-91, SEC-94)")
+    @Test("The hosted callback → 303 to the app; HEAD and prefetch leave the login as it is (SEC-44, SEC-91, SEC-94)")
     func hosted() async throws {
         let harness = try harness()
         let login = try await harness.useCases.startLogin.start(
@@ -387,7 +387,7 @@ struct BackendRouteTests {
             try await harness.send(.get, "/callback/as").headers[.location]?.contains("error=login_required") == true)
     }
 
-    @Test("A backend with an empty `allow` may ask about nobody (SEC-42)")
+    @Test("A backend with an empty `allow` → may ask about no session (SEC-42)")
     func allowsNobody() async throws {
         let harness = try harness(allow: [])
         let signedIn = try await harness.signIn()

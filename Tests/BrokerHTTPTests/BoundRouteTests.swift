@@ -88,7 +88,7 @@ struct BoundRouteTests {
         }
     }
 
-    @Test("The routes that take no session are there, and answer what they answer without one")
+    @Test("A bound session's token at a route that takes no session → the same answer as without it")
     func takingNone() async throws {
         let token = try await bound()
         let all = Set(routes.map { "\($0.method.rawValue) \($0.template)" })
@@ -102,7 +102,7 @@ struct BoundRouteTests {
         }
     }
 
-    @Test("Every route that takes a session refuses a bound one without evidence, or ends it")
+    @Test("A bound session's token without evidence at any other route → refused, or the session ends")
     func everyRoute() async throws {
         let token = try await bound()
         #expect(

@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerHTTP
 
 /// The routes charge each cost to the address of the request.
-@Suite("Charges by route", .timeLimit(.minutes(2)))
+@Suite("Charges at each route", .timeLimit(.minutes(2)))
 struct ChargeRouteTests {
     /// A harness behind a trusted proxy on loopback; `X-Forwarded-For` has the client's address.
     private func harness(_ configure: (inout HTTPLimits) -> Void) throws -> HTTPHarness {
@@ -26,7 +26,7 @@ struct ChargeRouteTests {
     private static func status(_ answer: String) -> String { String(answer.dropFirst(9).prefix(3)) }
 
     @Test(
-        "A login token in the request spares nobody: provider-started arrivals are starts (SEC-119)",
+        "An arrival that the provider started, with a login token → still charged as a start (SEC-119)",
         .timeLimit(.minutes(1)))
     func providerStarted() async throws {
         let harness = try harness { $0.charges.loginsPerMinute = 5 }
@@ -46,7 +46,7 @@ struct ChargeRouteTests {
         }
     }
 
-    @Test("One address's share of the pending logins is not everybody's (SEC-119)", .timeLimit(.minutes(1)))
+    @Test("An address uses up its share of pending logins → others keep theirs (SEC-119)", .timeLimit(.minutes(1)))
     func share() async throws {
         let harness = try harness { limits in
             limits.charges.loginsPerMinute = 1000
@@ -67,7 +67,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "Behind a translator clients are counted by their IPv4 addresses, and a /64 that is not one's is one client (SEC-119)"
+        "Clients behind a translator → counted by their IPv4 addresses; another prefix's /64 is one client (SEC-119)"
     )
     func translators() async throws {
         let time = TestClock()
@@ -96,7 +96,7 @@ struct ChargeRouteTests {
         }
     }
 
-    @Test("A body of `&`, or a list of thousands of numbers, is refused before it is taken apart (SEC-106)")
+    @Test("A body of `&`, or a list of thousands of numbers → refused before it is parsed (SEC-106)")
     func emptyPairs() async throws {
         let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let form = try await harness.form("/v1/introspect", String(repeating: "&", count: 65_536), Backends.proof)
@@ -107,7 +107,7 @@ struct ChargeRouteTests {
         #expect(some.status == 400 && some.faults.contains("/a unknown"))
     }
 
-    @Test("A stranger's log-out with an invented token writes nothing, and is 204 all the same")
+    @Test("A stranger logs out with an invented token → 204, and nothing is written")
     func inventedLogOut() async throws {
         let harness = try HTTPHarness()
         let fields: HTTPFields = [.cookie: "__Host-coatcheck=\(String(repeating: "A", count: 43))"]
@@ -118,7 +118,7 @@ struct ChargeRouteTests {
     }
 
     @Test(
-        "Thousands of members come to one fault, two hundred to 32, and neither takes long (SEC-106)",
+        "Thousands of unknown members → one fault; two hundred → 32 faults; both are quick (SEC-106)",
         .timeLimit(.minutes(1)))
     func members() async throws {
         let harness = try HTTPHarness()
@@ -130,7 +130,7 @@ struct ChargeRouteTests {
         #expect(some.faults.first == "/provider required" && some.faults.last == "/a30 unknown")
     }
 
-    @Test("What an untrusted peer says of hops is not read; what a trusted one says is read from the right (SEC-104)")
+    @Test("An untrusted peer's X-Forwarded-For → ignored; a trusted peer's → read from the right (SEC-104)")
     func hops() throws {
         let trusted = [IPNetwork("10.0.0.0/8")].compactMap { $0 }
         let commas = String(repeating: ",", count: 15_000)
@@ -151,7 +151,7 @@ struct ChargeRouteTests {
         #expect(client.text == "198.51.100.7")
     }
 
-    @Test("Cookies are read by bytes: semicolons, blanks, names that begin alike (SEC-38)")
+    @Test("Cookies with semicolons, blanks or similar names → read byte by byte (SEC-38)")
     func cookies() {
         func read(_ fields: String...) -> CookieReader.Result { CookieReader.value(of: "__Host-c", in: fields) }
         let semicolons = String(repeating: ";", count: 8192)

@@ -37,7 +37,7 @@ struct CrossOriginTests {
     ]
 
     @Test(
-        "The cross-origin rule decides for unsafe methods, with our cookie or with nothing (SEC-45)", arguments: matrix)
+        "An unsafe method, with any cookie or none → the cross-origin rule decides (SEC-45)", arguments: matrix)
     func unsafe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -55,7 +55,7 @@ struct CrossOriginTests {
         #expect(started.status == (passes ? 201 : 403))
     }
 
-    @Test("Safe methods pass but for the event stream and the relay", arguments: matrix)
+    @Test("A safe method → passes, except at the event stream and the relay", arguments: matrix)
     func safe(headers: HTTPFields, passes: Bool) async throws {
         let harness = try harness()
         #expect(try await harness.send(.get, "/v1/session", headers).code == "session_required")
@@ -63,7 +63,7 @@ struct CrossOriginTests {
         #expect(events.code == (passes ? "session_required" : "cross_origin"))
     }
 
-    @Test("A bearer request without a cookie, and what has its own protection, are exempt")
+    @Test("A bearer request without a cookie, or a route with its own protection → exempt")
     func exempt() async throws {
         let harness = try harness()
         let evil: HTTPFields = [Self.origin: "https://evil.example", Self.site: "cross-site"]
@@ -77,7 +77,7 @@ struct CrossOriginTests {
     }
 
     @Test(
-        "An app in a web shell: answers lack Allow-Credentials, and any cookie is cross_origin (SEC-45, SEC-46)"
+        "An app in a web shell → no Allow-Credentials, and cross_origin with any cookie (SEC-45, SEC-46)"
     )
     func shells() async throws {
         let harness = try HTTPHarness { configuration, _ in
@@ -121,7 +121,7 @@ struct CrossOriginTests {
         #expect(read.header("Access-Control-Allow-Credentials") == nil)
     }
 
-    @Test("Two Origins are refused")
+    @Test("Two Origin fields → refused")
     func twice() async throws {
         var headers = HTTPFields()
         headers.append(HTTPField(name: Self.origin, value: "https://app.example.com"))
@@ -129,7 +129,7 @@ struct CrossOriginTests {
         #expect(try await harness().send(.delete, "/v1/session", headers).code == "cross_origin")
     }
 
-    @Test("CORS is answered for listed origins only, never with a wildcard (SEC-46)")
+    @Test("CORS → answered for listed origins only, and never with a wildcard (SEC-46)")
     func cors() async throws {
         let harness = try harness()
         let listed: HTTPFields = [Self.origin: "https://app.example.com", Self.method: "POST"]

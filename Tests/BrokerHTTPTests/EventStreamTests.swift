@@ -46,7 +46,7 @@ struct EventStreamTests {
         try HTTPHarness(time: time) { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(20) }
     }
 
-    @Test("A session that lapses ends its stream, with the reason", .timeLimit(.minutes(1)))
+    @Test("A session lapses → its stream ends, with the reason", .timeLimit(.minutes(1)))
     func lapse() async throws {
         let time = TestClock()
         let harness = try harness(time)
@@ -67,7 +67,7 @@ struct EventStreamTests {
         #expect(harness.load.streams == 0)
     }
 
-    @Test("A session that was ended elsewhere ends its stream although no notice came", .timeLimit(.minutes(1)))
+    @Test("A session is ended elsewhere and the notice is lost → its stream ends", .timeLimit(.minutes(1)))
     func endedElsewhere() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -84,7 +84,7 @@ struct EventStreamTests {
         #expect(answer.hasSuffix("0\r\n\r\n"))
     }
 
-    @Test("A store that does not answer ends no stream (guarantee 3)", .timeLimit(.minutes(1)))
+    @Test("The store does not answer → streams go on (guarantee 3)", .timeLimit(.minutes(1)))
     func storeGone() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -117,7 +117,7 @@ struct EventStreamTests {
         return stream
     }
 
-    @Test("A ninth stream of a session ends its oldest one cleanly, and the session goes on (SEC-105)")
+    @Test("A session opens a ninth stream → its oldest one ends cleanly, and the session goes on (SEC-105)")
     func perSession() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -142,7 +142,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("A subject and client have streams for twice the sessions that they may have, and the oldest ends (SEC-105)")
+    @Test("A subject and client → twice as many streams as sessions, and then the oldest ends (SEC-105)")
     func perSubject() async throws {
         var harness = try harness()
         var settings = BrokerSettings()
@@ -166,7 +166,7 @@ struct EventStreamTests {
         }
     }
 
-    @Test("Listeners that are gone take no place")
+    @Test("Listeners that have left → take no place")
     func places() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()

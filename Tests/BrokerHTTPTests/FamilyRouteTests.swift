@@ -105,7 +105,7 @@ struct FamilyRouteTests {
         [String(reply.status), reply.code].compactMap { $0 }.joined(separator: " ")
     }
 
-    @Test("Each route answers a child as the contract says, and none gives it what it is closed to")
+    @Test("A child's token at each route → the contract's answer, and nothing from a closed route")
     func everyRoute() async throws {
         let harness = try harness()
         let (parent, child) = try await child(harness)
@@ -139,7 +139,7 @@ struct FamilyRouteTests {
         #expect(told(ended) == "401 session_ended")
     }
 
-    @Test("A child that belongs to a key gives nothing to whoever lacks it, on any route, whatever its parent's rules")
+    @Test("A child that belongs to a key, without its key → refused at every route, under any rules of its parent")
     func boundWithoutEvidence() async throws {
         let harness = try harness(
             ChildPolicy(upstreams: [UpstreamName(unchecked: "shop")], backends: [BackendName(unchecked: "orders")]))
@@ -174,7 +174,8 @@ struct FamilyRouteTests {
 
     }
 
-    @Test("What a kind names a child may: an upstream, a backend's forward-auth, introspection and exchange")
+    @Test(
+        "A kind's permissions for its children → an upstream, and a backend's forward-auth, introspection and exchange")
     func named() async throws {
         let harness = try harness(
             ChildPolicy(upstreams: [UpstreamName(unchecked: "shop")], backends: [BackendName(unchecked: "orders")]))
@@ -201,7 +202,7 @@ struct FamilyRouteTests {
         #expect(other.json?["kind"] == nil && other.json?["parent"] == nil)
     }
 
-    @Test("A request for a child: every fault by its name, and the token in the body whatever the client's transport")
+    @Test("A request for a child → every fault is named, and the token is in the body for any transport")
     func made() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()
@@ -241,7 +242,7 @@ struct FamilyRouteTests {
         #expect(items[1].object?["device"]?.string == "Ana's" && items[1].object?["current"] == .bool(false))
     }
 
-    @Test("A bound parent's child needs a proof of the parent's key, not a pass, and a key of its own")
+    @Test("A bound parent asks for a child → needs a proof by the parent's key, not a pass, and a key for the child")
     func boundParent() async throws {
         let harness = try HTTPHarness(binding: .enforce, children: [Self.widget: ChildPolicy()])
         let phone = SigningPhone()

@@ -69,7 +69,7 @@ struct ForwardedSchemeTests {
     }
 
     @Test(
-        "A client that reached the first trusted proxy by http → 400, and the log names the entry (SEC-104)",
+        "The client reached the first trusted proxy by http → 400, and the log names the entry (SEC-104)",
         arguments: refused)
     func plain(_ row: Row) async throws {
         let (text, record) = try await Self.answer(row)

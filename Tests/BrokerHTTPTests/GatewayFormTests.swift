@@ -153,7 +153,7 @@ struct GatewayFormTests {
         }
     }
 
-    @Test("A provider's log-out with fields of its own → only its one token is read")
+    @Test("A provider's log-out with extra fields → only its logout token is read")
     func logOut() async throws {
         let harness = try harness()
         for (form, detail) in [

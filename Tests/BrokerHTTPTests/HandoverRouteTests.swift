@@ -68,7 +68,7 @@ struct HandoverRouteTests {
         return String(try #require(set).dropFirst("__Host-coatcheck-web=".count).prefix(43))
     }
 
-    @Test("A ticket: every fault by its name, none for who has no pages, and eight a minute")
+    @Test("A request for a ticket → every fault is named; clients without pages are refused; eight a minute")
     func tickets() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -104,7 +104,7 @@ struct HandoverRouteTests {
         #expect(try await begin(harness, other).status == 201)
     }
 
-    @Test("The page changes nothing and names nobody, however often it is read; the address alone spends nothing")
+    @Test("The hand-over page is read any number of times → it names no user, and the address alone spends nothing")
     func addressAlone() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -146,7 +146,7 @@ struct HandoverRouteTests {
         #expect(done.status == 303 && done.headers[.location] == Self.own + "/checkout?a=1")
     }
 
-    @Test("A secret that could be guessed spends nothing at the broker's own page, although its digest is the ticket's")
+    @Test("A secret that could be guessed → spends nothing at the broker's page, although its digest is the ticket's")
     func shortSecret() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -164,7 +164,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("Wrong secrets are charged to their address, a post without one is not, and the right one is never refused")
+    @Test("Wrong secrets → charged to their address; a POST without one is free, and the right one is never refused")
     func guesses() async throws {
         var web = ChildPolicy()
         web.origins = [Self.own]
@@ -189,7 +189,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("The script and the style of the page are those that its policy names by digest")
+    @Test("The page's script and style → those whose digests are in its policy")
     func policy() throws {
         let vault = try Self.harness().vault
         for (text, digest) in [
@@ -200,7 +200,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("With the secret the browser gets a web child: its own cookie, the same one again, and what a child may")
+    @Test("A hand-over with the secret → the browser gets a web child, its own cookie, and the same one if repeated")
     func spent() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -257,7 +257,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "Another user's living session is not replaced in silence; the same user's web view is, and a dead one is no hindrance"
+        "The web view holds another user's living session → not replaced silently; the same user's or an ended one is"
     )
     func otherSession() async throws {
         let harness = try Self.harness()
@@ -286,7 +286,7 @@ struct HandoverRouteTests {
         #expect(free.status == 303)
     }
 
-    @Test("A ticket ends with its minute and with its session, for the page and for the post")
+    @Test("A ticket → ends with its minute and with its session, for the page and for the POST")
     func late() async throws {
         let time = TestClock()
         var web = ChildPolicy()
@@ -307,7 +307,7 @@ struct HandoverRouteTests {
         }
     }
 
-    @Test("A page elsewhere: its own backend redeems ticket and secret, the same again, and nobody else does")
+    @Test("A page elsewhere → only its own backend redeems ticket and secret, and a repeat gets the same session")
     func redeemed() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -336,7 +336,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "Of web children the one longest unused makes room, for pages and for who asks by name; those that an app asked for do not"
+        "All places of web children are taken → the longest unused one goes, but none that an app asked for"
     )
     func room() async throws {
         let harness = try Self.harness()

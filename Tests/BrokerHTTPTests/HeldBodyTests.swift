@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("What the bodies of one user keep in memory (SEC-105)", .timeLimit(.minutes(1)))
+@Suite("The memory for the bodies of one user (SEC-105)", .timeLimit(.minutes(1)))
 struct HeldBodyTests {
     private func row(_ harness: HTTPHarness, _ signedIn: SignedIn) async throws -> SessionRow {
         try await harness.useCases.resumeSession.resume(signedIn.token).row
@@ -18,7 +18,7 @@ struct HeldBodyTests {
         } catch { return error.code }
     }
 
-    @Test("A session has half of its subject's share, its subject's sessions the whole, and others have theirs")
+    @Test("A session → half of its subject's share; all the subject's sessions → the whole; others → their own")
     func shares() async throws {
         let harness = try HTTPHarness()
         let one = try await row(harness, try await harness.signIn(code: "canary-1"))
@@ -40,7 +40,7 @@ struct HeldBodyTests {
     }
 
     @Test(
-        "Bodies with evidence that nobody has looked at take nothing of what the session's own phone may have, nor of other addresses"
+        "Bodies with unverified evidence → take no room from the session's own phone, or from other addresses"
     )
     func unproven() async throws {
         let harness = try HTTPHarness()
@@ -60,7 +60,7 @@ struct HeldBodyTests {
         #expect(take(nil) == .rateLimited)
     }
 
-    @Test("A body for the broker itself → it counts for its session, is 429 beyond the share, and is given back")
+    @Test("A body for the broker itself → counted for its session, 429 beyond the share, and released")
     func ownRoutes() async throws {
         let harness = try HTTPHarness()
         let (signedIn, bodies) = (try await harness.signIn(), harness.load.bodies)
@@ -91,7 +91,7 @@ struct HeldBodyTests {
         #expect(bodies.entries == 0)
     }
 
-    @Test("What is given back can be taken again, and nobody is remembered who holds nothing")
+    @Test("A released place → can be taken again, and owners without bodies are forgotten")
     func givingBack() async throws {
         let harness = try HTTPHarness()
         let row = try await row(harness, try await harness.signIn())

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerHTTP
 
-@Suite("Management listener", .timeLimit(.minutes(2)))
+@Suite("The management listener", .timeLimit(.minutes(2)))
 struct ManagementTests {
     private static let reader = "canary-admin-reader"
     private static let ender = "canary-admin-ender"
@@ -31,7 +31,7 @@ struct ManagementTests {
         return try await HTTPHarness.send(to: harness.managementResponder, method, uri, headers)
     }
 
-    @Test("Health and metrics need no token")
+    @Test("Health and metrics → need no token")
     func health() async throws {
         let harness = try harness()
         #expect(try await send(harness, .get, "/livez").body == #"{"status":"live"}"#)
@@ -44,7 +44,7 @@ struct ManagementTests {
         #expect(metrics.headers[.contentType]?.hasPrefix("text/plain") == true)
     }
 
-    @Test("A certificate that has run out is shown with its days, and readiness stays green")
+    @Test("A certificate that has expired → shown with its days, and readiness stays green")
     func certificates() async throws {
         let harness = try harness()
         let now = harness.clock.now()
@@ -71,7 +71,7 @@ struct ManagementTests {
                 == now.advanced(by: .seconds(86_400 * 30)).rfc3339)
     }
 
-    @Test("A provider's warning stands among the problems, and changes no status")
+    @Test("A provider's warning → listed as a problem, and the status stays")
     func warnings() async throws {
         let harness = try HTTPHarness()
         let health = ManagementHealth(
@@ -94,7 +94,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "The store's role lacks rights → readiness is red if it never had them, and only shows it otherwise",
+        "The store's role lacks rights → readiness is red if it never had them, and otherwise only shows it",
         arguments: [(false, 503, "store_rights_missing"), (true, 200, "ready")])
     func rights(_ hadAll: Bool, _ status: Int, _ word: String) async throws {
         let harness = try harness()
@@ -116,7 +116,7 @@ struct ManagementTests {
             reply.json?.value(at: "/problems/0")?.string == "the role app lacks SELECT on sessions; GRANT them to it")
     }
 
-    @Test("Readiness turns red when the key ring does not open what is stored")
+    @Test("The key ring opens no stored record → readiness is red")
     func foreignKeys() async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -139,7 +139,7 @@ struct ManagementTests {
                 == "the key ring is not the store's: the key ring opens 0 of 20 rows tried")
     }
 
-    @Test("A token without `maintain` neither backs up nor seals again", arguments: [reader, ender])
+    @Test("A token without `maintain` → neither backups nor resealing", arguments: [reader, ender])
     func maintenance(_ token: String) async throws {
         let harness = try harness()
         for uri in ["/admin/v1/backups", "/admin/v1/keys/reseal"] {
@@ -152,7 +152,7 @@ struct ManagementTests {
         #expect(try await send(harness, .get, "/admin/v1/keys/reseal").status == 401)
     }
 
-    @Test("Readiness turns red when the store is gone or the process shuts down (SEC-123)", arguments: [true, false])
+    @Test("The store is gone or the process shuts down → readiness is red (SEC-123)", arguments: [true, false])
     func notReady(shuttingDown: Bool) async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -177,7 +177,7 @@ struct ManagementTests {
                     : "the store does not answer, or is not migrated"))
     }
 
-    @Test("A full disk and an endings file that takes nothing are shown in words, and readiness stays green (SEC-123)")
+    @Test("A full disk or a failing endings file → shown in words, and readiness stays green (SEC-123)")
     func fullDisk() async throws {
         let harness = try harness()
         let health = ManagementHealth(
@@ -202,7 +202,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "Without an admin token, with a wrong one, or with a user's cookie there is no administration (SEC-96, SEC-97)")
+        "No admin token, a wrong one, or a user's cookie → no administration (SEC-96, SEC-97)")
     func unauthorized() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -223,13 +223,13 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
-    @Test("With no token configured there is no /admin at all")
+    @Test("No token is configured → no /admin")
     func noAdmin() async throws {
         let harness = try harness(tokens: false)
         #expect(try await send(harness, .get, "/admin/v1/sessions", "anything").status == 404)
     }
 
-    @Test("A reader lists and does not end (SEC-97)")
+    @Test("A reader's token → lists, and may not end sessions (SEC-97)")
     func permissions() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -245,7 +245,7 @@ struct ManagementTests {
         #expect(try await harness.send(.get, "/v1/session", harness.cookie(signedIn)).status == 200)
     }
 
-    @Test("The ended are listed with their reason, and only when asked for")
+    @Test("Ended sessions → listed with their reason, and only on request")
     func ended() async throws {
         let harness = try harness()
         let signedIn = try await harness.signIn()
@@ -265,7 +265,7 @@ struct ManagementTests {
         }
     }
 
-    @Test("Ending by handle and by subject takes effect at once (SEC-100)")
+    @Test("A session is ended by handle or by subject → effective at once (SEC-100)")
     func ending() async throws {
         let harness = try harness()
         let one = try await harness.signIn(code: "one")
@@ -282,7 +282,7 @@ struct ManagementTests {
         #expect(try await send(harness, .delete, "/admin/v1/subjects/none/x/sessions", Self.ender).status == 404)
     }
 
-    @Test("A client's and a provider's sessions end together; nothing ends by leaving the provider out (SEC-100)")
+    @Test("Sessions are ended by provider or client → together; a request without a provider is refused (SEC-100)")
     func endingByClient() async throws {
         let harness = try harness()
         let ios = try await harness.signIn(code: "one")
@@ -307,7 +307,7 @@ struct ManagementTests {
     }
 
     @Test(
-        "A tampered cursor, an unknown filter and SQL are 400 (SEC-98)",
+        "A tampered cursor, an unknown filter or SQL → 400 (SEC-98)",
         arguments: [
             "?cursor=';DROP", "?cursor=AAAA", "?subject=x", "?client=ios", "?provider=as&subject=x&client=ios",
             "?provider=';DROP%20TABLE", "?colour=red", "?binding=some", "?binding=", "?provider=as&provider=as",
@@ -319,7 +319,7 @@ struct ManagementTests {
         #expect(reply.code == "invalid_request")
     }
 
-    @Test("It is called by an address, a loopback name or a listed one: any other was made to point here")
+    @Test("A name other than an address, loopback or a listed one → 421, because its owner pointed it here")
     func names() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.managementHosts = ["ops.internal", "broker.internal:9090"]
@@ -345,7 +345,7 @@ struct ManagementTests {
         }
     }
 
-    @Test("The public paths are not on the management listener")
+    @Test("A public path on the management listener → 404")
     func separate() async throws {
         for path in ["/v1/session", "/v1/providers", "/openapi.yaml", "/callback/as"] {
             #expect(try await send(try harness(), .get, path).status == 404)

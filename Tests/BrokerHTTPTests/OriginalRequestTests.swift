@@ -21,7 +21,7 @@ struct OriginalRequestTests {
         ]
     }
 
-    @Test("Two sorts of fields that say the same in other bytes do not say the same: 400")
+    @Test("Two kinds of fields that agree only after normalisation → 400")
     func otherBytes() throws {
         // Both mean `é`: one character, or a letter followed by an accent.
         let (one, two) = ("/caf\u{E9}", "/cafe\u{301}")
@@ -41,7 +41,7 @@ struct OriginalRequestTests {
     }
 
     @Test(
-        "A host, or an address, that another reader would cut elsewhere is refused by its field's name: the proof for `/` is none for `/admin`",
+        "A host or address that another reader would split elsewhere → refused by its field's name, so a proof for `/` stays there",
         arguments: [
             "shop.example.com?", "shop.example.com#", "shop.example.com/", "shop.example.com/a", "shop.example.com\\",
             "a@shop.example.com", "shop.example.com:", "shop.example.com:x", "shop.example.com:443:443",
@@ -61,7 +61,7 @@ struct OriginalRequestTests {
     }
 
     @Test(
-        "A scheme that is no word, a target that is no path, and a fragment in either are refused by their field's name"
+        "A malformed scheme, a target that is no path, or a fragment → refused by its field's name"
     )
     func oddParts() throws {
         func lines(_ scheme: String, _ uri: String) -> [(String, String)] {

@@ -9,7 +9,7 @@ import Testing
 @Suite("Cookies, credentials and media types", .timeLimit(.minutes(2)))
 struct ParserTests {
     @Test(
-        "A cookie header that tries to plant a session gives the broker's own cookie or none (SEC-38)",
+        "A cookie header that tries to plant a session → the broker's own cookie or none (SEC-38)",
         arguments: [
             ("\u{2000}__Host-coatcheck=EVIL; __Host-coatcheck=GOOD", "GOOD"),
             ("__host-coatcheck=EVIL", nil),
@@ -45,14 +45,14 @@ struct ParserTests {
         #expect(CookieReader.value(of: "c", in: ["a=\"", field, "b=\""]) == result)
     }
 
-    @Test("Two values for one cookie are refused, in one field or in two (SEC-38)")
+    @Test("Two values for one cookie, in one field or in two → refused (SEC-38)")
     func twice() {
         #expect(CookieReader.value(of: "a", in: ["a=1; a=2"]) == .several)
         #expect(CookieReader.value(of: "a", in: ["a=1", "a=1"]) == .several)
     }
 
     @Test(
-        "An Authorization field that is no credential proves nothing (SEC-43)",
+        "An Authorization field without a valid credential → proves nothing (SEC-43)",
         arguments: [
             "", "Bearer", "Bearer ", "Bearer a b", "Bearer \u{E9}", "Digest x", "Basic", "Basic !!!!", "Basic YQ==",
             "Basic YTpi=", "Basic YTp", "Basic " + String(repeating: "A", count: 4000),
@@ -65,7 +65,7 @@ struct ParserTests {
         }
     }
 
-    @Test("Bearer and Basic are read, whatever the case of their names")
+    @Test("Bearer and Basic in any case → read")
     func authorization() {
         guard case .bearer(let token) = Authorization("bEARER abc") else {
             Issue.record("no bearer")
@@ -97,7 +97,7 @@ struct ParserTests {
         #expect(MediaType.json.matches(value) == taken)
     }
 
-    @Test("Every prefix and single-byte change of a hostile header leaves the process alive (SEC-106)")
+    @Test("Any prefix or single-byte change of a hostile header → no trap (SEC-106)")
     func noTraps() {
         let seeds = [
             "Basic b3JkZXJzOnAlM0F3", "__Host-coatcheck=a; b=\"c\"; ;;=", "[::ffff:1.2.3.4]:80, 10.0.0.1:x, ,",
@@ -128,7 +128,7 @@ struct ParserTests {
 @Suite("Addresses and limits", .timeLimit(.minutes(2)))
 struct AddressTests {
     @Test(
-        "The client is the right-most hop that is not a trusted proxy (SEC-104)",
+        "The client's address → the right-most hop that is not a trusted proxy (SEC-104)",
         arguments: [
             ("203.0.113.9", ["127.0.0.1"], "203.0.113.9"),
             ("10.0.0.1", ["127.0.0.1"], "127.0.0.1"),
@@ -150,7 +150,7 @@ struct AddressTests {
         #expect(address.address == IPAddress(client))
     }
 
-    @Test("A bucket refuses when it is empty, refills, and counts every address by itself (SEC-119)")
+    @Test("A bucket → refuses when it is empty, refills, and counts every address separately (SEC-119)")
     func buckets() throws {
         let now = TestClock()
         let buckets = TokenBuckets(perMinute: 3) { now.monotonic }
@@ -166,7 +166,7 @@ struct AddressTests {
         #expect(buckets.take(try #require(IPAddress("2001:db8::ffff"))) != nil)
     }
 
-    @Test("A flood of addresses does not grow the buckets, and does not spend a known one's tokens (SEC-119)")
+    @Test("A flood of addresses → the buckets stay bounded, and a known address keeps its tokens (SEC-119)")
     func boundedBuckets() throws {
         let now = TestClock()
         let buckets = TokenBuckets(perMinute: 2, maximumAddresses: 100) { now.monotonic }

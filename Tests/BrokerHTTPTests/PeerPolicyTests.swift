@@ -4,7 +4,7 @@ import Testing
 @testable import BrokerHTTP
 @testable import BrokerWire
 
-@Suite("What an address and its networks may have of a listener (SEC-105)", .timeLimit(.minutes(1)))
+@Suite("The limits of an address and its networks at a listener (SEC-105)", .timeLimit(.minutes(1)))
 struct PeerPolicyTests {
     private func policies(
         _ address: String, ofAll all: Int? = 2000, publicURL: String = "https://auth.example.com"
@@ -21,7 +21,7 @@ struct PeerPolicyTests {
     }
 
     @Test(
-        "A /64 has what an address has, its /56 a few times as much, its /48 a quarter of all, and seven shares without a session"
+        "Limits of a /64 → an address's; of its /56 → a few times as much; of its /48 → a quarter of all, seven shares if unproven"
     )
     func levels() throws {
         let address = "2001:db8:1:2fe::7"
@@ -39,14 +39,14 @@ struct PeerPolicyTests {
         #expect(try policies(address, ofAll: nil).last == "2001:db8:1::/48: 896 \(Int.max) 32")
     }
 
-    @Test("An IPv4 address is counted alone, and has no more than a quarter of all, either")
+    @Test("An IPv4 address → counted alone, with at most a quarter of all")
     func four() throws {
         #expect(try policies("192.0.2.1", ofAll: 100_000) == ["192.0.2.1/32: 128 512 8"])
         #expect(try policies("192.0.2.1", ofAll: 200) == ["192.0.2.1/32: 50 50 8"])
         #expect(try policies("64:ff9b::192.0.2.1", ofAll: 100_000) == ["192.0.2.1/32: 128 512 8"])
     }
 
-    @Test("A trusted proxy has as many connections as it wants, and so has loopback in development")
+    @Test("A trusted proxy, or loopback in development → any number of connections")
     func exempt() throws {
         #expect(try policies("10.1.2.3") == ["10.1.2.3/128: - - 64"])
         #expect(try policies("2001:db8:ffff:1::1") == ["2001:db8:ffff:1::1/128: - - 64"])
@@ -55,7 +55,7 @@ struct PeerPolicyTests {
         #expect(try policies("127.0.0.1", publicURL: "http://localhost:8080") == ["127.0.0.1/128: - - -"])
     }
 
-    @Test("Four networks take all connections, and three leave a quarter to everybody else")
+    @Test("Three networks take all that they can → a quarter is left for others; only four networks can take all")
     func quarter() throws {
         let configuration = HTTPConfiguration(publicURL: "https://auth.example.com")
         let ledger = PeerLedger(policies: PeerPolicy.each(configuration, ofAll: 400))

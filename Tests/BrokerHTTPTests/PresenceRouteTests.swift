@@ -89,7 +89,7 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "Whom a key is not registered for: an old or unknown sign-in, no proof, the session's own key, another's request"
+        "An old sign-in, no proof, the session's own key, or another request's proof → no presence key"
     )
     func refused() async throws {
         for (at, name) in [(nil, "x"), (now - 661, "y")] as [(Int64?, String)] {
@@ -133,7 +133,7 @@ struct PresenceRouteTests {
         #expect(try await harness.useCases.resumeSession.resume(harness.vault.digest(token)).row.presence == nil)
     }
 
-    @Test("One presence key in a session's life, the same again at any time, and shown in the session")
+    @Test("A session → one presence key, the same key again at any time, and shown in the session")
     func registered() async throws {
         let token = try await signIn(now)
         let before = try await send(.get, "/v1/session", token, "0", presence: nil)
@@ -151,7 +151,9 @@ struct PresenceRouteTests {
         #expect(other.body.contains("another presence key already"))
     }
 
-    @Test("A relayed call that needs presence: refused without it, once with it, and again where nobody was reached")
+    @Test(
+        "A relayed call that needs presence → refused without a proof, made once with it, and again if the upstream was unreachable"
+    )
     func relayed() async throws {
         let token = try await signIn(now)
         let path = "/v1/relay/shop/pay"
@@ -186,7 +188,8 @@ struct PresenceRouteTests {
     }
 
     @Test(
-        "At forward-auth the proof is of the original request, taken once; a proxy that does not say it gets a refusal")
+        "Forward-auth with presence → a proof of the original request, taken once; a proxy that does not name it is refused"
+    )
     func forwarded() async throws {
         let token = try await signIn(now)
         _ = try await register(token, "1")
@@ -215,7 +218,7 @@ struct PresenceRouteTests {
         #expect(told(try await ask("/v1/forward-auth", "7", nil)) == "200")
     }
 
-    @Test("An unbound session gets no presence key, and a call that needs one is refused at once")
+    @Test("An unbound session → no presence key, and a call that needs one is refused at once")
     func unbound() async throws {
         var harness = try HTTPHarness()
         harness.relay = self.harness.relay

@@ -68,7 +68,7 @@ struct RawSocketTests {
     ]
 
     @Test(
-        "Ambiguous framing is one 400, the connection closes, and the smuggled request is never handled (SEC-101, SEC-103)",
+        "Ambiguous framing → one 400, the connection closes, and the smuggled request is never handled (SEC-101, SEC-103)",
         arguments: ambiguous)
     func ambiguousFraming(request: String) async throws {
         let harness = try HTTPHarness()
@@ -86,7 +86,7 @@ struct RawSocketTests {
         #expect(harness.records.all.count == 1)
     }
 
-    @Test("Heads beyond the caps are 431 before anything is made of them (SEC-102)")
+    @Test("A head beyond the caps → 431 before it is parsed further (SEC-102)")
     func caps() async throws {
         let host = "Host: localhost\r\n"
         let long = String(repeating: "a", count: 9000)
@@ -104,7 +104,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("200,000 tiny header fields cost one 431, and the next client is served (SEC-102)")
+    @Test("200,000 tiny header fields → one 431, and the next client is served (SEC-102)")
     func manyFields() async throws {
         let flood = "GET / HTTP/1.1\r\nHost: localhost\r\n" + String(repeating: "a:b\r\n", count: 200_000)
         try await HTTPHarness().live { port in
@@ -116,7 +116,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that says it is too large is 413 and the connection closes (SEC-102)")
+    @Test("A body that announces too much → 413, and the connection closes (SEC-102)")
     func largeBodies() async throws {
         for request in [
             Self.post + "Content-Length: 70000\r\n\r\n" + String(repeating: "x", count: 70_000),
@@ -131,7 +131,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that nobody reads ends the connection, whatever the answer is")
+    @Test("A body that is not read → the connection ends after any answer")
     func unreadBodies() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.allowedOrigins = ["https://app.example.com"] }
         let body = "Host: localhost\r\nContent-Length: 5\r\n"
@@ -148,7 +148,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Pipelined requests with large bodies are read and answered each, in order")
+    @Test("Pipelined requests with large bodies → read and answered, in order")
     func pipelinedBodies() async throws {
         let harness = try HTTPHarness()
         let body = "[" + String(repeating: " ", count: 60_000) + "]"
@@ -162,7 +162,7 @@ struct RawSocketTests {
         #expect(!answer.contains(#""code":"malformed""#), "a body was cut")
     }
 
-    @Test("Who waits for 100 Continue and is refused by the head gets the refusal (RFC 9110 section 10.1.1)")
+    @Test("Expect: 100-continue and a head that is refused → the refusal (RFC 9110 section 10.1.1)")
     func expectations() async throws {
         let harness = try HTTPHarness()
         let head = "Host: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n"
@@ -182,7 +182,7 @@ struct RawSocketTests {
     }
 
     @Test(
-        "No body is asked for that the head already refuses: another type, no proof, nobody's path (RFC 9110 section 10.1.1)",
+        "The head already refuses (type, proof or path) → no 100 Continue (RFC 9110 section 10.1.1)",
         arguments: [
             ("/v1/logins", "text/plain", "", 415, 0),
             ("/v1/logins", "application/json", "Content-Encoding: gzip\r\n", 415, 0),
@@ -230,7 +230,7 @@ struct RawSocketTests {
         #expect(responses(in: answer) == 1)
     }
 
-    @Test("A body is asked for where the head proves enough")
+    @Test("The head proves enough → 100 Continue")
     func headPasses() async throws {
         let harness = try HTTPHarness { configuration, vault in configuration.backends = [Backends.orders(vault)] }
         let token = try await harness.signIn().token.reveal()
@@ -252,7 +252,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A body that comes too slowly is 408 and the connection closes (SEC-105)")
+    @Test("A body that comes too slowly → 408, and the connection closes (SEC-105)")
     func slowBody() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.bodyDeadline = .milliseconds(200) }
         let answer = try await harness.live {
@@ -263,7 +263,7 @@ struct RawSocketTests {
         #expect(answer.lowercased().contains("connection: close"))
     }
 
-    @Test("A head that never ends is cut while others are served (SEC-105)")
+    @Test("A head that never ends → cut, while others are served (SEC-105)")
     func slowHead() async throws {
         // The limit is generous, because a client that gets no processor time would be cut as well.
         let harness = try HTTPHarness { configuration, _ in configuration.limits.connection.idle = .seconds(8) }
@@ -276,7 +276,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A client that does not read is cut, and others are served meanwhile (SEC-105)")
+    @Test("A client that does not read → cut, and others are served meanwhile (SEC-105)")
     func slowReader() async throws {
         let size = 32 * 1024 * 1024
         let harness = try HTTPHarness { configuration, _ in
@@ -298,7 +298,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("HTTP/1.0 and Connection: close end the connection; so does an Upgrade, which is ignored")
+    @Test("HTTP/1.0, Connection: close or an ignored Upgrade → the connection ends")
     func lastRequests() async throws {
         for request in [
             "GET /v1/providers HTTP/1.0\r\nHost: localhost\r\n\r\n",
@@ -316,7 +316,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Requests that follow one another on a connection are answered in order, and the refusal comes last")
+    @Test("Requests in a row on one connection → answered in order, with the refusal last")
     func pipelined() async throws {
         let harness = try HTTPHarness()
         let answer = try await harness.live {
@@ -330,7 +330,7 @@ struct RawSocketTests {
         #expect(!answer.contains("openapi: 3"))
     }
 
-    @Test("More requests than a turn has, half of them with a body, are all answered in order (SEC-105)")
+    @Test("More requests than one turn serves, half of them with bodies → all are answered in order (SEC-105)")
     func turns() async throws {
         let get = "GET /v1/providers HTTP/1.1\r\nHost: localhost\r\n\r\n"
         let pair = get + Self.post + "Content-Length: 2\r\n\r\n[]"
@@ -342,7 +342,7 @@ struct RawSocketTests {
         #expect(statuses == Array(repeating: ["200", "400"], count: 25).flatMap { $0 } + ["401"])
     }
 
-    @Test("Expect: 100-continue gets its interim answer before the body")
+    @Test("Expect: 100-continue → the interim answer comes before the body")
     func expectContinue() async throws {
         let body = #"{"provider":"as","client":"ios"}"#
         let request =
@@ -355,7 +355,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A refused request's answer arrives although its body was not read (RFC 9112 section 9.6)")
+    @Test("A refused request with an unread body → its answer arrives (RFC 9112 section 9.6)")
     func lingering() async throws {
         let request =
             "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
@@ -367,7 +367,7 @@ struct RawSocketTests {
         #expect(answer.lowercased().contains("connection: close"))
     }
 
-    @Test("A wrong name is 421, whatever the form of the target (SEC-103)")
+    @Test("A wrong name, in any form of target → 421 (SEC-103)")
     func wrongName() async throws {
         for request in [
             "GET /v1/providers HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
@@ -378,7 +378,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Ten thousand guesses come to 429, and the owner is served all the same (SEC-121)")
+    @Test("Many guesses → 429, and the owner is still served (SEC-121)")
     func guesses() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.wrongTokensPerMinute = 5 }
         let token = try await harness.signIn().token.reveal()
@@ -396,7 +396,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("Starts are bounded by address; a header nobody trusts changes nothing (SEC-104, SEC-119)")
+    @Test("Many starts from one address → limited; a header from an untrusted peer changes nothing (SEC-104, SEC-119)")
     func starts() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.charges.loginsPerMinute = 3 }
         try await harness.live { port in
@@ -413,7 +413,7 @@ struct RawSocketTests {
         #expect(harness.records.all.allSatisfy { $0.client == "127.0.0.1" })
     }
 
-    @Test("In development loopback peers are not limited")
+    @Test("Loopback peers in development → not limited")
     func development() async throws {
         let harness = try HTTPHarness(publicURL: "http://localhost:8080") { configuration, _ in
             configuration.limits.charges.loginsPerMinute = 1
@@ -428,7 +428,7 @@ struct RawSocketTests {
         }
     }
 
-    @Test("A trusted proxy's words count: the client's address, and plain http is an error (SEC-104, SEC-108)")
+    @Test("A trusted proxy's fields → its client address counts, and plain http is an error (SEC-104, SEC-108)")
     func trustedProxy() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.trustedProxies = [IPNetwork("127.0.0.0/8")].compactMap { $0 }
@@ -446,7 +446,7 @@ struct RawSocketTests {
         #expect(harness.records.all.last?.client == "198.51.100.7")
     }
 
-    @Test("An event stream begins with the session, tells of its refresh and end, and closes")
+    @Test("An event stream → begins with the session, reports its refresh and end, and closes")
     func events() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.limits.eventHeartbeat = .milliseconds(100) }
         let signedIn = try await harness.signIn()
@@ -473,7 +473,7 @@ struct RawSocketTests {
         #expect(!answer.contains("canary"))
     }
 
-    @Test("Open event streams do not hold up a shutdown")
+    @Test("Open event streams → do not delay a shutdown")
     func shutdown() async throws {
         let harness = try HTTPHarness()
         let signedIn = try await harness.signIn()
@@ -496,7 +496,7 @@ struct RawSocketTests {
         #expect(text.hasSuffix("0\r\n\r\n"))
     }
 
-    @Test("One address has only so many connections, and the others are served (SEC-105)")
+    @Test("One address opens many connections → limited, and others are served (SEC-105)")
     func connectionCap() async throws {
         let harness = try HTTPHarness { configuration, _ in
             configuration.limits.connectionsPerAddress = 3

@@ -99,7 +99,8 @@ struct RelayRouteTests {
             + "Cookie: __Host-coatcheck=\(token)\r\n\(more)\r\n"
     }
 
-    @Test("An allowed call goes up with the access token and comes back without what must not cross (SEC-75, SEC-77)")
+    @Test(
+        "An allowed call → sent with the access token; the answer loses the fields that must not pass (SEC-75, SEC-77)")
     func call() async throws {
         try await run { _, port, token, seen in
             let answer = try await RawClient(port: port).exchange(Self.get("/items", token))
@@ -117,7 +118,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A relayed PDF may be shown by a browser's own program, and do no more than a page (SEC-108)")
+    @Test("A relayed PDF → a browser's own viewer may show it, with the rights of a page (SEC-108)")
     func paper() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(Self.get("/paper", token))
@@ -128,7 +129,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A session of an id_token has no access token: the relay refuses, and the session stays")
+    @Test("A session of an id_token has no access token → the relay refuses, and the session stays")
     func withoutToken() async throws {
         try await run { running, port, _, seen in
             let token = try await running.signInByIDToken().reveal()
@@ -144,7 +145,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("What is not allowed never reaches the upstream, and says who refused it (SEC-72, SEC-73)")
+    @Test("A call that is not allowed → never reaches the upstream, and its answer names the refuser (SEC-72, SEC-73)")
     func refusals() async throws {
         try await run { _, port, token, seen in
             for (request, status, code) in [
@@ -184,7 +185,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("HEAD of unknown length has no body, no length and no chunk")
+    @Test("HEAD of unknown length → no body, no length and no chunk")
     func head() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(Self.get("/items", token, method: "HEAD"))
@@ -195,7 +196,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("Bodies stream both ways, by length and in chunks")
+    @Test("Bodies by length or in chunks → stream both ways")
     func streams() async throws {
         try await run { _, port, token, _ in
             let body = String(repeating: "0123456789abcdef", count: 64 * 1024)
@@ -212,7 +213,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body that breaks its framing on the way up is not answered as if it were whole (SEC-101)")
+    @Test("An upload with broken framing → not answered as if it were whole (SEC-101)")
     func brokenBody() async throws {
         try await run { _, port, token, _ in
             let answer = try await RawClient(port: port).exchange(
@@ -230,7 +231,7 @@ struct RelayRouteTests {
     }
 
     @Test(
-        "A body that stops coming is 408, held or streamed (SEC-105)", .timeLimit(.minutes(1)),
+        "A body that stops, held or streamed → 408 (SEC-105)", .timeLimit(.minutes(1)),
         arguments: [100, 100_000])
     func stoppedBody(length: Int) async throws {
         try await run(Self.impatient) { _, port, token, _ in
@@ -241,7 +242,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body below the lowest rate is 408 although it never stops (SEC-105)", .timeLimit(.minutes(1)))
+    @Test("A body below the lowest rate that never stops → 408 (SEC-105)", .timeLimit(.minutes(1)))
     func slowBody() async throws {
         try await run(Self.impatient) { _, port, token, _ in
             let client = RawClient(port: port)
@@ -251,7 +252,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A body that comes fast enough ends at the upload's deadline (SEC-105)", .timeLimit(.minutes(1)))
+    @Test("A body that is fast enough → still ends at the upload's deadline (SEC-105)", .timeLimit(.minutes(1)))
     func longBody() async throws {
         try await run({ configuration in
             configuration.limits.relayMinimumRate = 1
@@ -265,7 +266,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A client that hangs up takes its upstream call with it (SEC-81)")
+    @Test("A client hangs up → its upstream call is cancelled (SEC-81)")
     func clientGone() async throws {
         try await run { _, port, token, seen in
             _ = try await RawClient(port: port).answer(to: Self.get("/endless", token)) {
@@ -276,7 +277,7 @@ struct RelayRouteTests {
         }
     }
 
-    @Test("A client that hangs up before its answer is logged as 499, and as no failure of ours")
+    @Test("A client hangs up before its answer → logged as 499, and not as a failure of the broker")
     func clientGoneEarly() async throws {
         try await run({ $0.limits.connection.halfClosed = .milliseconds(200) }) { harness, port, token, seen in
             let client = Task { try await RawClient(port: port).exchange(Self.get("/silent", token)) }

@@ -120,7 +120,9 @@ struct RelayedAnswerTests {
         try await eventually("the upstream's connection has closed") { running.seen.all.contains("ended \(name)") }
     }
 
-    @Test("A relayed event stream ends with its session as one that is whole, and its upstream's connection closes")
+    @Test(
+        "The session of a relayed event stream ends → the stream ends as a whole one, and the upstream's connection closes"
+    )
     func logOut() async throws {
         try await run { running in
             let signedIn = try await running.harness.signIn()
@@ -140,7 +142,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A session that lapses ends its relayed event stream, although it carries bytes that are too late")
+    @Test("The session of a relayed event stream lapses → the stream ends, although late bytes arrive")
     func lapse() async throws {
         let time = TestClock()
         try await run(time: time) { running in
@@ -153,7 +155,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("An event stream that carries bytes keeps its session in use")
+    @Test("An event stream that carries bytes → keeps its session in use")
     func use() async throws {
         let time = TestClock()
         try await run(time: time) { running in
@@ -174,7 +176,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A child's event stream ends with its parent's session, and with its own end alone")
+    @Test("A child's event stream → ends with its parent's session, or with the child's own end")
     func child() async throws {
         try await run { running in
             let parent = try await running.harness.signIn()
@@ -196,7 +198,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "Any other answer goes on for its grace after the session's end, and is cut so that it does not look whole",
+        "The session of any other answer ends → the answer goes on for its grace, then is cut so that it does not look whole",
         arguments: ["download", "sized"])
     func download(name: String) async throws {
         try await run(grace: .seconds(1)) { running in
@@ -212,7 +214,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("One whose client reads nothing is cut all the same, and its upstream's connection closes")
+    @Test("The session of an answer ends and its client reads nothing → cut, and the upstream's connection closes")
     func unread() async throws {
         try await run { running in
             let signedIn = try await running.harness.signIn()
@@ -229,7 +231,7 @@ struct RelayedAnswerTests {
     }
 
     @Test(
-        "An answer whose head comes after the session's end reaches nobody: an event stream at once, any other after the grace",
+        "The head comes after the session's end → not sent: at once for an event stream, after the grace for others",
         arguments: ["events", "other"])
     func late(what: String) async throws {
         try await run { running in
@@ -246,7 +248,7 @@ struct RelayedAnswerTests {
         }
     }
 
-    @Test("A child calls the upstreams that its kind names, with its parent's token, and no other")
+    @Test("A child → calls the upstreams of its kind with its parent's token, and no other upstream")
     func named() async throws {
         try await run { running in
             let parent = try await running.harness.signIn()

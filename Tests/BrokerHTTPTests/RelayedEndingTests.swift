@@ -19,13 +19,13 @@ struct RelayedEndingTests {
         return ending.rest(isEventStream: isEventStream)
     }
 
-    @Test("An event stream goes on until the pass ends, anything else for an hour more")
+    @Test("A pass ends → its event stream ends with it, any other answer an hour later")
     func ends() {
         #expect(rest(isEventStream: true) == .seconds(60))
         #expect(rest(isEventStream: false) == .seconds(3660))
     }
 
-    @Test("Neither a slow upload nor a slow upstream moves the end")
+    @Test("A slow upload, or a slow upstream → the end stays")
     func late() {
         #expect(rest(isEventStream: true, late: .seconds(40)) == .seconds(20))
         #expect(rest(isEventStream: true, late: .seconds(90)) == .zero)

@@ -9,7 +9,7 @@ struct RequestBodyTests {
     private static let long = String(repeating: "x", count: 9000)
 
     @Test(
-        "A body that is not one JSON object is refused (SEC-102)",
+        "A body other than one JSON object → refused (SEC-102)",
         arguments: [
             "", " ", "null", "[]", "\"x\"", "1", "{", "{}x", "{\"a\":}", "{'a':1}", "{\"a\":1,}", "{\"a\":\"\u{1}\"}",
             "{\"a\":\"\\ud800\"}", "{\"a\":01}", "{\"a\":NaN}", "\u{FEFF}{}",
@@ -43,7 +43,7 @@ struct RequestBodyTests {
         ("/v1/registrations", "\"provider\":\"as\",", "login_token"),
     ]
 
-    @Test("Every member of every body is named when its type is wrong, and when it stands twice", arguments: members)
+    @Test("A member of any body with a wrong type, or repeated → named", arguments: members)
     func wrongTypes(path: String, base: String, member: String) async throws {
         let harness = try HTTPHarness()
         for value in [
@@ -59,7 +59,7 @@ struct RequestBodyTests {
         #expect(reply.faults.contains("/\(member) duplicate"), "\(reply.body)")
     }
 
-    @Test("Every text member of every body is named when it is too long or of a foreign alphabet", arguments: members)
+    @Test("A text member of any body that is too long or has other characters → named", arguments: members)
     func wrongTexts(path: String, base: String, member: String) async throws {
         guard !["parameters", "tokens", "attributes"].contains(member) else { return }
         let harness = try HTTPHarness()
@@ -74,7 +74,7 @@ struct RequestBodyTests {
         }
     }
 
-    @Test("All faults are named together, unknown members too, and no value is repeated (SEC-107)")
+    @Test("Several faults → named together with unknown members, and no value is repeated (SEC-107)")
     func together() async throws {
         let reply = try await HTTPHarness().post(
             "/v1/logins",
@@ -89,7 +89,7 @@ struct RequestBodyTests {
         #expect(!reply.body.contains("canary-value"))
     }
 
-    @Test("Members of a nested object are named by their whole pointers")
+    @Test("Members of a nested object → named by their whole pointers")
     func nested() async throws {
         let reply = try await HTTPHarness().post(
             "/v1/sessions", #"{"tokens":{"access_token":1,"merchant_id":"a-b","x":1}}"#)
@@ -98,7 +98,7 @@ struct RequestBodyTests {
         ] { #expect(reply.faults.contains(fault), "\(fault) in \(reply.faults)") }
     }
 
-    @Test("A body with hundreds of unknown members is answered with a bounded list (SEC-102)")
+    @Test("A body with hundreds of unknown members → a bounded list (SEC-102)")
     func manyFaults() async throws {
         let members = (0..<256).map { "\"m\($0)\":1" }.joined(separator: ",")
         let reply = try await HTTPHarness().post("/v1/logins", "{\(members)}")
@@ -107,7 +107,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "Content of another type is 415, and its handler does not run (SEC-45)",
+        "Another content type → 415, and the handler does not run (SEC-45)",
         arguments: [
             "text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
             "text/plain; application/json", "application/json, text/plain", "",
@@ -121,14 +121,14 @@ struct RequestBodyTests {
         #expect(reply.code == "unsupported_media_type")
     }
 
-    @Test("A compressed body is 415")
+    @Test("A compressed body → 415")
     func compressed() async throws {
         let reply = try await HTTPHarness().post("/v1/logins", "{}", [.contentEncoding: "gzip"])
         #expect(reply.status == 415)
     }
 
     @Test(
-        "A body beyond 64 KiB is 413 on every path",
+        "A body beyond 64 KiB on any path → 413",
         arguments: zip(
             ["/v1/logins", "/v1/sessions", "/v1/registrations", "/callback/as"],
             ["application/json", "application/json", "application/json", "application/x-www-form-urlencoded"]))
@@ -140,7 +140,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A form field that stands twice is refused",
+        "A repeated form field → refused",
         arguments: ["token=a&token=b", "token=%zz", "token=a&%00=b", "&", "token=\u{1}"])
     func forms(form: String) async throws {
         let harness = try HTTPHarness { configuration, vault in
@@ -152,7 +152,7 @@ struct RequestBodyTests {
     }
 
     @Test(
-        "A query that is not the path's is refused",
+        "A query that the path does not have → refused",
         arguments: ["?cursor=", "?cursor=a&cursor=b", "?limit=1", "?cursor=%ff", "?x"])
     func queries(query: String) async throws {
         let harness = try HTTPHarness()

@@ -67,7 +67,7 @@ struct SpoiledProofTests {
     }
 
     @Test(
-        "They cost ten checks a minute, and then no right proof of that session from there is looked at; others are served"
+        "Spoiled signatures from an address → ten checks a minute, then no check of that session there; others are served"
     )
     func apps() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
@@ -118,7 +118,7 @@ struct SpoiledProofTests {
         }
     }
 
-    @Test("Through a proven backend they are charged to the session alone")
+    @Test("Spoiled signatures through a proven backend → charged to the session alone")
     func backends() async throws {
         let (victim, other) = (try await bound("canary-1"), try await bound("canary-2"))
         // Only one responder is used, because each has its own ledger.
@@ -139,7 +139,7 @@ struct SpoiledProofTests {
         #expect(try await ask(other, isSpoiled: false).json?["active"]?.bool == true)
     }
 
-    @Test("Spoiled proofs of presence → they cost the same ten checks, at a registration, at another one and at a call")
+    @Test("Spoiled proofs of presence → the same ten checks, at any registration and at a call")
     func presence() async throws {
         let now = harness.clock.now().seconds
         harness.provider.change { $0.signIn = SignInFacts(authenticatedAt: now) }

@@ -29,7 +29,7 @@ struct StepUpRouteTests {
         _ = try await useCases.forwardCode.forward(input)
     }
 
-    @Test("What a backend is told is of the session that was judged, and not of the one that the cache still has")
+    @Test("A backend's answer → describes the session that was judged, and not the cache's older one")
     func judged() async throws {
         let demand = StepUpDemand(contextClasses: ["mfa"])
         for path in ["/v1/forward-auth", "/v1/token"] {

@@ -61,7 +61,9 @@ struct UnreadBodyTests {
         }
     }
 
-    @Test("The backends' and the operators' listeners → the same", arguments: announcements)
+    @Test(
+        "Such a request at the backends' and the operators' listeners → answered at once, and its connection closes",
+        arguments: announcements)
     func otherListeners(_ fields: String) async throws {
         let harness = try Self.harness()
         let backend = try await harness.liveForBackends { port in

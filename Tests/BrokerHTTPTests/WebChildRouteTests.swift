@@ -81,7 +81,7 @@ struct WebChildRouteTests {
         }
     }
 
-    @Test("Each route answers a web page's session as the contract says, and none forgets what it is closed to")
+    @Test("A web page's session at each route → the contract's answer, and nothing from a closed route")
     func everyRoute() async throws {
         let harness = try harness()
         let parent = try await harness.signIn()

@@ -17,7 +17,7 @@ import Testing
         return input
     }
 
-    @Test("A client that did not opt in is refused")
+    @Test("A client that did not opt in to the app's own logins → refused")
     func notOptedIn() async throws {
         let broker = try TestBroker()
         let input = input("strict") {
@@ -28,7 +28,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("While the key ring opens nothing of what is stored no login is begun and no code is spent")
+    @Test("The key ring opens no stored record → no login begins and no code is spent")
     func foreignRing() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -48,7 +48,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Without a verifier it is refused, and a malformed one as well")
+    @Test("A missing or malformed verifier → refused")
     func noVerifier() async throws {
         let broker = try TestBroker()
         let bare = input("ios") { $0.code = Secret("c") }
@@ -61,7 +61,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("Exactly one of callback, code, handoff and tokens is taken")
+    @Test("Other than exactly one of callback, code, handoff and tokens → refused")
     func oneSource() async throws {
         let broker = try TestBroker()
         let both = input("ios") {
@@ -75,7 +75,7 @@ import Testing
             ])
     }
 
-    @Test("Without PKCE the app must send its callback URL and its state")
+    @Test("A client without PKCE → the app must send its callback URL and its state")
     func withoutPKCE() async throws {
         let broker = try TestBroker()
         let bare = input("nopkce") { $0.code = Secret("c") }
@@ -106,7 +106,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A code with its verifier is redeemed once; the same verifier gets the same session, a stranger nothing")
+    @Test("The same code and verifier again → the same session after one call; another verifier → `code_already_used`")
     func bareCode() async throws {
         let broker = try TestBroker()
         let good = input("ios") {
@@ -124,7 +124,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.grants.first?.redirect } == .uri(TestBroker.redirect))
     }
 
-    @Test("A login token that the app chose has 43 to 128 base64url characters")
+    @Test("The app's own login token → 43 to 128 base64url characters")
     func loginTokens() async throws {
         let broker = try TestBroker()
         for bad in [
@@ -153,7 +153,7 @@ import Testing
         #expect(await problem { try await broker.forward(wrong) }?.code == .invalidCallback)
     }
 
-    @Test("A native SDK code needs login token and nonce, and goes without a redirect URI")
+    @Test("A native SDK's code → needs login token and nonce, and is redeemed without a redirect URI")
     func native() async throws {
         let broker = try TestBroker()
         let bare = input("native") { $0.code = Secret("c") }
@@ -176,7 +176,7 @@ import Testing
     }
 
     @Test(
-        "An arrival that the provider started gets a fresh login; its code is never redeemed; two in a row do not loop (SEC-15)"
+        "An arrival that the provider started → a new login, its code is never redeemed, and two in a row do not loop (SEC-15)"
     )
     func providerStarted() async throws {
         let broker = try TestBroker()

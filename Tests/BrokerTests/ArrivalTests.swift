@@ -70,7 +70,7 @@ import Testing
     // MARK: The issuer
 
     @Test(
-        "Without a known issuer an iss is passed and told of, unless it is another configured provider's (SEC-09)",
+        "The issuer is unknown → any iss is accepted and logged, except another configured provider's (SEC-09)",
         arguments: ["A", "B", "C"])
     func unknownIssuer(_ flow: String) async throws {
         let broker = try broker(issuer: nil)
@@ -84,7 +84,9 @@ import Testing
         #expect(broker.provider.grants == 2)
     }
 
-    @Test("A known issuer is compared byte for byte, a template by its tenant (SEC-09)", arguments: ["A", "B", "C"])
+    @Test(
+        "The issuer is known → iss is compared byte for byte, and with a template by its tenant (SEC-09)",
+        arguments: ["A", "B", "C"])
     func knownIssuer(_ flow: String) async throws {
         let fixed = try broker(issuer: "https://as.example")
         #expect(try await outcome(flow, fixed, "code=c1&iss=https%3A%2F%2Fas.example") == nil)
@@ -120,7 +122,7 @@ import Testing
     ]
 
     @Test(
-        "Every error dialect means the same in every flow, and nobody is said to have finished another's login",
+        "An error in any dialect → the same code in every flow, and the login is not burned",
         arguments: ["A", "B", "C"])
     func dialects(_ flow: String) async throws {
         let broker = try broker()
@@ -131,7 +133,7 @@ import Testing
         #expect(broker.provider.grants == 0 && broker.burned == 0)
     }
 
-    @Test("The provider's word is told where a standard defines it, and only there")
+    @Test("A provider's error word → passed on only in the members for which a standard defines it")
     func words() async throws {
         let broker = try broker()
         for error in Self.errors {
@@ -143,7 +145,7 @@ import Testing
         }
     }
 
-    @Test("consent_required is interaction_required where the login said prompt=none")
+    @Test("consent_required after a login with prompt=none → interaction_required")
     func consent() async throws {
         let broker = try broker()
         let login = try await broker.useCases.startLogin.start(
@@ -163,7 +165,8 @@ import Testing
         return input
     }
 
-    @Test("A return with no code, or a code and no state, belongs to no login, whatever else the body names (SEC-15)")
+    @Test(
+        "A return without a code, or with a code but no state → belongs to no login, whatever the body names (SEC-15)")
     func arrivals() async throws {
         let broker = try broker()
         let named = { (input: inout ForwardCodeInput) in
@@ -196,7 +199,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A whole flow B forward needs no state")
+    @Test("A complete callback of flow B → accepted without a state")
     func wholeForward() async throws {
         let broker = try broker()
         _ = try await broker.forward(
@@ -208,7 +211,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("The login of such a return is one that its very client can finish, with its usual body")
+    @Test("A return without a login → its new login can be finished by that client with its usual body")
     func handed() async throws {
         let broker = try broker()
         var input = ForwardCodeInput()
@@ -230,7 +233,7 @@ import Testing
         #expect(await problem { try await broker.forward(foreign) }?.code == .invalidCallback)
     }
 
-    @Test("On the hosted callback such returns go to the app as login_required, and errors as what they are")
+    @Test("The hosted callback without a code or state → login_required for the app; an error keeps its meaning")
     func hostedArrivals() async throws {
         let broker = try broker()
         let login = try await broker.start("web")
@@ -248,7 +251,7 @@ import Testing
 
     // MARK: Faults found before the code is spent
 
-    @Test("What the call could only confirm costs no code")
+    @Test("A fault that is certain before the token call → the code is not spent")
     func beforeSpending() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.callbackFault = "no merchant" }
@@ -268,7 +271,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("The tokens of an answer that cannot be used are revoked")
+    @Test("An unusable token answer → its tokens are revoked")
     func unusable() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.refusal = "not a Bearer token" }
@@ -282,7 +285,7 @@ import Testing
     }
 
     @Test(
-        "An answer without a scope stands for the login's where the client says so, in flow A alone; an empty one never"
+        "An answer without a scope → the login's scope if the client's settings allow it, in flow A only; an empty scope stays empty"
     )
     func scopes() async throws {
         for (assumes, answered, expected) in [
@@ -305,7 +308,7 @@ import Testing
         }
     }
 
-    @Test("What an app says it asked for counts where the answer names no scope, and is never more than its client's")
+    @Test("The app names its requested scope → used if the answer has none, and never more than the client's")
     func scopeOfAppLogin() async throws {
         func input(_ code: String, _ scope: [String]?, whole: Bool = false) -> ForwardCodeInput {
             var input = ForwardCodeInput()
@@ -340,7 +343,7 @@ import Testing
         }
     }
 
-    @Test("A pushed request's lifetime bounds the opening of its URL, and not the sign-in that it began")
+    @Test("A pushed request's lifetime → limits when its URL can be opened, and not the sign-in after that")
     func pushedLifetime() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -360,7 +363,7 @@ import Testing
         }
     }
 
-    @Test("Whoever joins a pending login gets an opening of its own: the request is pushed anew")
+    @Test("A start joins a pending login → the request is pushed again, with a URL lifetime of its own")
     func joining() async throws {
         let broker = try broker()
         broker.provider.script.withLock { $0.urlLifetime = .seconds(60) }
@@ -373,7 +376,7 @@ import Testing
         _ = try await broker.forward(broker.callback(second), second.loginToken)
     }
 
-    @Test("What a login asked of the sign-in is kept for its check, and asked again where a new login takes its place")
+    @Test("A login's demands on the sign-in → checked at its end, and demanded again by the login that replaces it")
     func demands() async throws {
         let broker = try broker()
         let claims = #"{"id_token":{"acr":{"essential":true}}}"#

@@ -3,7 +3,7 @@ import Testing
 @testable import Broker
 
 /// The refresh machine for tokens of other APIs: tables of *input == action* (guarantee 2).
-@Suite("The machine of tokens for other APIs", .timeLimit(.minutes(1))) struct AudienceMachineTests {
+@Suite("The refresh machine for tokens of other APIs", .timeLimit(.minutes(1))) struct AudienceMachineTests {
     typealias Machine = RefreshStateMachine
     typealias Input = Machine.Input
     typealias Action = Machine.Action
@@ -32,7 +32,7 @@ import Testing
     private let granted = Input.claimed(lossKnown: false, settled: true)
 
     @Test(
-        "What the provider says of a target condemns nothing and is counted for nothing: a plain refresh tells",
+        "An unclear refusal of a target → nothing is condemned or counted; one plain refresh decides",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func question(_ refusal: Machine.Refusal) {
         let begun: [(Input, Action)] = [
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A refused exchange is made once more after the plain refresh, and its second refusal is of the target",
+        "An exchange is refused, and the plain refresh succeeds → one more exchange, whose refusal concerns the target",
         arguments: [Machine.Refusal.invalidGrant, .counted(enough: true), .counted(enough: false)])
     func exchangedAgain(_ refusal: Machine.Refusal) {
         let begun: [(Input, Action)] = [
@@ -79,7 +79,7 @@ import Testing
         run(.exchange, .expiring, begun + [(.rejected(.target), .release(then: .targetRefused))])
     }
 
-    @Test("A plain refresh under a claim that was taken over a moment ago condemns nothing either")
+    @Test("A plain refresh under a claim that was just taken over → condemns nothing")
     func takenOver() {
         run([
             (read(), .claim(version: 3)),
@@ -89,7 +89,9 @@ import Testing
         ])
     }
 
-    @Test("A refusal of the target gives the claim back at once, and is told as it is whatever still lives")
+    @Test(
+        "The target is refused → the claim is released at once, and the refusal is reported even if an older token lives"
+    )
     func refused() {
         run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
@@ -102,7 +104,7 @@ import Testing
     }
 
     @Test(
-        "While the provider is left alone, one that still lives is served",
+        "The provider is being left alone → a target's token that still lives is served",
         arguments: [Machine.Purpose.audience, .exchange])
     func resting(_ purpose: Machine.Purpose) {
         func lately(usable: Bool, fresh: Bool = false) -> Input {
@@ -118,7 +120,7 @@ import Testing
     }
 
     @Test(
-        "After a lost answer one confirming call with the target, and then the plain one, whose refusal is of the loss")
+        "A call with a target is lost → one confirming call, then a plain one, whose refusal means refresh_lost")
     func lost() {
         let begun: [(Input, Action)] = [
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)),
@@ -138,7 +140,7 @@ import Testing
             ])
     }
 
-    @Test("Tokens are committed before their subject is looked at, and used as the row has them")
+    @Test("An answer with tokens → committed, then the subject is checked, then the row's tokens are used")
     func goodWay() {
         run([
             (read(), .claim(version: 3)), (granted, .call(confirming: false, .audience)), (.refreshed, .commit),
@@ -153,7 +155,7 @@ import Testing
         run([(read(refreshable: false), .finish(.notRefreshable))])
     }
 
-    @Test("A refused token forces a newer one of its own audience, whatever became of the row's version")
+    @Test("A refused token → a newer one of its own audience, at any version of the row")
     func forced() {
         run(.audience, .forced(fromVersion: 5), [(read(9, fresh: true, .version(5)), .claim(version: 9))])
         run(.audience, .forced(fromVersion: 5), [(read(5, fresh: true, .version(8)), .finish(.useStored))])
@@ -163,7 +165,9 @@ import Testing
         run(.own, .forced(fromVersion: 5), [(read(9, fresh: true, .version(6)), .finish(.useStored))])
     }
 
-    @Test("An exchange comes after a refresh of the session's own where that has no time left, and spends nothing")
+    @Test(
+        "An exchange, and the session's own token has no time left → a refresh comes first; the exchange spends nothing"
+    )
     func exchange() {
         run(
             .exchange, .expiring,

@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "A refusal is remembered while the token of before still lives: that is served, and no other call is made",
+        "A refusal while the target's older token lives → that token is served, and no further call is made",
         arguments: [("invalid_target", 2), ("invalid_grant", 3)])
     func refusedWhileLiving(_ code: String, _ calls: Int) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -56,7 +56,7 @@ import Testing
         #expect(await problem { try await ask(broker, session, Self.target("b")) }?.code == .providerError)
     }
 
-    @Test("One that still lives waits for no call: the next is fetched beside")
+    @Test("A token that is due and still lives → served at once, and the next is fetched in the background")
     func beside() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(
-        "An answer of no use keeps its refresh token, which is the only one by now, and its target waits 30 s (SEC-57)")
+        "An answer whose access token is unusable → its refresh token is kept, and the target waits 30 s (SEC-57)")
     func ofNoUse() async throws {
         let broker = try TestBroker(script: .init(isOfNoUse: "not a Bearer token"))
         let session = try await broker.signIn()
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(
-        "A stranger's id_token ends the session whatever else is wrong with it, also where a later flight looks (SEC-59)"
+        "An id_token of another user, with any other fault → the session ends, also if a later flight checks it (SEC-59)"
     )
     func strangers() async throws {
         let script = ScriptedProvider.Script(refreshedSubject: .unverifiable("at_hash", subject: "user-2"))
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(
-        "A mark that cannot be written costs no further call; who looks later compares no hash with the session's own token"
+        "The mark of a checked subject cannot be stored → no further call; later checks skip the hash of the session's own token"
     )
     func unmarked() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("user-1")))
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "What is wrong with a target's answer holds the target back for two seconds, and nothing else of the session",
+        "An unusable answer for a target → this target alone waits two seconds",
         arguments: [nil, "temporarily_unavailable", "slow_down"])
     func rests(_ code: String?) async throws {
         let failure =
@@ -157,7 +157,7 @@ import Testing
         #expect(try await ask(broker, session, Self.target("a")).token.reveal() == "a-2")
     }
 
-    @Test("A client that may not exchange is 502, and is left alone for a minute")
+    @Test("A client that may not exchange → 502, and no further call for a minute")
     func mayNotExchange() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 401, code: "invalid_client"))
         let broker = try TestBroker(script: .init(targeted: [refusal, refusal]))
@@ -171,7 +171,7 @@ import Testing
     }
 
     @Test(
-        "A refusal that is about one user hinders no other, and one of long ago nobody",
+        "A refusal that concerns one user, or an old refusal → other sessions are not held back",
         arguments: ["access_denied", "consent_required", "interaction_required", "invalid_target"])
     func hindersNobody(_ code: String) async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: code))
@@ -189,7 +189,9 @@ import Testing
         _ = try await waiting
     }
 
-    @Test("A call with a target begins no binding: its key would be the refresh token's, and nobody would have it")
+    @Test(
+        "A call with a target for an unbound session → has no proof, so the refresh token is not bound to an unknown key"
+    )
     func bindsNothing() async throws {
         let before = try TestBroker()
         let session = try await before.signIn()
@@ -206,7 +208,7 @@ import Testing
     }
 
     @Test(
-        "A refused target is 502 and no ending, is not asked for again for a minute, and holds nobody else back",
+        "A refused target → 502, the session stays, no call for a minute, and other targets are served",
         arguments: [
             "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "consent_required",
         ])
@@ -229,7 +231,7 @@ import Testing
         #expect(try await row(broker, session).endedAt == nil)
     }
 
-    @Test("An exchange whose access token the provider has voided is made once more after a plain refresh")
+    @Test("The provider voided the access token for an exchange → one plain refresh, then one more exchange")
     func voidedSubject() async throws {
         let broker = try TestBroker(script: .init(targeted: [Self.invalidGrant, nil]))
         let session = try await broker.signIn()
@@ -239,7 +241,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A refusal of one user ends the wait of the others that an earlier refusal of the client began")
+    @Test("A refusal of one user → ends the wait of other users after an earlier refusal of the client")
     func oneUsersRefusal() async throws {
         let ofClient = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let ofUser = ProviderFailure.rejected(OAuthError(status: 400, code: "consent_required"))
@@ -252,7 +254,7 @@ import Testing
         #expect(try await ask(broker, third, Self.target("a")).token.reveal() == "a-3")
     }
 
-    @Test("Nor for another session of the client within five seconds")
+    @Test("A refused target, asked for by another session of the client within five seconds → no call")
     func refusedElsewhere() async throws {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_target"))
         let broker = try TestBroker(script: .init(targeted: [refusal, nil]))
@@ -268,7 +270,7 @@ import Testing
     }
 
     @Test(
-        "After `invalid_grant` for a target one plain refresh with the same token tells, whose answer alone counts",
+        "`invalid_grant` for a target → one plain refresh with the same token, and only its answer counts",
         arguments: [Self.target("a"), Self.exchange])
     func invalidGrant(_ target: TokenTarget) async throws {
         // An exchange is repeated once, with the access token from the plain refresh.
@@ -289,7 +291,7 @@ import Testing
         #expect(try await row(other, dead).endReason == .grantRevoked)
     }
 
-    @Test("Refusals of a target are counted for nothing, however many come")
+    @Test("Any number of refusals of a target → never counted against the grant")
     func notCounted() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -307,7 +309,7 @@ import Testing
     }
 
     @Test(
-        "A lost answer is confirmed once with the same key and target, and remembered: a refusal after it is of the loss"
+        "A lost answer → confirmed once with the same key and target, and remembered: a later refusal is refresh_lost"
     )
     func lost() async throws {
         let lost = ProviderFailure.lost(detail: "")
@@ -323,7 +325,7 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .refreshLost)
     }
 
-    @Test("An upstream's 401 forces its own audience alone, and the session's own is told apart from them")
+    @Test("An upstream's 401 → a newer token for its own audience only; the session's own token is separate")
     func versions() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -352,7 +354,7 @@ import Testing
         #expect(broker.provider.refreshes == 5)
     }
 
-    @Test("Many that want many at once make one call for each, one after the other, and send no refresh token twice")
+    @Test("Many callers want many targets → one call for each target, in turn, and no refresh token is sent twice")
     func many() async throws {
         let broker = try TestBroker(
             settings: {
@@ -375,7 +377,9 @@ import Testing
         #expect(sent == ["rt-1"] + (1...7).map { "rt-r\($0)" })
     }
 
-    @Test("An exchange moves no version, keeps no refresh token, and is bound as the session's tokens are or not used")
+    @Test(
+        "An exchange → the row's version stays, its refresh token is dropped, and its access token must be bound as the session's"
+    )
     func exchanged() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -397,7 +401,7 @@ import Testing
         #expect(try await row(broker, session).tokenVersion == before.tokenVersion + 1)
     }
 
-    @Test("Two upstreams that void each other's tokens cost one call each a minute")
+    @Test("Two upstreams that void each other's tokens → one call a minute for each")
     func alternating() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -421,7 +425,7 @@ import Testing
                 != a.token.reveal())
     }
 
-    @Test("One that still lives is served where no newer is to be had; one that does not open is fetched again")
+    @Test("No newer token can be had → one that still lives is served; a row that does not open is fetched again")
     func living() async throws {
         let away = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(targeted: [nil, away, away, nil]))
@@ -451,7 +455,7 @@ import Testing
     }
 
     @Test(
-        "One that is not bound as the session's tokens are goes nowhere, its refresh token is kept, and it is asked for again",
+        "A token that is not bound as the session's are → withheld, its refresh token kept, and the target asked for again",
         arguments: [Self.target("a"), Self.exchange])
     func notBound(_ target: TokenTarget) async throws {
         var client = ClientProfile(
@@ -479,7 +483,7 @@ import Testing
         }
     }
 
-    @Test("A step-up's new grant has none of the old one's, and fetches its own")
+    @Test("A step-up with a new grant → the old grant's targets are dropped and fetched again")
     func steppedUp() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -515,7 +519,7 @@ import Testing
     }
 
     @Test(
-        "A step-up that keeps the grant drops all of them, also what is under way, and its access token stays",
+        "A step-up that keeps the grant → all targets are dropped, also calls in progress, and its access token stays",
         arguments: [false, true])
     func lent(_ isExchange: Bool) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt"))
@@ -556,7 +560,7 @@ import Testing
         _ = try await ask(broker, session, Self.target("c"))
     }
 
-    @Test("A child's is its parent's, and it forces none in a minute")
+    @Test("A child asks for a target → gets its parent's token, and forces a newer one at most once a minute")
     func child() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), login: .both,
@@ -580,7 +584,7 @@ import Testing
     }
 
     @Test(
-        "The release before reads a record with the access token's own version, and takes the session for its owner (SEC-130)"
+        "A record with the access token's own version → the older release reads it, with the session's origin (SEC-130)"
     )
     func releaseBefore() throws {
         let broker = try TestBroker()

@@ -9,7 +9,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct BrokerLoginTests {
     // MARK: Refusals
 
-    @Test("A stranger's finish burns the login, and its starter cannot finish it any more (SEC-05)")
+    @Test("A stranger finishes a login → the login is burned, and its starter cannot finish it (SEC-05)")
     func stranger() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -25,7 +25,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("The app's own session token, state or login id is no login token and no session (SEC-06)")
+    @Test("A session token, state or login id of the app → not accepted as a login token or session (SEC-06)")
     func namespaces() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -36,7 +36,7 @@ import Testing
         #expect(await problem { try await broker.forward(broker.callback(login), login.state) }?.code == .loginNotYours)
     }
 
-    @Test("A callback without a state, with an empty or an unknown one never makes a session (SEC-04)")
+    @Test("A callback without a state, or with an empty or unknown one → no session (SEC-04)")
     func states() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -53,7 +53,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("A login is good for ten minutes and its state for one code (SEC-04)")
+    @Test("A login → good for ten minutes, and its state for one code (SEC-04)")
     func lateAndAgain() async throws {
         let broker = try TestBroker()
         let late = try await broker.start()
@@ -68,7 +68,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Operators are told of each refusal once, and of a login that a stranger finishes as burned")
+    @Test("Each refusal → one event for operators; a login that a stranger finishes → burned")
     func told() async throws {
         let broker = try TestBroker()
         func refusal(_ work: () async throws -> Void) async -> [ProblemCode] {
@@ -107,7 +107,7 @@ import Testing
     }
 
     @Test(
-        "The issuer is demanded where promised and equal wherever it appears (SEC-09)",
+        "The provider promises iss → required; an iss anywhere → must be equal (SEC-09)",
         arguments: ["", "&iss=", "&iss=https%3A%2F%2Fas.example%2F", "&iss=https%3A%2F%2Fevil.example"])
     func issuers(_ extra: String) async throws {
         let broker = try TestBroker()
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(
-        "A callback that is not the login's redirect URI, has a parameter twice or a token in it is refused (SEC-11, SEC-12, SEC-01)",
+        "A callback with another redirect URI, a repeated parameter or a token → refused (SEC-11, SEC-12, SEC-01)",
         arguments: [
             "com.example.strict:/cb?code=c&state=STATE", "com.example.app:/other?code=c&state=STATE",
             "com.example.app:/cb?code=c&code=d&state=STATE", "com.example.app:/cb?code=c&state=STATE&state=x",
@@ -134,7 +134,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("An error callback ends the login even when it carries a code (SEC-13)")
+    @Test("An error callback that also carries a code → ends the login (SEC-13)")
     func errorCallback() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -151,7 +151,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A login with the app's challenge needs the app's verifier, checked here before any call (SEC-03)")
+    @Test("A login with the app's challenge → needs the app's verifier, which is checked before any call (SEC-03)")
     func verifiers() async throws {
         let broker = try TestBroker()
         let verifier = try broker.vault.randomToken()
@@ -190,7 +190,7 @@ import Testing
             await problem { try await forward(ours, verifier) }?.errors == [FieldFault("/code_verifier", .notAllowed)])
     }
 
-    @Test("What a start may not ask for is named, all of it together (SEC-07, SEC-08)")
+    @Test("A start with several forbidden values → all of them are named (SEC-07, SEC-08)")
     func orders() async throws {
         let broker = try TestBroker()
         let input = StartLoginInput(
@@ -208,7 +208,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.requests.isEmpty })
     }
 
-    @Test("Pending logins are capped by refusing new ones; a live one still finishes (SEC-119)")
+    @Test("The cap of pending logins is reached → new ones are refused, and a pending one still finishes (SEC-119)")
     func caps() async throws {
         var settings = BrokerSettings()
         settings.loginLimits = LoginLimits(pending: 3, pendingPerToken: 2)
@@ -222,7 +222,7 @@ import Testing
     }
 
     @Test(
-        "A provider that is down at the start is a 503, one that refuses a 502",
+        "The provider is down at the start → 503; it refuses the start → 502",
         arguments: [
             (ProviderFailure.notSent(detail: ""), ProblemCode.providerUnavailable),
             (.lost(detail: ""), .providerUnavailable),
@@ -236,7 +236,7 @@ import Testing
 
     // MARK: Successful logins
 
-    @Test("Every start has its own state, verifier and nonce; the challenge is S256 (SEC-02, SEC-30)")
+    @Test("Each start → its own state, verifier and nonce, with an S256 challenge (SEC-02, SEC-30)")
     func fresh() async throws {
         var settings = BrokerSettings()
         settings.loginLimits = LoginLimits(pending: 1000, pendingPerToken: 8)
@@ -266,7 +266,8 @@ import Testing
         #expect(try await broker.useCases.resumeSession.resume(signedIn.token).view.handle == signedIn.session.handle)
     }
 
-    @Test("A device's further logins share its starter while one is pending, and a finished one does not clear it")
+    @Test(
+        "A device starts further logins while one is pending → they share its login token, which finished logins keep")
     func joined() async throws {
         let broker = try TestBroker()
         let first = try await broker.start()
@@ -278,7 +279,7 @@ import Testing
         #expect(try await broker.start(loginToken: stranger).loginToken.reveal() != stranger.reveal())
     }
 
-    @Test("A login replaces the device's old session with a new token (SEC-36)")
+    @Test("A device signs in again → its old session is replaced, with a new token (SEC-36)")
     func replaced() async throws {
         let broker = try TestBroker()
         let old = try await broker.signIn(code: "c1")

@@ -22,13 +22,15 @@ import Testing
     }
 
     @Test(
-        "An address's share is a fiftieth of the cap, at least 64, and never more than half of it (SEC-119)",
+        "An address's share → a fiftieth of the cap, at least 64, and at most half of the cap (SEC-119)",
         arguments: [(100_000, 2000), (3200, 64), (3250, 65), (300, 64), (128, 64), (100, 50), (3, 1), (1, 1)])
     func share(pending: Int, share: Int) {
         #expect(ChargeLimits(pending: pending).share == share)
     }
 
-    @Test("A full share refuses its address and no other, until a row expires or its session is made (SEC-119)")
+    @Test(
+        "An address's share is full → this address alone is refused, until a row expires or becomes a session (SEC-119)"
+    )
     func shares() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -53,7 +55,7 @@ import Testing
         #expect(ledger.count(.login, of: one) == 0)
     }
 
-    @Test("An item is charged for once, and an IPv6 client is its whole /64")
+    @Test("The same item again → charged once; an IPv6 client is its whole /64")
     func once() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 2), monotonic: clock.clock.monotonic)
@@ -65,7 +67,7 @@ import Testing
         #expect(ledger.count(.login, of: one) == 1)
     }
 
-    @Test("What a login and its handoff cost comes back when their session is made, and nothing before (SEC-119)")
+    @Test("A login's session is made → the charges of login and handoff are released, and not before (SEC-119)")
     func comingBack() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
@@ -85,7 +87,7 @@ import Testing
         #expect(try take(ledger, .login, 3, from: one) != nil)
     }
 
-    @Test("A registration's session gives its login's charge back, too")
+    @Test("A registration's session is made → its login's charge is released, too")
     func registrations() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 1), monotonic: clock.clock.monotonic)
@@ -99,7 +101,7 @@ import Testing
         #expect(ledger.count(.registration, of: one) == 0)
     }
 
-    @Test("The books do not grow beyond their caps, however many addresses come, and forget what expired")
+    @Test("Any number of addresses → the books stay within their caps, and forget expired items")
     func bounded() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(loginsPerMinute: 10, pending: 500), monotonic: clock.clock.monotonic)
@@ -116,7 +118,7 @@ import Testing
         #expect(ledger.count(.handoff, of: Self.address(2)) == 0)
     }
 
-    @Test("Items that come back leave nothing behind")
+    @Test("Items that are released → leave no entry")
     func churn() throws {
         var book = ChargeBook(capacity: 100, shares: LimitShares(address: 50, of: 100))
         for number in 0..<10_000 {
@@ -128,7 +130,7 @@ import Testing
         #expect(book.places <= 128)
     }
 
-    @Test("A guess that is refused for its login costs no wrong token (SEC-121)")
+    @Test("A guess that is refused by the limit of logins → not charged as a wrong token (SEC-121)")
     func refusedGuess() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -144,7 +146,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: one) != nil)
     }
 
-    @Test("Logins that were burned do not use up the cap of those that wait (SEC-119)")
+    @Test("Many burned logins → do not use up the cap of pending ones (SEC-119)")
     func burned() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -158,7 +160,7 @@ import Testing
         #expect(try take(ledger, .handoff, 100, from: Self.address(100)) == .seconds(60))
     }
 
-    @Test("The table of provider calls does not grow beyond the cap, and has room again when its logins are over")
+    @Test("The table of provider calls is full → it stays at the cap, and has room again after its logins end")
     func calls() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(pending: 100), monotonic: clock.clock.monotonic)
@@ -173,7 +175,7 @@ import Testing
         #expect(ledger.calls(of: try #require(Self.key(299))) == 1)
     }
 
-    @Test("What is given back fills a bucket and no more, however much time has passed (SEC-119)")
+    @Test("Charges are released into a full bucket → the bucket stays at its size (SEC-119)")
     func refunds() {
         let time = TestClock()
         let buckets = TokenBuckets(perMinute: 5, monotonic: time.clock.monotonic)

@@ -51,7 +51,7 @@ import Testing
     // MARK: Logins
 
     @Test(
-        "The 61st start in a minute is refused before the provider is asked, another address starts at once (SEC-119)")
+        "The 61st start in a minute → refused before any call, and another address may start (SEC-119)")
     func starts() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 60))
         for _ in 0..<60 { _ = try await fixture.broker.start(charge: fixture.one) }
@@ -61,7 +61,9 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.two)
     }
 
-    @Test("What a start cost comes back with its session, not earlier, to whoever started, whoever finishes (SEC-119)")
+    @Test(
+        "A start's charge → released to the starter's address when the session is made, whichever address finishes (SEC-119)"
+    )
     func sessions() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
         let broker = fixture.broker
@@ -81,7 +83,7 @@ import Testing
         #expect(await problem { try await broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("Arrivals that the provider started are charged as starts, whatever login token comes along (SEC-119)")
+    @Test("Arrivals that the provider started → charged as starts, with any login token (SEC-119)")
     func providerStarted() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 3))
         var codes: [ProblemCode?] = []
@@ -97,7 +99,7 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.two)
     }
 
-    @Test("One address cannot fill the pending logins: the rest of the cap is the others' (SEC-119)")
+    @Test("One address starts logins without end → it gets its share, and others get the rest of the cap (SEC-119)")
     func pendingShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 100))
         for _ in 0..<50 { _ = try await fixture.broker.start(charge: fixture.one) }
@@ -108,7 +110,7 @@ import Testing
         _ = try await fixture.broker.start(charge: fixture.one)
     }
 
-    @Test("A start that fails gives its share back")
+    @Test("A start that fails → its share is released")
     func failedStart() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1_000_000, pending: 2))
         fixture.broker.provider.script.withLock { $0.start = .lost(detail: "away") }
@@ -121,7 +123,7 @@ import Testing
         #expect(await problem { try await fixture.broker.start(charge: fixture.one) }?.code == .rateLimited)
     }
 
-    @Test("A login pays for three calls; further codes for it are charged to whoever brings them")
+    @Test("More than three calls for a login → each further one is charged to the caller's address")
     func furtherCalls() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 2))
         let broker = fixture.broker
@@ -141,7 +143,7 @@ import Testing
 
     // MARK: Exchanges of flow B
 
-    @Test("Invented codes are charged before a row is made or the provider called (SEC-119)")
+    @Test("Invented codes → charged before a row is made or the provider is called (SEC-119)")
     func inventedCodes() async throws {
         var script = ScriptedProvider.Script()
         script.redeem = Array(repeating: .rejected(OAuthError(status: 400, code: "invalid_grant")), count: 20)
@@ -159,7 +161,7 @@ import Testing
         #expect(fixture.broker.provider.grants == 2)
     }
 
-    @Test("Fifty identical forwards cost one charge and make one call, and it comes back with the session")
+    @Test("Fifty identical forwards → one charge and one call, and the session releases the charge")
     func fifty() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1))
         let broker = fixture.broker
@@ -174,7 +176,7 @@ import Testing
 
     // MARK: Registrations
 
-    @Test("Guessed state keys are charged before a row is written and Zephr is called (SEC-119, SEC-121)")
+    @Test("Guessed state keys → charged before a row is written and Zephr is called (SEC-119, SEC-121)")
     func guessedStateKeys() async throws {
         let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 5))
         var codes: [ProblemCode?] = []
@@ -189,7 +191,7 @@ import Testing
         #expect(swept.touched == 5, "5 registrations; exchanges stay while the clock is doubted")
     }
 
-    @Test("A registration that becomes a session was no guess: what it cost comes back")
+    @Test("A registration becomes a session → its charge as a guess is released")
     func goodStateKey() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1, wrongTokensPerMinute: 1))
         fixture.registrar.script.withLock { $0.outcome = .registered(session: Secret("zs"), expiresAt: nil) }
@@ -211,7 +213,7 @@ import Testing
         return try await fixture.broker.useCases.forwardCode.forward(input)
     }
 
-    @Test("A partial registration takes of its address's share; without one the callback can be forwarded later")
+    @Test("A partial registration without a free share → refused, and its callback can be forwarded later")
     func partialShare() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
         for number in 0..<2 { _ = try await partial("partial-\(number)", fixture) }
@@ -221,7 +223,7 @@ import Testing
         _ = try await partial("partial-3", fixture)
     }
 
-    @Test("A registration whose fields could not be had has no share, and the caller's is free for others (SEC-119)")
+    @Test("The fields of a registration cannot be fetched → its share is released (SEC-119)")
     func failedPartial() async throws {
         let fixture = try Fixture(ChargeLimits(loginsPerMinute: 1000, pending: 4))
         fixture.registrar.script.withLock { $0.fields = [.notSent(detail: ""), .notSent(detail: "")] }
@@ -236,7 +238,7 @@ import Testing
 
     // MARK: Logout tokens
 
-    @Test("A logout token that verifies is never limited; a failed signature and a fetch of keys are charged (SEC-121)")
+    @Test("A logout token that verifies → never limited; a wrong signature or a fetch of keys is charged (SEC-121)")
     func logoutTokens() async throws {
         let fixture = try Fixture(ChargeLimits(wrongTokensPerMinute: 2))
         let broker = fixture.broker

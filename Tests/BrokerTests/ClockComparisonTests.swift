@@ -25,7 +25,7 @@ import Testing
         await problem { try await broker.useCases.resumeSession.use(session.token) }
     }
 
-    @Test("A start with a clock 91 days ahead: by the store's time the session lives", .timeLimit(.minutes(1)))
+    @Test("A start with a clock 91 days ahead → the session lives by the store's time", .timeLimit(.minutes(1)))
     func wrongStart() async throws {
         let (right, wrong, session) = try await replicas(Self.quarter)
         // The process learns of the error only by the comparison. Before it, lapses are not believed.
@@ -40,7 +40,7 @@ import Testing
         #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("While the clock is off no lapse is believed; when it is right again, it is", .timeLimit(.minutes(1)))
+    @Test("The clock is off → lapses are not believed until it is right again", .timeLimit(.minutes(1)))
     func lapses() async throws {
         let (right, wrong, session) = try await replicas(.seconds(7200))
         let comparison = ClockComparison(wrong.context, TestSharedStore(clock: right.clock))
@@ -56,7 +56,7 @@ import Testing
         #expect(await answer(wrong, session)?.reason == .idleExpired)
     }
 
-    @Test("A jump is corrected at once, before the store is asked again", .timeLimit(.minutes(1)))
+    @Test("The clock jumps → corrected at once, before the store is asked again", .timeLimit(.minutes(1)))
     func jump() async throws {
         let (right, wrong, _) = try await replicas(.zero)
         let context = wrong.context
@@ -77,7 +77,7 @@ import Testing
         #expect(context.clock.now() == right.clock.now)
     }
 
-    @Test("A store whose own clock is wrong logs nobody out", .timeLimit(.minutes(1)))
+    @Test("The store's own clock is wrong → no user is logged out", .timeLimit(.minutes(1)))
     func wrongStore() async throws {
         let (right, other, session) = try await replicas(.zero)
         try await ClockComparison(other.context, TestSharedStore(clock: right.clock, ahead: Self.quarter)).look()
@@ -86,7 +86,7 @@ import Testing
         #expect(try await right.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("A store that does not answer says nothing of the clock", .timeLimit(.minutes(1)))
+    @Test("The store does not answer → the clock keeps its standing", .timeLimit(.minutes(1)))
     func silence() async throws {
         let broker = try TestBroker()
         let store = TestSharedStore(clock: broker.clock)
@@ -96,7 +96,7 @@ import Testing
         #expect(broker.context.watch.allows(.concludeLapse, broker.context.clock))
     }
 
-    @Test("A refresh by a clock set back does not end the session for all others", .timeLimit(.minutes(1)))
+    @Test("A refresh while the clock is set back → the session's end stays", .timeLimit(.minutes(1)))
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(
             script: .init(tokenLifetime: .seconds(3600), refreshTokenLifetime: .seconds(14 * 86_400)))
@@ -118,7 +118,9 @@ import Testing
         #expect(end == broker.clock.now.advanced(by: .seconds(14 * 86_400)))
     }
 
-    @Test("An identity refused by a clock that jumped meanwhile: the app is to sign in anew", .timeLimit(.minutes(1)))
+    @Test(
+        "The clock jumps during a sign-in, and the identity is refused → the app is asked for a new login",
+        .timeLimit(.minutes(1)))
     func identityByWrongClock() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()

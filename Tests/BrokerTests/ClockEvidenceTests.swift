@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "A machine that was restored from a snapshot → its kernel's word counts only once it was seen to be synchronised anew"
+        "A machine is restored from a snapshot → its kernel counts only after it was seen to synchronise again"
     )
     func snapshot() async throws {
         let (rig, _) = try await away()
@@ -55,7 +55,7 @@ import Testing
         #expect(rig.may(.begin))
     }
 
-    @Test("A provider whose Date is another time, or none → no evidence")
+    @Test("A provider's Date is another time, or missing → no evidence")
     func otherTimes() async throws {
         let (rig, truth) = try await away(ahead: .seconds(40 * 86_400))
         rig.tellers.withLock {
@@ -83,7 +83,7 @@ import Testing
         #expect(!rig.may(.begin))
     }
 
-    @Test("Two providers at one host → one witness, which is asked once in thirty seconds")
+    @Test("Two providers at one host → one witness, asked once in thirty seconds")
     func oneHost() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -94,7 +94,7 @@ import Testing
         #expect(tellers.reduce(0) { $0 + $1.asked.withLock { $0 } } <= 21)
     }
 
-    @Test("A witness that speaks no more, or of another time, counts no more")
+    @Test("A witness falls silent, or reports another time → it counts no longer")
     func silent() async throws {
         let (rig, _) = try await away()
         let clock = rig.broker.clock
@@ -121,7 +121,9 @@ import Testing
 
     private final class SharedOffset: Sendable { let offset = Mutex<Duration?>(.zero) }
 
-    @Test("The database's clock on this machine → no evidence; on another, one kind, which alone ends no session")
+    @Test(
+        "The database's clock on this machine → no evidence; on another machine → one kind, which alone ends no session"
+    )
     func database() async throws {
         let database = TestClock()
         let shared = TestSharedStore(clock: database)
@@ -147,7 +149,7 @@ import Testing
     }
 
     @Test(
-        "The database's clock alone, for hours → sign-ins, and sessions end at the same time",
+        "The database's clock alone, for hours → sign-ins are allowed, and sessions end on time",
         arguments: [(3, 0), (0, 8)])
     func databaseAlone(markAhead: Int, away: Int) async throws {
         let first = try TestBroker(
@@ -180,7 +182,7 @@ import Testing
         #expect(rig.may(.bury))
     }
 
-    @Test("A clock that was behind the mark and jumps beyond it → earlier words of a witness are forgotten")
+    @Test("A clock behind the mark jumps beyond it → a witness's earlier answers are forgotten")
     func beforeTheJump() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
         _ = try await Sweeper.checkClock(first.context)
@@ -193,7 +195,7 @@ import Testing
         #expect(!rig.may(.begin) && !rig.may(.concludeLapse))
     }
 
-    @Test("Evidence begins no doubt: a trusted clock is asked nothing of, and stays trusted")
+    @Test("A wrong witness of a trusted clock → never asked, and the clock stays trusted")
     func beginsNone() async throws {
         let rig = try ClockRig()
         _ = try await Sweeper.checkClock(rig.broker.context)
@@ -207,7 +209,7 @@ import Testing
 
     // MARK: Evidence
 
-    @Test("One kind → sign-ins; for an hour → lapses; ten minutes more → rows are buried and the mark moves")
+    @Test("One kind → sign-ins at once, lapses after an hour, and burials and the mark ten minutes later")
     func oneKind() async throws {
         let (rig, _) = try await away()
         rig.tellers.withLock { $0 = [teller("p", rig)] }
@@ -227,7 +229,7 @@ import Testing
         #expect(try await rig.broker.store.lease("clock") == rig.broker.clock.now)
     }
 
-    @Test("Two kinds → lapses at once, and the rest ten minutes later; a new jump takes it all back")
+    @Test("Two kinds → lapses at once, and the rest ten minutes later; a new jump revokes all of this")
     func twoKinds() async throws {
         let (rig, _) = try await away(bootedAfter: true)
         rig.kernel.withLock { $0 = true }
@@ -243,7 +245,7 @@ import Testing
         #expect(!rig.may(.begin) && !rig.may(.concludeLapse) && !rig.may(.bury))
     }
 
-    @Test("A clock that jumped and came back to its own course → sign-ins at once, lapses after ten minutes")
+    @Test("A clock jumps and returns to its own course → sign-ins at once, lapses after ten minutes")
     func course() async throws {
         let rig = try ClockRig()
         let session = try await rig.broker.signIn()
@@ -259,7 +261,7 @@ import Testing
         #expect(rig.may(.bury), "one kind for an hour, and ten minutes")
     }
 
-    @Test("A mark that is days ahead, because the clock was → evidence moves it back, and the next start is believed")
+    @Test("The mark is days ahead because the clock was → evidence moves it back, and the next start is trusted")
     func markAhead() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil), clock: TestClock(ahead: .seconds(3 * 86_400)))
         _ = try await Sweeper.checkClock(first.context)
@@ -275,7 +277,7 @@ import Testing
         #expect(try await Sweeper.checkClock(next.context) == .believed)
     }
 
-    @Test("Starts of ten hours each without evidence → the time that clocks agreed counts over restarts")
+    @Test("Starts of ten hours each without evidence → the time of agreement adds up over restarts")
     func agreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)
@@ -294,7 +296,7 @@ import Testing
         #expect(starts == [.doubted, .uncertain, .uncertain, .believed])
     }
 
-    @Test("A clock that is wrong anew at each start → nothing counts over restarts")
+    @Test("A clock that is wrong in another way at each start → no time adds up over restarts")
     func disagreement() async throws {
         let first = try TestBroker(script: .init(tokenLifetime: nil))
         _ = try await Sweeper.checkClock(first.context)

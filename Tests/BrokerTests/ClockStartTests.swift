@@ -39,7 +39,7 @@ import Testing
     private func seen(_ broker: TestBroker) async throws -> WallTime? { try await broker.store.lease("clock") }
 
     @Test(
-        "A start that is days ahead buries nothing for a day of its running, and a restart does not forget that",
+        "A start days ahead of the mark → nothing is buried for a day of running time, also over restarts",
         .timeLimit(.minutes(1)), arguments: [2, 6])
     func ahead(days: Int) async throws {
         let (broker, session) = try await first()
@@ -68,7 +68,7 @@ import Testing
         #expect(try await seen(broker) == away.clock.now)
     }
 
-    @Test("A start that is less than a day ahead buries what lapsed a day ago at once", .timeLimit(.minutes(1)))
+    @Test("A start less than a day ahead → sessions that lapsed a day ago are buried at once", .timeLimit(.minutes(1)))
     func hours() async throws {
         let (broker, _) = try await first()
         let next = try restarted(broker, ahead: .seconds(86_000))
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test(
-        "A start behind what the store has seen is in doubt until it has caught up: no sign-in, no session cut short",
+        "A start behind the mark → in doubt until it has caught up, without sign-ins and without shortened sessions",
         .timeLimit(.minutes(1)))
     func behind() async throws {
         let (broker, session) = try await first(
@@ -104,7 +104,7 @@ import Testing
         #expect(wrong.context.watch.allows(.concludeLapse, wrong.clock.clock))
     }
 
-    @Test("A clock behind that is set far ahead is judged as at a start", .timeLimit(.minutes(1)))
+    @Test("A clock that is behind is set far ahead → judged as at a start", .timeLimit(.minutes(1)))
     func caughtUp() async throws {
         let (broker, _) = try await first()
         for (days, isBelieved, isCertain) in [(3, true, false), (8, false, false)] {
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test("An operator's word stands over what the store has seen", .timeLimit(.minutes(1)))
+    @Test("An operator's word about the clock → outweighs the stored mark", .timeLimit(.minutes(1)))
     func trusted() async throws {
         let (broker, _) = try await first()
         for days in [-45, 91] {
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test("What the store has seen moves after ten minutes, and never back", .timeLimit(.minutes(1)))
+    @Test("The stored mark → moves after ten minutes, and never back", .timeLimit(.minutes(1)))
     func seenMoves() async throws {
         let (broker, _) = try await first()
         let mark = try #require(try await seen(broker))
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test(
-        "While the clock is doubted no code is spent on a session; what was spent is answered again",
+        "The clock is in doubt → no code is spent on a session, and a spent one is answered again",
         .timeLimit(.minutes(1)))
     func jumped() async throws {
         let broker = try TestBroker()
@@ -184,7 +184,7 @@ import Testing
         _ = try await broker.signIn(code: "last")
     }
 
-    @Test("A replica goes on by the store's clock: its own may jump", .timeLimit(.minutes(1)))
+    @Test("A replica's own clock jumps → it goes on by the store's clock", .timeLimit(.minutes(1)))
     func replica() async throws {
         let broker = try TestBroker(correctsClock: true)
         try await ClockComparison(broker.context, TestSharedStore()).look()

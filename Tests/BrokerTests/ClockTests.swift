@@ -18,7 +18,7 @@ import Testing
         await problem { try await broker.useCases.resumeSession.use(session.token) }
     }
 
-    @Test("A clock 91 days ahead for a while: 503, and every session lives on", .timeLimit(.minutes(1)))
+    @Test("A clock 91 days ahead for a while → 503, and every session lives on", .timeLimit(.minutes(1)))
     func ahead() async throws {
         let (broker, session, sweeper) = try await signedIn()
         broker.clock.jump(Self.quarter)
@@ -35,7 +35,7 @@ import Testing
         #expect(try await broker.store.session(handle: session.session.handle)?.endedAt == nil)
     }
 
-    @Test("No refresh and no revocation goes by a clock that has jumped", .timeLimit(.minutes(1)))
+    @Test("A clock that has jumped → refreshes and revocations do not use it", .timeLimit(.minutes(1)))
     func nothingBegins() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(60)))
         let session = try await broker.signIn(code: "c1")
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "A clock that jumps while a revocation is sent puts the work off by no more than its pause",
+        "A clock jumps while a revocation is sent → the work is postponed by its usual pause at most",
         .timeLimit(.minutes(1)))
     func jumpAmidARevocation() async throws {
         let failure = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
@@ -75,7 +75,9 @@ import Testing
         #expect(broker.provider.script.withLock { $0.revoked } == 2)
     }
 
-    @Test("After ten minutes the new time is believed: 401, and the row stays whole for a day", .timeLimit(.minutes(1)))
+    @Test(
+        "The new time lasts for ten minutes → believed with 401, and the row stays whole for a day",
+        .timeLimit(.minutes(1)))
     func believed() async throws {
         let (broker, session, sweeper) = try await signedIn()
         broker.clock.jump(Self.quarter)
@@ -92,7 +94,7 @@ import Testing
         #expect(await answer(broker, session) == nil)
     }
 
-    @Test("Small steps are ordinary; a slow drift is none at all", .timeLimit(.minutes(1)))
+    @Test("Small steps, or a slow drift → no doubt", .timeLimit(.minutes(1)))
     func smallSteps() async throws {
         let (broker, session, _) = try await signedIn()
         for _ in 0..<30 {
@@ -104,7 +106,7 @@ import Testing
     }
 
     @Test(
-        "A start more than a week beyond what the store has seen believes no lapse for an hour", .timeLimit(.minutes(1))
+        "A start more than a week beyond the mark → lapses are not believed for an hour", .timeLimit(.minutes(1))
     )
     func start() async throws {
         let (broker, session, _) = try await signedIn()

@@ -29,7 +29,7 @@ import Testing
     }
 
     @Test(
-        "An error about the client or the moment, of another status, or in no OAuth member never ends a session",
+        "An error about the client or the moment, with another status, or outside the OAuth member → never ends a session",
         arguments: [
             OAuthError(status: 401, code: "invalid_client"), OAuthError(status: 400, code: "unauthorized_client"),
             OAuthError(status: 400, code: "temporarily_unavailable"), OAuthError(status: 400, code: "server_error"),
@@ -43,7 +43,8 @@ import Testing
         #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
     }
 
-    @Test("Another OAuth error ends a session at the third in five minutes, once others were granted meanwhile")
+    @Test(
+        "Another OAuth error, three times in five minutes → ends the session, if others were granted tokens meanwhile")
     func counted() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         // For ten minutes the endpoint refuses every session, so the fault may be the provider's.
@@ -54,7 +55,7 @@ import Testing
         #expect(broker.provider.refreshes == 6)
     }
 
-    @Test("A refusal that was sent before the endpoint granted to others again ends nothing, however late it comes")
+    @Test("A refusal that was sent before the endpoint recovered → ends nothing, however late it arrives")
     func recovery() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let session = try await broker.signIn(code: "c1")
@@ -78,14 +79,14 @@ import Testing
         #expect(next?.reason == .grantRevoked)
     }
 
-    @Test("Two of them, or three in less than five minutes, are no proof")
+    @Test("Two refusals, or three in less than five minutes → no proof")
     func tooFew() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"))
         let answers = try await answers(broker, tries: 3, grantBefore: 1)
         #expect(answers.allSatisfy { $0?.code == .providerUnavailable })
     }
 
-    @Test("After a lost answer it is refresh_lost (SEC-56)")
+    @Test("A counted refusal after a lost answer → refresh_lost (SEC-56)")
     func lost() async throws {
         let broker = try refused(OAuthError(status: 400, code: "invalid_request"), after: .lost(detail: ""))
         let answers = try await answers(broker, tries: 4, grantBefore: 3)
@@ -93,7 +94,7 @@ import Testing
         #expect(answers.last.flatMap { $0 }?.reason == .refreshLost)
     }
 
-    @Test("The event of such a refusal names the error, of others none")
+    @Test("The event of a counted refusal → names the error; other events do not")
     func named() async throws {
         for (error, named) in [("invalid_request", "invalid_request"), ("invalid_client", nil), ("", "")] {
             let broker = try refused(OAuthError(status: 401, code: error))

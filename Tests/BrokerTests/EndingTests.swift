@@ -7,7 +7,7 @@ import Testing
 /// An ending is carried out completely, and every party concerned is notified.
 @Suite(.timeLimit(.minutes(2))) struct EndingTests {
     @Test(
-        "A logout token whose work was broken off takes effect when it comes again (SEC-66, SEC-67)",
+        "The work of a logout token is interrupted → it takes effect when the token comes again (SEC-66, SEC-67)",
         .timeLimit(.minutes(1)), arguments: 0..<6)
     func interruptedLogoutToken(_ step: Int) async throws {
         let store = InMemoryStore()
@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(
-        "An ending whose answer was lost is asked again, and nothing cached answers for those it ended",
+        "The answer to an ending is lost → asked again, and no cached entry serves an ended session",
         .timeLimit(.minutes(1)))
     func lostAnswer() async throws {
         let store = InMemoryStore()
@@ -51,7 +51,9 @@ import Testing
         )
     }
 
-    @Test("A logout token whose answer was lost is accepted, not a replay of itself (SEC-67)", .timeLimit(.minutes(1)))
+    @Test(
+        "The answer to a logout token is lost → accepted, and not taken as its own replay (SEC-67)",
+        .timeLimit(.minutes(1)))
     func lostLogoutToken() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -68,7 +70,7 @@ import Testing
         #expect(again?.code == .invalidRequest)
     }
 
-    @Test("A logout token whose twin did the last of its work is accepted, not a replay (SEC-67)")
+    @Test("A twin of a logout token does the last of the work → accepted, and not taken as a replay (SEC-67)")
     func twins() async throws {
         let store = InMemoryStore()
         var settings = BrokerSettings()
@@ -95,7 +97,7 @@ import Testing
     }
 
     @Test(
-        "While the provider's keys cannot be had, a logout token is for later: 503, nothing ends, and it is good then",
+        "The provider's keys cannot be had → 503 for a logout token, nothing ends, and the token is good later",
         arguments: [
             ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
             .lost(detail: ""),
@@ -115,7 +117,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .providerLogout)
     }
 
-    @Test("A sign-in whose sid cannot be kept is told to operators, once for its session")
+    @Test("A sign-in's sid cannot be kept → one event for operators")
     func unusableSID() async throws {
         let broker = try TestBroker(script: .init(sidIsUnusable: true))
         let session = try await broker.signIn()
@@ -140,7 +142,7 @@ import Testing
         _ = try await broker.useCases.resumeSession.resume(two.token)
     }
 
-    @Test("One provider's token id is no replay of another's (SEC-67)")
+    @Test("The same token id from two providers → not a replay (SEC-67)")
     func sameTokenIDElsewhere() async throws {
         let clock = TestClock()
         let other = ScriptedProvider(
@@ -159,7 +161,7 @@ import Testing
         }
     }
 
-    @Test("While one sweeper has the lease another sweeps nothing")
+    @Test("One sweeper has the lease → another one sweeps nothing")
     func oneSweeper() async throws {
         let broker = try TestBroker()
         _ = try await broker.start()
@@ -173,7 +175,7 @@ import Testing
         #expect(try await Sweeper(broker.context, owner: "two").sweep() == 1)
     }
 
-    @Test("A sweeper that stops in order leaves the lease to the next, which sweeps at once")
+    @Test("A sweeper stops in order → the lease goes to the next, which sweeps at once")
     func stoppedSweeper() async throws {
         let broker = try TestBroker()
         _ = try await broker.start()
@@ -187,7 +189,7 @@ import Testing
         #expect(try await one.sweep() == nil)
     }
 
-    @Test("An operator's ending ends more sessions than one step takes")
+    @Test("An operator ends more sessions than one step takes → all of them end")
     func moreThanOneStep() async throws {
         let broker = try TestBroker()
         for number in 0...EndSession.batch {
@@ -198,7 +200,7 @@ import Testing
         #expect(try await broker.useCases.adminSessions.end(filter, actor: "ops") == EndSession.batch + 1)
     }
 
-    @Test("Sessions whose endings wait for the disk have ended, and nobody is told that all is done (SEC-123)")
+    @Test("Endings wait for the disk → the sessions have ended, and the call is not reported as done (SEC-123)")
     func unwritten() async throws {
         let broker = try TestBroker(store: UnwrittenEndings())
         let other = try await broker.signIn(code: "c1")
@@ -210,7 +212,7 @@ import Testing
         )
     }
 
-    @Test("The audit record of an ending names its subject by a tag only (SEC-99)")
+    @Test("The audit record of an ending → names its subject only by a tag (SEC-99)")
     func audit() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -221,7 +223,7 @@ import Testing
         #expect(targets.count == 1 && !targets.contains { $0.contains("user-1") })
     }
 
-    @Test("What the sweeper ends is told to listeners, cache and metrics", .timeLimit(.minutes(1)))
+    @Test("The sweeper ends a session → listeners, cache and metrics are notified", .timeLimit(.minutes(1)))
     func swept() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
@@ -244,7 +246,7 @@ import Testing
     }
 
     @Test(
-        "Whoever sweeps after another makes known what lapsed since, and not again what the other has",
+        "A second sweeper → announces the lapses since the first one's sweep, and none twice",
         .timeLimit(.minutes(1)))
     func nextSweeper() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
@@ -263,7 +265,7 @@ import Testing
     }
 
     @Test(
-        "A session that ends with its token is told so by the sweep, as it is by its own use", .timeLimit(.minutes(1)))
+        "A session ends with its token → the sweep gives the same reason as its own use would", .timeLimit(.minutes(1)))
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()

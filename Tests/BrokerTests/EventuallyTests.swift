@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Waiting for a condition", .timeLimit(.minutes(1)))
 struct EventuallyTests {
-    @Test("A condition that does not come to hold is named, with the place that waits for it")
+    @Test("A condition that stays false → the failure names it, and the line that waits for it")
     func lost() async {
         let error = await #expect(throws: NotWithinTime.self) {
             try await eventually("the owner answers", within: .milliseconds(5)) { false }
@@ -11,7 +11,7 @@ struct EventuallyTests {
         #expect(error?.description.contains("the owner answers (BrokerTests/EventuallyTests.swift:") == true)
     }
 
-    @Test("It is asked for again until it holds, and once where it holds already")
+    @Test("A condition → checked until it holds, and only once if it holds already")
     func asked() async throws {
         for count in [1, 3] {
             var asked = 0

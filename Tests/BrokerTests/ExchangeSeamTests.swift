@@ -18,7 +18,7 @@ import Testing
     /// The exchange's key for `code-1`, the code that tests forward.
     private func key(_ broker: TestBroker) -> Digest { broker.vault.index(.code, ["as", "code-1"]) }
 
-    @Test("Tokens that come to an owner whose claim has lapsed are revoked: somebody else has given the code up")
+    @Test("Tokens arrive after the owner's claim has lapsed and another process has given the code up → revoked")
     func lapsedOwner() async throws {
         let (frozen, store) = try broker()
         let other = try TestBroker(store: store, vault: frozen.vault, provider: frozen.provider, clock: frozen.clock)
@@ -39,7 +39,7 @@ import Testing
         #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: other.clock.now).isEmpty)
     }
 
-    @Test("A claim is renewed while the provider is slow to answer", .timeLimit(.minutes(1)))
+    @Test("The provider is slow to answer → the claim is renewed", .timeLimit(.minutes(1)))
     func renewed() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -54,7 +54,7 @@ import Testing
         _ = try await answer
     }
 
-    @Test("While the store does not take a session the app hears so after five seconds, and has it later")
+    @Test("The store cannot store the session → the app gets 503 after five seconds, and the session later")
     func earlyAnswer() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -73,7 +73,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A device's old session is refused at once, though the answer of the store that ended it was lost")
+    @Test("The answer to a replacing sign-in is lost → the device's old session is still refused at once")
     func replacedUnheard() async throws {
         let (broker, store) = try broker()
         let old = try await broker.signIn(code: "c0")
@@ -85,7 +85,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(old.token) }?.reason == .replaced)
     }
 
-    @Test("Who waits for an owner that died learns it as soon as the claim has lapsed", .timeLimit(.minutes(1)))
+    @Test("The owner has died → a waiting caller is answered as soon as the claim has lapsed", .timeLimit(.minutes(1)))
     func ownerDies() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -128,7 +128,7 @@ import Testing
         return (owner, other, store, url, login.loginToken)
     }
 
-    @Test("A sign-in in hand outlives its claim while the store is away: another replica waits for its owner")
+    @Test("A claim lapses with a sign-in in hand while the store is away → another replica waits for the owner")
     func awayForLonger() async throws {
         let (owner, other, store, url, token) = try await inHand(isSeen: true)
         async let waiting = problem { try await other.forward(url, token) }
@@ -146,7 +146,7 @@ import Testing
         #expect(owner.provider.grants == 1 && store.failures(.completeExchange) == 0)
     }
 
-    @Test("An owner that has died meanwhile is given up a minute after the store's return")
+    @Test("The owner died while the store was away → given up a minute after the store's return")
     func awayAndDead() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: true)
         // The last failure was five seconds ago.
@@ -159,14 +159,14 @@ import Testing
         store.fail(.completeExchange, [])
     }
 
-    @Test("Where the store was not away, a dead owner is answered without waiting")
+    @Test("The owner died and the store was present → answered without waiting")
     func notAway() async throws {
         let (_, other, store, url, token) = try await inHand(isSeen: false)
         #expect(await problem { try await other.forward(url, token) }?.code == .loginRequired)
         store.fail(.completeExchange, [])
     }
 
-    @Test("Claims are spared that stood while the store was away, for a minute from its return")
+    @Test("Claims that existed while the store was away → spared for a minute from its return")
     func spared() {
         let lifetime = Duration.seconds(25)
         let watch = StoreWatch(startedAt: .zero)
@@ -195,7 +195,7 @@ import Testing
         #expect(unasked.spared(lifetime, at: .seconds(501)).contains(lapsedFor: .zero))
     }
 
-    @Test("A login that expires between the look at it and its claim is login_expired")
+    @Test("A login expires between its look-up and its claim → login_expired")
     func expiresMeanwhile() async throws {
         let (broker, store) = try broker()
         let login = try await broker.start()
@@ -212,7 +212,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("With as many results in hand as a process may have, no code is redeemed")
+    @Test("A process has the maximum of unwritten results → no further code is redeemed")
     func full() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -225,7 +225,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("A replay that only a wrong clock finds too late is 503, and is answered when the clock is right")
+    @Test("A replay is too late only by a wrong clock → 503, and it is answered once the clock is right")
     func replayByWrongClock() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -239,7 +239,7 @@ import Testing
         #expect(try await broker.forward(url, login.loginToken).token.reveal() == first.token.reveal())
     }
 
-    @Test("A state in the body that is not the callback's is refused")
+    @Test("A state in the body that differs from the callback's → refused")
     func otherState() async throws {
         let (broker, _) = try broker()
         let login = try await broker.start()
@@ -253,7 +253,7 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("Who the user is, asked too often, is not asked again before the provider said")
+    @Test("The identity call gets 429 with a time → repeated after that time")
     func retryAfterOfIdentity() async throws {
         let (broker, _) = try broker(
             .init(identify: [.retryable(status: 429, retryAfter: .seconds(4), detail: "")]))
@@ -263,7 +263,7 @@ import Testing
     }
 
     @Test(
-        "A stranger with the code of a login that the app started hears nothing of how it ended",
+        "A stranger brings the code of an app's login → learns nothing of its result",
         arguments: [ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant")), .lost(detail: "")])
     func strangerOfAnAppLogin(_ failure: ProviderFailure) async throws {
         let (broker, _) = try broker(.init(redeem: [failure]))
@@ -294,7 +294,7 @@ import Testing
         return input
     }
 
-    @Test("Asking whose a Zephr session is uses nothing up: after a lost answer the same callback signs in")
+    @Test("The answer to a Zephr identity call is lost → nothing is used up, and the same callback signs in")
     func accountAskedAgain() async throws {
         let registrar = ScriptedRegistrar()
         registrar.script.withLock { $0.account = [.lost(detail: "")] }
@@ -305,7 +305,7 @@ import Testing
         _ = try await broker.forward(input)
     }
 
-    @Test("How a registration stands is nobody's who did not start it: no state of it, no fresh login")
+    @Test("A stranger asks about a registration → learns neither its state nor gets a new login")
     func strangerOfARegistration() async throws {
         let registrar = ScriptedRegistrar()
         let (broker, store) = try broker(also: [registrar])

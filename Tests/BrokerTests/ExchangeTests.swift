@@ -7,7 +7,7 @@ import Testing
 
 /// Guarantee 1: one code, one token call, with its failure table.
 @Suite(.timeLimit(.minutes(2))) struct ExchangeTests {
-    @Test("Fifty identical forwards at once make one call and one session, and all get its token (SEC-14, SEC-124)")
+    @Test("Fifty identical forwards at once → one call and one session, and all get its token (SEC-14, SEC-124)")
     func fifty() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -25,7 +25,7 @@ import Testing
         #expect(answers.count == 50)
     }
 
-    @Test("Two replicas on one store make one call between them")
+    @Test("The same forward at two replicas of one store → one call")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider)
@@ -37,7 +37,7 @@ import Testing
         #expect(one.provider.grants == 1)
     }
 
-    @Test("A stranger with the same code gets code_already_used and makes no call")
+    @Test("A stranger brings the same code → code_already_used, without a call")
     func stranger() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(
-        "A stranger learns nothing of an exchange that came to nothing: no reason, no fresh login",
+        "A stranger asks about a failed exchange → learns no reason and gets no new login",
         arguments: [ProviderFailure.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))])
     func strangerAfterFailure(_ failure: ProviderFailure) async throws {
         let broker = try TestBroker(script: .init(redeem: [failure]))
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("A forward without a proof is nobody's: the next one of the same code has used it already")
+    @Test("A forward without a proof is repeated → code_already_used, because its starter cannot be recognised")
     func noProof() async throws {
         let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
         var input = ForwardCodeInput()
@@ -81,7 +81,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A session whose write was carried out and not answered is that session, and its tokens stay")
+    @Test("A session was stored and the store's answer was lost → that session is served, and its tokens stay")
     func answerOfTheStoreLost() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -93,7 +93,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("A replay is answered for ten minutes, and only while its session lives")
+    @Test("A replay → answered for ten minutes, and only while its session lives")
     func replayWindow() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -112,7 +112,7 @@ import Testing
                 == .codeAlreadyUsed)
     }
 
-    @Test("Surely not sent: released, and the same starter calls again as often as it likes")
+    @Test("The call was surely not sent → released, and the same starter may call any number of times")
     func notSent() async throws {
         let broker = try TestBroker(script: .init(redeem: Array(repeating: .notSent(detail: ""), count: 5)))
         let login = try await broker.start()
@@ -126,7 +126,7 @@ import Testing
     }
 
     @Test(
-        "A claim is given back although the store refuses it once, whichever write that is", .timeLimit(.minutes(1)),
+        "The store refuses any one write once → the claim is still released", .timeLimit(.minutes(1)),
         arguments: 0..<8)
     func releaseRefused(_ step: Int) async throws {
         let store = InMemoryStore()
@@ -144,7 +144,7 @@ import Testing
         _ = try await broker.forward(broker.callback(login), login.loginToken)
     }
 
-    @Test("429 and 5xx: released, two more calls at most")
+    @Test("429 and 5xx → released, two more calls at most")
     func retryable() async throws {
         let failures = Array(
             repeating: ProviderFailure.retryable(status: 500, retryAfter: .seconds(7), detail: ""), count: 9)
@@ -159,7 +159,7 @@ import Testing
         #expect(broker.provider.grants == 3)
     }
 
-    @Test("An OAuth error: spent, code_rejected, and the same answer without a call")
+    @Test("An OAuth error → spent, code_rejected, and the same answer without a call")
     func rejected() async throws {
         let broker = try TestBroker(script: .init(redeem: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
         let login = try await broker.start()
@@ -171,7 +171,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("An unusable answer: spent, provider_error again and again")
+    @Test("An unusable answer → spent, and provider_error each time")
     func unusable() async throws {
         let broker = try TestBroker(script: .init(redeem: [.unusable(detail: "")]))
         let login = try await broker.start()
@@ -183,7 +183,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("An identity that fails: spent, 502, and the tokens go to the revocation outbox")
+    @Test("The identity fails → spent, 502, and the tokens go to the revocation outbox")
     func identity() async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
         let login = try await broker.start()
@@ -199,7 +199,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A lost answer: 503 with retry new_login, then login_required with a fresh login, and no second call")
+    @Test("A lost answer → 503 with retry new_login, then login_required with a new login, and no second call")
     func lost() async throws {
         let broker = try TestBroker(script: .init(redeem: [.lost(detail: "")]))
         let login = try await broker.start()
@@ -212,7 +212,7 @@ import Testing
         #expect(broker.provider.grants == 2)
     }
 
-    @Test("An owner that died is a lost answer: nobody calls again (SEC-56)")
+    @Test("The owner died → treated as a lost answer, without a second call (SEC-56)")
     func ownerDied() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -229,7 +229,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("An app that hangs up loses nothing: the exchange goes on and its retry gets the session")
+    @Test("The app hangs up → the exchange goes on, and the app's retry gets the session")
     func hangUp() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()
@@ -244,7 +244,7 @@ import Testing
         #expect(broker.provider.grants == 1)
     }
 
-    @Test("Who the user is, asked in vain in passing, is asked again before the login is given up")
+    @Test("The identity call fails for a passing reason → repeated before the login is given up")
     func identityInPassing() async throws {
         let broker = try TestBroker(
             script: .init(identify: [.lost(detail: ""), .retryable(status: 503, retryAfter: nil, detail: "")]))
@@ -253,7 +253,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.contexts.count } == 3)
     }
 
-    @Test("All calls of an exchange end by one deadline of twenty seconds")
+    @Test("All calls of an exchange → one deadline of twenty seconds")
     func oneDeadline() async throws {
         let broker = try TestBroker()
         _ = try await broker.signIn()

@@ -48,7 +48,7 @@ import Testing
         return problem?.reason
     }
 
-    @Test("A child has a handle, a token and limits of its own, and nothing of the provider's")
+    @Test("A child → its own handle, token and limits, and none of the provider's tokens")
     func made() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "A release that knows no families takes a child for a row of a newer format, and no kind of changed row passes")
+        "A child's row → a newer format to an older release, and a changed place in a family is refused")
     func sealed() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -91,7 +91,7 @@ import Testing
         #expect(throws: RecordFailure.malformed) { try SessionFacts.open(adopted, broker.vault) }
     }
 
-    @Test("One refresh serves the family, whoever of it asks")
+    @Test("Any members of a family need a refresh → one refresh serves all of them")
     func refresh() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "An upstream that refuses everything has a child rotate the grant no more than once a minute, and its parent, too"
+        "An upstream refuses every token → a child and its parent rotate the grant once a minute at most"
     )
     func refusedAgain() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(3600)))
@@ -150,7 +150,7 @@ import Testing
         #expect(parents?.code == .notRefreshable && broker.provider.refreshes == 1)
     }
 
-    @Test("A row that says to be its own child, or a child's, has no parent, and asking for it comes to an end")
+    @Test("A row that is its own parent, or its child's child → counts as without a parent, and the look-up ends")
     func corrupt() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -179,7 +179,7 @@ import Testing
     }
 
     @Test(
-        "A parent's end is its children's at the same moment: cached ones, on this replica and on one that hears nothing"
+        "A parent ends → its children end at once, also cached ones, and on a replica that gets no notices"
     )
     func parentEnds() async throws {
         let store = InMemoryStore()
@@ -204,7 +204,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A replica that hears of the parent's end ends its children's streams, and forgets")
+    @Test("A replica gets the notice of a parent's end → the children's streams end, and are forgotten")
     func told() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -232,7 +232,7 @@ import Testing
     }
 
     @Test(
-        "A parent that lapses takes its children along, also those whose own times are longer, and waiting streams hear of it"
+        "A parent lapses → its children end with it, also with longer times of their own, and their streams are notified"
     )
     func lapse() async throws {
         let broker = try broker()
@@ -250,7 +250,7 @@ import Testing
         #expect(told?.reason == .parentEnded)
     }
 
-    @Test("A child's use slides its parent's idle time, where both have one")
+    @Test("A child is used → its parent's idle time slides, if both have one")
     func slides() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -269,7 +269,7 @@ import Testing
     }
 
     @Test(
-        "A new child takes the place of the one before, and so does a repeat of a lost answer; sixteen places there are"
+        "A new child of the same kind and name → replaces the former, also after a lost answer; there are sixteen places"
     )
     func places() async throws {
         let broker = try broker()
@@ -289,7 +289,7 @@ import Testing
         #expect(await ending(broker, parent) == nil)
     }
 
-    @Test("A child counts for no cap on its user's sessions")
+    @Test("Children → do not count towards the cap of a user's sessions")
     func cap() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 2
@@ -307,7 +307,7 @@ import Testing
     }
 
     @Test(
-        "Nothing is made without such a kind, of a bound parent without a key, with its parent's key, or by who has made enough"
+        "An unknown kind, a missing key, the parent's key, or too many children → refused"
     )
     func refused() async throws {
         let broker = try broker()
@@ -343,7 +343,7 @@ import Testing
         #expect(rows.count == 1)
     }
 
-    @Test("A child that is made while its parent ends is refused with the parent's reason")
+    @Test("The parent ends while a child is made → refused with the parent's reason")
     func tooLate() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -354,7 +354,7 @@ import Testing
         #expect(late?.code == .sessionEnded && late?.reason == .loggedOut)
     }
 
-    @Test("Children of a kind that left the configuration are refused and live on; they are served when it is back")
+    @Test("A child's kind leaves the configuration → refused but alive, and served when the kind is back")
     func reconfigured() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -376,7 +376,7 @@ import Testing
         #expect(try await store.session(handle: child.session.handle)?.endReason == .loggedOut)
     }
 
-    @Test("Children of a kind that left the configuration make room for the first of its successors, and for no more")
+    @Test("Children of a kind that left the configuration → make room for its first successor only")
     func renamedKind() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -401,7 +401,7 @@ import Testing
         for session in made { #expect(await ending(renamed, session) == nil) }
     }
 
-    @Test("A child whose own call finds the grant refused hears what its row says: its parent has ended")
+    @Test("A child's own call finds the grant refused → the answer is the row's reason, parent_ended")
     func refusedGrant() async throws {
         let broker = try broker(.init(tokenLifetime: .seconds(600)))
         let parent = try await broker.signIn()
@@ -417,7 +417,7 @@ import Testing
         #expect(await ending(broker, parent) == .grantRevoked)
     }
 
-    @Test("A list has children behind their parents, within their parents' limits, and ends them by their handles")
+    @Test("A list of sessions → children follow their parents, within the parents' limits, and end by their handles")
     func lists() async throws {
         let broker = try broker()
         let first = try await broker.signIn(code: "c1")
@@ -444,7 +444,7 @@ import Testing
         #expect(ended.items.contains { $0.session.child?.kind == Self.watch && $0.reason == .loggedOutElsewhere })
     }
 
-    @Test("What a refresh learns of the user, a child tells, too")
+    @Test("A refresh brings news of the user → the child shows it, too")
     func inherited() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -463,7 +463,7 @@ import Testing
         #expect(view.child?.kind == Self.widget)
     }
 
-    @Test("A parent that this process cannot read is a passing fault for its children: 503, and nobody ends")
+    @Test("The process cannot read a parent → 503 for its children, and none of them ends")
     func unreadable() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()

@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test("Twenty calls that an upstream refuses make one refresh, and a minute later one more")
+    @Test("An upstream refuses twenty calls → one refresh, and one more a minute later")
     func refusingUpstream() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -47,7 +47,7 @@ import Testing
         #expect(broker.provider.refreshes == 2)
     }
 
-    @Test("A token that an upstream forced is not forced for another upstream within the minute")
+    @Test("A token comes from a forced refresh → not forced again within the minute, also for another upstream")
     func otherUpstream() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(
-        "While an upstream keeps refusing newer tokens its pause doubles up to an hour, however short the tokens live")
+        "An upstream keeps refusing newer tokens → its pause doubles up to an hour, however short the tokens live")
     func doubling() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
         let session = try await broker.signIn()
@@ -78,7 +78,7 @@ import Testing
         #expect(try await refusedCall(broker, session, at: "other") != nil)
     }
 
-    @Test("An upstream that took the newer token may force again, each time after the first pause")
+    @Test("An upstream accepted the newer token → may force again, after the first pause each time")
     func accepting() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(600)))
         let session = try await broker.signIn()
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test("A token of an ordinary refresh may be forced at any age, also right after one that was forced")
+    @Test("A token of an ordinary refresh → may be forced at any age, also right after a forced one")
     func ordinary() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(100)))
         let session = try await broker.signIn()
@@ -101,7 +101,7 @@ import Testing
         #expect(try await refusedCall(broker, session) == nil)
     }
 
-    @Test("Two replicas behind a balancer force once each, and not in turn")
+    @Test("Two replicas behind a balancer → each forces once, and they do not take turns")
     func replicas() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -115,7 +115,7 @@ import Testing
         #expect(one.provider.refreshes <= 2)
     }
 
-    @Test("A user in a loop of refreshes makes one call a minute, and is answered with what is stored")
+    @Test("A user refreshes in a loop → one call a minute, and the stored session as the answer")
     func loop() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -127,7 +127,7 @@ import Testing
         }
     }
 
-    @Test("Sessions in a loop leave a provider that takes twenty calls a second to the sign-ins of others")
+    @Test("Some sessions loop at a provider that allows twenty calls a second → others can still sign in")
     func twentyCallsASecond() async throws {
         let broker = try TestBroker()
         var sessions: [SignedIn] = []
@@ -144,7 +144,7 @@ import Testing
         #expect(broker.provider.grants + broker.provider.refreshes - before <= 20)
     }
 
-    @Test("A user's many sessions have a share of the provider's places, and another's refresh finds one")
+    @Test("A user has many sessions → they share a part of the provider's places, and another user's refresh finds one")
     func share() async throws {
         let broker = try TestBroker(script: .init(places: 12))
         var sessions: [LiveSession] = []
@@ -166,7 +166,7 @@ import Testing
         #expect(broker.provider.refreshes == 9)
     }
 
-    @Test("What is remembered of forced refreshes has a bound, and the sessions of late are kept")
+    @Test("The memory of forced refreshes → bounded, and recently used sessions are kept")
     func bounded() throws {
         let (forced, vault) = (ForcedRefreshes(capacity: 50), try TestBroker().vault)
         let (kept, pause) = (vault.digest([0]), Duration.seconds(60))
@@ -185,7 +185,7 @@ import Testing
 
     // MARK: Tokens that another replica has stored
 
-    @Test("A refresh that finds another replica's tokens answers with them, and so do the next calls")
+    @Test("A refresh finds another replica's tokens → they are the answer, also for the next calls")
     func storedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -214,7 +214,7 @@ import Testing
         #expect(one.provider.refreshes == 1)
     }
 
-    @Test("Within the pause a refused call gets another replica's newer token, and so do the next calls")
+    @Test("A call is refused within the pause → it gets another replica's newer token, and so do the next calls")
     func refusedWithinThePause() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -229,7 +229,7 @@ import Testing
         #expect(try await tokens.accessToken(for: try await live(two, session)).token.reveal() == "at-r2")
     }
 
-    @Test("Within the pause a refresh reads what is stored, a step-up of another replica's included")
+    @Test("A refresh within the pause → reads the stored tokens, including another replica's step-up")
     func withinThePause() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)

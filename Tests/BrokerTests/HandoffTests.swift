@@ -37,7 +37,7 @@ import Testing
     }
 
     @Test(
-        "An error that belongs to no login is the app's, unless each answer has to name its issuer: then it is nobody's"
+        "An error that belongs to no login → passed to the app, unless its client demands iss"
     )
     func strayError() async throws {
         for demands in [false, true] {
@@ -63,7 +63,7 @@ import Testing
         ).touched
     }
 
-    @Test("The same callback gives the same handoff; another one of the login is refused while it lives (SEC-91)")
+    @Test("The same callback → the same handoff; another callback of the login → refused while it lives (SEC-91)")
     func oneHandoff() async throws {
         let (broker, login, handoff) = try await handedOff()
         for _ in 0..<20 { #expect(try await receive(broker, login).reveal() == handoff.reveal()) }
@@ -77,7 +77,7 @@ import Testing
         #expect(signedIn.session.provider.text == "as" && broker.provider.grants == 1)
     }
 
-    @Test("When it has lapsed another callback of the login takes its place")
+    @Test("The handoff has lapsed → another callback of the login takes its place")
     func afterwards() async throws {
         let (broker, login, handoff) = try await handedOff()
         broker.clock.advance(.seconds(60))
@@ -88,7 +88,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.grants.map { $0.code.reveal() } } == ["code-2"])
     }
 
-    @Test("Unredeemed its row goes within three minutes, redeemed it stays as long as its exchange")
+    @Test("A handoff's row → deleted within three minutes, or kept as long as its exchange if redeemed")
     func retention() async throws {
         let (broker, login, handoff) = try await handedOff()
         #expect(try await swept(broker, after: 119) == 0)
@@ -102,7 +102,7 @@ import Testing
         #expect(try await swept(other, after: 120) == 1)
     }
 
-    @Test("Only what the exchange reads is kept")
+    @Test("A callback with further parameters → only those that the exchange reads are kept")
     func keptParameters() async throws {
         let (broker, _, _) = try await handedOff()
         let login = try await broker.start("web")
@@ -120,7 +120,8 @@ import Testing
     }
 
     @Test(
-        "The callback is charged by address before its row is made; unknown states are wrong tokens (SEC-119, SEC-121)")
+        "A callback → charged to its address before its row is made; unknown states are wrong tokens (SEC-119, SEC-121)"
+    )
     func charged() async throws {
         let (broker, first, _) = try await handedOff()
         let ledger = ChargeLedger(
@@ -164,7 +165,7 @@ import Testing
         return try await broker.forward(input)
     }
 
-    @Test("It lives for sixty seconds (SEC-91)", arguments: [(59, nil), (60, ProblemCode.handoffExpired)])
+    @Test("A handoff → lives for sixty seconds (SEC-91)", arguments: [(59, nil), (60, ProblemCode.handoffExpired)])
     func lifetime(_ seconds: Int, _ expected: ProblemCode?) async throws {
         let (broker, login, handoff) = try await handedOff()
         broker.clock.advance(.seconds(seconds))
@@ -172,7 +173,9 @@ import Testing
         #expect(broker.provider.grants == (expected == nil ? 1 : 0))
     }
 
-    @Test("Its starter redeems it once, and gets the same session again; another burns the login (SEC-91)")
+    @Test(
+        "The starter redeems a handoff twice → the same session; another party redeems it → the login is burned (SEC-91)"
+    )
     func starter() async throws {
         let (broker, login, handoff) = try await handedOff()
         let first = try await redeem(broker, handoff, login.loginToken)

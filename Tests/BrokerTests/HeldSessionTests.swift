@@ -48,7 +48,7 @@ struct HeldSessionTests {
     }
 
     @Test(
-        "One that the configuration serves no more hinders nobody of the same subject, and is somebody else's all the same",
+        "A held session that is no longer served → no hindrance for the same user, and still another user's for others",
         arguments: [false, true])
     func unserved(clientLeft: Bool) async throws {
         let store = InMemoryStore()
@@ -75,7 +75,7 @@ struct HeldSessionTests {
         _ = try await handOver(broker, stranger, held: [old.token])
     }
 
-    @Test("A session of the app's own in the same jar is not replaced, served or not")
+    @Test("The app's own session in the same jar → not replaced, served or not")
     func appsOwn() async throws {
         let store = InMemoryStore()
         let before = try Self.broker(

@@ -27,7 +27,7 @@ import Testing
 
     // MARK: Refusals
 
-    @Test("A client without `native_code`, and a provider that cannot verify id_tokens, take none")
+    @Test("A client without `native_code`, or a provider that cannot verify id_tokens → refused")
     func notOptedIn() async throws {
         let broker = try TestBroker()
         for client in ["ios", "strict", "nopkce"] {
@@ -41,7 +41,7 @@ import Testing
         #expect(handed(broker) == 0)
     }
 
-    @Test("The nonce is demanded, and the members of other flows are refused, before anything is verified")
+    @Test("A missing nonce, or members of other flows → refused before anything is verified")
     func members() async throws {
         let broker = try TestBroker()
         let bare = input { $0.nonce = nil }
@@ -63,7 +63,7 @@ import Testing
         #expect(handed(broker) == 0)
     }
 
-    @Test("A token that does not verify is the app's fault, makes no row and spends nothing")
+    @Test("A token that does not verify → the app's fault; no row is made and nothing is spent")
     func doesNotVerify() async throws {
         let broker = try TestBroker(script: .init(idTokens: [.identityRejected(detail: "aud is not this client")]))
         let refused = await problem { try await broker.forward(input()) }
@@ -74,7 +74,7 @@ import Testing
         #expect(handed(broker) == 2)
     }
 
-    @Test("Keys that cannot be had are no refusal: the same token is good a moment later")
+    @Test("The provider's keys cannot be had → no refusal of the token, which is good a moment later")
     func noKeys() async throws {
         let broker = try TestBroker(
             script: .init(idTokens: [
@@ -87,7 +87,7 @@ import Testing
         _ = try await broker.forward(input())
     }
 
-    @Test("While the clock is in doubt no token is judged by it")
+    @Test("The clock is in doubt → no token is judged by it")
     func doubtedClock() async throws {
         let broker = try TestBroker()
         #expect(broker.context.watch.allows(.concludeLapse, broker.context.clock))
@@ -100,7 +100,7 @@ import Testing
         _ = try await broker.forward(input())
     }
 
-    @Test("A token that fails is charged each time; so is a fetch of newer keys that it asks for")
+    @Test("A token that fails → charged each time, and so is a fetch of newer keys")
     func charged() async throws {
         let broker = try TestBroker(
             script: .init(idTokens: Array(repeating: .identityRejected(detail: "forged"), count: 10)))
@@ -123,7 +123,7 @@ import Testing
 
     // MARK: Used once
 
-    @Test("One token makes one session: its starter gets it again for ten minutes, nobody else does")
+    @Test("A token that was used → its starter gets the session again for ten minutes; others are refused")
     func once() async throws {
         let broker = try TestBroker()
         let first = try await broker.forward(input())
@@ -141,7 +141,7 @@ import Testing
         #expect(handed(broker) == 1)
     }
 
-    @Test("Without a login token nobody gets the session again")
+    @Test("A sign-in without a login token → its session cannot be asked for again")
     func withoutLoginToken() async throws {
         let broker = try TestBroker()
         _ = try await broker.forward(input { $0.loginToken = nil })
@@ -149,7 +149,7 @@ import Testing
             await problem { try await broker.forward(input { $0.loginToken = nil }) }?.code == .codeAlreadyUsed)
     }
 
-    @Test("Of ten that come at once with one token, all of its starter's get one session")
+    @Test("Ten requests at once with one token → all of its starter's get one session")
     func atOnce() async throws {
         let broker = try TestBroker()
         let tokens = try await withThrowingTaskGroup(of: String.self) { group in
@@ -161,7 +161,7 @@ import Testing
 
     // MARK: The session
 
-    @Test("The session has no tokens: it lives its configured time, and nothing hands out, refreshes or revokes any")
+    @Test("A session from an id_token → has no tokens, lives its configured time, and nothing is refreshed or revoked")
     func withoutTokens() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.forward(input())
@@ -184,7 +184,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(signedIn.token) }?.reason == .loggedOut)
     }
 
-    @Test("A client that hands out access tokens has none to hand out")
+    @Test("A client that hands out access tokens → none for a session of an id_token")
     func handOut() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "native"), login: .app,
@@ -197,7 +197,8 @@ import Testing
     }
 
     @Test(
-        "It keeps no other session's tokens alive at the provider (SEC-63)", arguments: [RevocationReach.user, .signIn])
+        "A session of an id_token → does not keep another session's tokens alive at the provider (SEC-63)",
+        arguments: [RevocationReach.user, .signIn])
     func revocation(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: reach == .user ? nil : "sid-1"), reach: reach)
         let coded = try await broker.signIn()
@@ -208,7 +209,7 @@ import Testing
         #expect(broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] } == [1, 0])
     }
 
-    @Test("A log-out at the provider ends it, as any other of its user")
+    @Test("A log-out at the provider → also ends its user's session of an id_token")
     func backchannel() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.forward(input())

@@ -5,7 +5,7 @@ import Testing
 @Suite("IP addresses (SEC-74, SEC-104)", .timeLimit(.minutes(2)))
 struct IPAddressTests {
     @Test(
-        "What is no address is none",
+        "Text that is no address → nil",
         arguments: [
             "", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1.2.3.-4", "+1.2.3.4", "1.2.3.x", "1.2.3.4 ", "0x7f.1",
             "::1::", ":::", "1::2::3", "1:2:3:4:5:6:7", "1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::", "g::", "12345::",
@@ -14,7 +14,7 @@ struct IPAddressTests {
     func malformed(_ text: String) { #expect(IPAddress(text) == nil) }
 
     @Test(
-        "Addresses of both families are read and written",
+        "Addresses of both families → read, and written in one form",
         arguments: [
             ("1.2.3.4", "1.2.3.4"), ("::ffff:10.1.2.3", "10.1.2.3"), ("::FFFF:a01:203", "10.1.2.3"),
             ("2001:0DB8:0:0:0:0:0:1", "2001:db8::1"), ("::", "::"), ("::1", "::1"), ("1::", "1::"),
@@ -28,7 +28,7 @@ struct IPAddressTests {
         #expect(IPAddress(canonical) == address)
     }
 
-    @Test("A URL's host is an address only with brackets where they belong")
+    @Test("A URL's host → an address only with brackets in the right place")
     func hosts() {
         #expect(IPAddress(urlHost: "127.0.0.1") == IPAddress("127.0.0.1"))
         #expect(IPAddress(urlHost: "[::1]") == IPAddress("::1"))
@@ -43,7 +43,7 @@ struct IPAddressTests {
         }
     }
 
-    @Test("Loopback is known in both families, and an IPv6 client counts by its /64")
+    @Test("Loopback → recognised in both families; an IPv6 client counts by its /64")
     func loopback() {
         for text in ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"] {
             #expect(IPAddress(text)?.isLoopback == true, "\(text)")
@@ -57,7 +57,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "What is no range is refused",
+        "Text that is no range → refused",
         arguments: [
             "", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/+8", "10.0.0.0/08", "10.0.0.0/8/8", "10.0.0.1/8",
             "10.0.0", "x/8", "::/129", "::1/127", "fe80::1%eth0", "::ffff:10.0.0.0/8", "::ffff:0:0/95",
@@ -65,7 +65,7 @@ struct IPAddressTests {
     func notRange(_ text: String) { #expect(IPNetwork(text) == nil) }
 
     @Test(
-        "A range holds its own addresses and no others",
+        "A range → contains its own addresses only",
         arguments: [
             ("10.0.0.0/8", "10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0", "::a00:0"]),
             ("10.1.2.3", "10.1.2.3", ["10.1.2.3", "::ffff:10.1.2.3"], ["10.1.2.2", "10.1.2.4"]),
@@ -85,7 +85,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A private, local, documentation or multicast address is not public, by whatever way it is embedded (SEC-74)",
+        "A private, local, documentation or multicast address, embedded in any way → not public (SEC-74)",
         arguments: [
             "0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "127.0.0.1",
             "127.255.255.255", "169.254.0.0", "169.254.255.255", "172.16.0.0", "172.31.255.255", "192.0.0.0",
@@ -108,7 +108,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A cloud's metadata service is not public, whatever the registries say of its address (SEC-74)",
+        "A cloud's metadata service → not public, whatever the registries report (SEC-74)",
         arguments: [
             "169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.0.23", "169.254.42.42", "168.63.129.16",
             "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42",
@@ -119,7 +119,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A public address is public, beside every range that is not",
+        "A public address next to each reserved range → public",
         arguments: [
             "1.0.0.0", "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0",
             "126.255.255.255", "128.0.0.0", "168.63.129.15", "168.63.129.17", "169.253.255.255", "169.255.0.0",
@@ -136,7 +136,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "Private, shared, unique local and loopback addresses are of one's own network; public, link-local and metadata ones are not",
+        "Private, shared, unique local and loopback addresses → of the own network; public, link-local and metadata → not",
         arguments: [
             ("10.1.2.3", true), ("172.31.0.1", true), ("192.168.1.1", true), ("100.64.0.1", true), ("127.0.0.1", true),
             ("::1", true), ("fd12:3456::1", true), ("::ffff:10.0.0.1", true), ("172.32.0.1", false), ("8.8.8.8", false),
@@ -147,7 +147,7 @@ struct IPAddressTests {
         #expect(try #require(IPAddress(text)).isOfOwnNetwork == expected)
     }
 
-    @Test("A policy lets through what it says, and nothing without an address but where all is allowed (SEC-74)")
+    @Test("A policy → allows exactly its addresses; without an address only if it allows all (SEC-74)")
     func policies() throws {
         let loopback = try #require(IPAddress("127.0.0.1"))
         let inside = try #require(IPAddress("10.0.0.1"))

@@ -27,7 +27,7 @@ import Testing
         try #require(try await broker.store.session(handle: session.session.handle))
     }
 
-    @Test("A session that was over before the clock went back → its uses during the doubt do not bring it back")
+    @Test("A session lapsed before the clock went back → uses during the doubt do not revive it")
     func overBefore() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -44,7 +44,7 @@ import Testing
         #expect(await use(broker, session)?.reason == .idleExpired)
     }
 
-    @Test("A session that was over before the clock went back, used meanwhile → it is over once the clock is right")
+    @Test("A session lapsed before the clock went back, and was used meanwhile → lapsed once the clock is right")
     func overOnceRight() async throws {
         let broker = try broker(idle: 3600)
         let session = try await broker.signIn()
@@ -58,7 +58,7 @@ import Testing
         #expect(await use(broker, session)?.reason == .idleExpired)
     }
 
-    @Test("A session that was ended during the doubt → the uses that were kept change nothing of it")
+    @Test("A session was ended during the doubt → its kept uses have no effect")
     func ended() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -73,7 +73,7 @@ import Testing
         #expect(await use(broker, session)?.reason == .loggedOut)
     }
 
-    @Test("Uses during a doubt → the idle time ends no later than the session's life")
+    @Test("Uses during a doubt → the idle time stays within the session's life")
     func absoluteEnd() async throws {
         let broker = try broker(idle: 300, absolute: 900)
         let session = try await broker.signIn()
@@ -90,7 +90,7 @@ import Testing
     }
 
     @Test(
-        "One step of the clock, and a use every 20 s → the session is never refused, in the doubt and after it",
+        "One step of the clock, and a use every 20 s → the session is never refused, during the doubt and after it",
         arguments: [70, 200, -70, -3600])
     func step(seconds: Int) async throws {
         let broker = try broker()
@@ -136,7 +136,7 @@ import Testing
         #expect(await use(next, session) == nil)
     }
 
-    @Test("The doubt ends → the watch over the clock writes the uses by itself")
+    @Test("The doubt ends → the look at the clock writes the uses")
     func watch() async throws {
         let rig = try ClockRig()
         let session = try await rig.broker.signIn()
@@ -168,7 +168,7 @@ import Testing
         #expect(await use(broker, session) == nil)
     }
 
-    @Test("A killed process loses the uses of the doubt, and no others")
+    @Test("A process is killed → only the uses of the doubt are lost")
     func kill() async throws {
         let broker = try broker()
         let session = try await broker.signIn()
@@ -200,7 +200,7 @@ import Testing
         #expect(try await row(broker, session).lastUsedAt == broker.clock.now.advanced(by: .seconds(-280)))
     }
 
-    @Test("More sessions than there is room for → those that were kept first stay, and memory is bounded")
+    @Test("More sessions than there is room for → the first ones stay, and memory is bounded")
     func bound() throws {
         let uses = KeptUses(maximum: 2)
         let digests = try (0..<3).map { try #require(Digest(Array(repeating: UInt8($0), count: 32))) }
@@ -210,7 +210,7 @@ import Testing
         #expect(uses.count == 2 && uses[digests[2]] == nil)
     }
 
-    @Test("A session that was found alive and has lapsed since → a late use does not revive it in the cache")
+    @Test("A session was found alive and has lapsed since → a late use does not revive it in the cache")
     func lateSlide() async throws {
         let broker = try broker(idle: 20)
         let session = try await broker.signIn()

@@ -40,7 +40,7 @@ import Testing
 
     // MARK: Times when the store counts as calm
 
-    @Test("The store stands fifteen seconds after the last failure")
+    @Test("A store that failed → calm fifteen seconds after the last failure")
     func calm() {
         let watch = StoreWatch(startedAt: .seconds(100))
         #expect(!watch.isCalm(at: .seconds(114)))
@@ -50,7 +50,7 @@ import Testing
         #expect(watch.isCalm(at: .seconds(135)))
     }
 
-    @Test("Where it is asked, fifteen seconds after its return, and not while it is silent")
+    @Test("A store that was away or silent → calm fifteen seconds after its return, and not while it is silent")
     func calmWhereAsked() {
         let watch = StoreWatch(startedAt: .zero)
         for second in stride(from: 1, through: 21, by: 2) { watch.answered(at: .seconds(second)) }
@@ -70,7 +70,7 @@ import Testing
         #expect(!watch.isCalm(at: .seconds(80)))
     }
 
-    @Test("A replica without any work notices a store that was away")
+    @Test("A replica without any work → notices that the store was away")
     func idleReplica() async throws {
         let broker = try TestBroker()
         let store = TestSharedStore(clock: broker.clock)
@@ -96,7 +96,9 @@ import Testing
 
     // MARK: The claim's owner
 
-    @Test("A replica cut off with a pair in hand comes back after forty seconds: its pair is stored, nobody refreshed")
+    @Test(
+        "A replica that was cut off with a pair in hand returns after forty seconds → its pair is stored, without another refresh"
+    )
     func cutOff() async throws {
         let (one, store, live) = try await expired()
         let two = try TestBroker(store: store, vault: one.vault, provider: one.provider, clock: one.clock)
@@ -123,7 +125,7 @@ import Testing
         #expect(try StoredTokens.open(row, one.context).tokens.accessToken.reveal() == "at-r1")
     }
 
-    @Test("A claim that nobody comes back for is taken over a minute after it lapsed")
+    @Test("A claim whose owner does not return → taken over a minute after it lapsed")
     func dead() async throws {
         let (broker, _, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -136,7 +138,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A process whose store has failed takes nothing over before it has stood for a while")
+    @Test("A process whose store has failed → takes over no claim until the store has been calm for a while")
     func afterAFailure() async throws {
         let (broker, store, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -152,7 +154,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A refresh token that may have gone out twice is remembered for one version more: its end is refresh_lost")
+    @Test("A refresh token may have been sent twice → remembered for one more version, whose refusal is refresh_lost")
     func versionBefore() async throws {
         let (broker, _, live) = try await expired()
         try await claimAndDie(broker, live)
@@ -168,7 +170,7 @@ import Testing
 
     // MARK: While its owner lives
 
-    @Test("A claim is renewed while the provider is slow to answer", .timeLimit(.minutes(1)))
+    @Test("The provider is slow to answer → the claim is renewed", .timeLimit(.minutes(1)))
     func renewed() async throws {
         let (broker, store, live) = try await expired()
         broker.provider.gate.close()
@@ -182,7 +184,7 @@ import Testing
         #expect(await answer == nil)
     }
 
-    @Test("No confirming call is made without the claim renewed before it")
+    @Test("The claim cannot be renewed → no confirming call")
     func notConfirmed() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [.lost(detail: "")]))
         store.fail(.renewRefresh, Array(repeating: .refused, count: 1_000_000))
@@ -190,7 +192,7 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A condemnation that the store did not take gives the claim back")
+    @Test("The store refuses a condemnation → the claim is released")
     func notCondemned() async throws {
         let (broker, store, live) = try await expired(.init(refresh: [Self.refused, Self.refused]))
         store.fail(.condemnRefresh, [.refused])

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Large id_tokens and several keys", .timeLimit(.minutes(2)))
 struct LargeIDTokenTests {
-    @Test("An id_token over 16 KiB is not stored with its session; everything else of its tokens is")
+    @Test("An id_token over 16 KiB → not stored with its session, unlike its other tokens")
     func stored() throws {
         for (length, isKept) in [(16_385, false), (16_384, true)] {
             let idToken = Secret(String(repeating: "a", count: length))
@@ -21,7 +21,7 @@ struct LargeIDTokenTests {
         }
     }
 
-    @Test("Each try of a stranger's token is a wrong token; one that verifies gives all of them back (SEC-26)")
+    @Test("Each try of a stranger's token → a wrong token; one that verifies releases all its charges (SEC-26)")
     func charges() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(ChargeLimits(wrongTokensPerMinute: 4), monotonic: clock.clock.monotonic)

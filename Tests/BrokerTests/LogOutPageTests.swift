@@ -16,7 +16,7 @@ import Testing
         await problem { try await broker.useCases.resumeSession.resume(session.token) } == nil
     }
 
-    @Test("No page: without a session, for one that has ended, and where the provider has none")
+    @Test("An unknown or ended session, or a provider without a page → no log-out page")
     func none() async throws {
         let broker = try TestBroker()
         let end = broker.useCases.endSession
@@ -32,7 +32,7 @@ import Testing
         #expect(try await end.logOutInBrowser(session.token) == nil)
     }
 
-    @Test("With a page the session is gone at once, and the background call is the browser's; revocation is ours")
+    @Test("A log-out with a page → the session ends at once, the browser ends the provider's, and the broker revokes")
     func pages() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
         broker.clock.hold(.seconds(2))
@@ -48,7 +48,7 @@ import Testing
         #expect(again != nil && again?.reveal() != first?.reveal())
     }
 
-    @Test("Of two that log out the same session at once, one gets the page")
+    @Test("Two log-outs of one session at once → one gets the page")
     func race() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page))
         broker.clock.hold(.seconds(2))
@@ -64,7 +64,7 @@ import Testing
         #expect(pages == 1)
     }
 
-    @Test("A provider that hangs holds the log-out up for two seconds and no longer", .timeLimit(.minutes(1)))
+    @Test("The provider hangs → the log-out waits for two seconds at most", .timeLimit(.minutes(1)))
     func hangs() async throws {
         let broker = try TestBroker(script: .init(logOutPage: page, logOutPageHangs: true))
         let session = try await broker.signIn()
@@ -81,7 +81,7 @@ import Testing
         #expect(await !lives(broker, session))
     }
 
-    @Test("Two devices, one logs out: the provider's logout token for its sign-in lets the other live (SEC-68)")
+    @Test("One of two devices logs out → the provider's logout token for its sign-in leaves the other alive (SEC-68)")
     func twoDevices() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1", logOutPage: page))
         broker.clock.hold(.seconds(2))
@@ -103,7 +103,7 @@ import Testing
         #expect(await !lives(broker, plain))
     }
 
-    @Test("A logout token ends the sessions of the clients in its aud, and no others")
+    @Test("A logout token → ends only the sessions of the clients in its aud")
     func clients() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

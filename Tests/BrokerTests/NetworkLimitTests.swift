@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test(
-        "An address is counted by itself, its /64, /56 and /48; an IPv4 address by nothing wider",
+        "An IPv6 address → counted by its /64, /56 and /48; an IPv4 address by itself only",
         arguments: [
             ("2001:db8:1:2fe::7", ["2001:db8:1:2fe::/64", "2001:db8:1:200::/56", "2001:db8:1::/48"]),
             ("2001:db8::", ["2001:db8::/64", "2001:db8::/56", "2001:db8::/48"]),
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "Behind a translator an address is the IPv4 address inside, and nowhere else",
+        "An address with a translator's prefix → counted as the IPv4 address inside; with another prefix unchanged",
         arguments: [
             ("64:ff9b::c000:201", "192.0.2.1"), ("64:ff9b::", "0.0.0.0"),
             ("64:ff9b::1:c000:201", "64:ff9b::1:c000:201"),
@@ -56,13 +56,13 @@ import Testing
         #expect(AddressTranslators(further).client(try #require(IPAddress(text))).description == expected)
     }
 
-    @Test("Networks of different lengths that begin alike are not one")
+    @Test("Networks of different lengths with the same beginning → different")
     func begin() throws {
         #expect(Set(try #require(IPAddress("2001:db8::1")).limitedNetworks).count == 3)
     }
 
     @Test(
-        "A line has four shares of a cap, and no network more than a quarter of it, unless an address has",
+        "A cap's shares → four for a line, at most a quarter for a network, unless a single address has more",
         arguments: [
             (100_000, 2000, 8000, 25_000), (10_000, 200, 800, 2500), (1000, 64, 250, 250), (200, 64, 64, 64),
             (8, 4, 4, 4),
@@ -74,7 +74,7 @@ import Testing
                 == LimitShares(address: address, customer: customer, network: network))
     }
 
-    @Test("A rate as large as a number can be is one")
+    @Test("The largest possible rate → works as a rate")
     func largest() {
         #expect(LimitShares(perMinute: .max) == LimitShares(address: .max, customer: .max, network: .max))
         #expect(LimitShares(address: .max, of: .max).network == .max)
@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test(
-        "One /56 fills its four shares of the pending logins, and one /48 a quarter; others sign in at once (SEC-119)")
+        "A /56 fills its four shares of the pending logins, and a /48 a quarter → others sign in at once (SEC-119)")
     func hostile() throws {
         let clock = TestClock()
         let ledger = ChargeLedger(
@@ -112,7 +112,7 @@ import Testing
         #expect(try fill(0..<8, site: 1) == 800)
     }
 
-    @Test("Exchanges of one /48 leave three quarters of their book to others, too")
+    @Test("Exchanges of one /48 → leave three quarters of their book to others")
     func exchanges() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1_000_000, pending: 1000), monotonic: TestClock().clock.monotonic)
@@ -125,7 +125,7 @@ import Testing
         #expect(try take(ledger, .exchange, 9999, from: Self.phone(0, site: 7)) == nil)
     }
 
-    @Test("5,000 phones of one /48, each in a /64 of its own, sign in at the same moment (SEC-119)")
+    @Test("5,000 phones of one /48, each with its own /64, sign in at the same moment → all succeed (SEC-119)")
     func phones() throws {
         // In this moment the buckets cannot refill, and all users are still at the provider.
         let ledger = ChargeLedger(ChargeLimits(), monotonic: TestClock().clock.monotonic)
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("A line may do eight times what an address may in a minute, a network a hundred times (SEC-119)")
+    @Test("A minute's limit → eight times an address's for a line, and a hundred times for a network (SEC-119)")
     func rates() throws {
         let time = Mutex(Duration.zero)
         let buckets = TokenBuckets(perMinute: 6) { time.withLock { $0 } }
@@ -163,7 +163,7 @@ import Testing
         #expect(taken(30_000..<34_000) == 92)
     }
 
-    @Test("How long to wait is what the slowest of its networks takes")
+    @Test("The time to wait → that of the slowest of the address's networks")
     func waiting() {
         let buckets = TokenBuckets(perMinute: 6) { .zero }
         for phone in UInt64(0)..<8 {
@@ -174,7 +174,7 @@ import Testing
         #expect(buckets.take(Self.phone(0)) == .seconds(10))
     }
 
-    @Test("What comes back comes back to the line and the network as well")
+    @Test("A released charge → released for the line and the network as well")
     func comingBack() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1, pending: 1000), monotonic: TestClock().clock.monotonic)
@@ -185,7 +185,7 @@ import Testing
         #expect(try take(ledger, .login, 9, from: Self.phone(9)) != nil)
     }
 
-    @Test("The books forget addresses and networks whose items are gone")
+    @Test("An address's or network's items are gone → the books forget it")
     func forgetting() throws {
         var book = ChargeBook(capacity: 1000, shares: ChargeLimits(pending: 1000).shares)
         for number in UInt64(0)..<200 {
@@ -198,7 +198,7 @@ import Testing
         #expect(book.holders == 0)
     }
 
-    @Test("Other limits are taken over at every level, and what was charged stays charged")
+    @Test("New limits → used at every level, and made charges stay")
     func adopting() throws {
         let ledger = ChargeLedger(
             ChargeLimits(loginsPerMinute: 1000, pending: 1000), monotonic: TestClock().clock.monotonic)

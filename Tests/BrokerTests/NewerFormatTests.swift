@@ -35,7 +35,7 @@ import Testing
         return (broker, session, row)
     }
 
-    @Test("Facts of a newer format are a 503, and the session lives", .timeLimit(.minutes(1)))
+    @Test("Facts of a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
     func facts() async throws {
         let (broker, session, row) = try await session(facts: true)
         for _ in 0..<2 {
@@ -47,7 +47,9 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("Ending the sessions without a key leaves what cannot be opened, and tells how many", .timeLimit(.minutes(1)))
+    @Test(
+        "Sessions without a key are ended → records that cannot be opened are left and counted", .timeLimit(.minutes(1))
+    )
     func unbound() async throws {
         let (broker, _, row) = try await session(facts: true)
         let other = try await broker.signIn(code: "code-2")
@@ -58,7 +60,7 @@ import Testing
         #expect(try await broker.store.session(handle: other.session.handle)?.endReason == .admin)
     }
 
-    @Test("Tokens of a newer format are a 503, and the session lives", .timeLimit(.minutes(1)))
+    @Test("Tokens of a newer format → 503, and the session lives", .timeLimit(.minutes(1)))
     func tokens() async throws {
         let (broker, session, row) = try await session(facts: false)
         let live = try await broker.useCases.resumeSession.resume(session.token)
@@ -68,7 +70,7 @@ import Testing
         #expect(try await broker.store.session(tokenDigest: row.tokenDigest)?.endedAt == nil)
     }
 
-    @Test("Tampering still ends the session with integrity (SEC-48)", .timeLimit(.minutes(1)))
+    @Test("A tampered record → the session still ends with integrity (SEC-48)", .timeLimit(.minutes(1)))
     func tampered() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -82,7 +84,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .integrity)
     }
 
-    @Test("A login of a newer format is a 503 and stays pending", .timeLimit(.minutes(1)))
+    @Test("A login of a newer format → 503, and it stays pending", .timeLimit(.minutes(1)))
     func login() async throws {
         let broker = try TestBroker()
         let started = try await broker.start()
@@ -97,7 +99,7 @@ import Testing
         #expect(try await other.store.login(state: state)?.status == .pending)
     }
 
-    @Test("A registration and a handoff of a newer format are a 503", .timeLimit(.minutes(1)))
+    @Test("A registration or handoff of a newer format → 503", .timeLimit(.minutes(1)))
     func registration() async throws {
         let broker = try TestBroker()
         let key = broker.vault.digest(Array("key".utf8))
@@ -124,7 +126,7 @@ import Testing
         }
     }
 
-    @Test("Revocation work of a newer format waits for a process that can read it", .timeLimit(.minutes(1)))
+    @Test("Revocation work of a newer format → waits for a process that can read it", .timeLimit(.minutes(1)))
     func revocation() async throws {
         let broker = try TestBroker()
         let key = broker.vault.digest(Array("key".utf8))

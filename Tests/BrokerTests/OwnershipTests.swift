@@ -29,7 +29,7 @@ import Testing
         return try await broker.forward(broker.callback(login, code: code), login.loginToken, session: replacing)
     }
 
-    @Test("With `own: device` a session lists and ends itself alone")
+    @Test("With `own: device` → a session lists and ends itself alone")
     func device() async throws {
         let broker = try broker(own: .device)
         let first = try await signIn(broker, "c1")
@@ -47,7 +47,9 @@ import Testing
         #expect(await problem { try await cases.resumeSession.resume(first.token) }?.code == .sessionEnded)
     }
 
-    @Test("A shop's cap refuses the new login and signs nobody out; one that replaces its own session fits")
+    @Test(
+        "A shop's cap is reached → the new login is refused, all sessions stay, and one that replaces its own session fits"
+    )
     func cap() async throws {
         let broker = try broker(own: .device, limit: 2)
         let first = try await signIn(broker, "c1")
@@ -61,7 +63,7 @@ import Testing
         _ = try await signIn(broker, "c4", replacing: second.token)
     }
 
-    @Test("The access token is handed out where the client opted in, counts as use, and is told of")
+    @Test("The access token of a client that opted in → handed out, counted as use, and reported")
     func handOut() async throws {
         let closed = try broker(own: .subject)
         let refused = try await signIn(closed, "c1")

@@ -3,7 +3,7 @@ import Testing
 @testable import Broker
 
 @Suite(.timeLimit(.minutes(2))) struct ParsingTests {
-    @Test("A loopback address may have any port, a name may not, and the rest is byte for byte (RFC 8252)")
+    @Test("A loopback address → may have any port, a name may not, and the rest is compared byte for byte (RFC 8252)")
     func loopback() throws {
         let client = ClientProfile(
             name: ClientName(unchecked: "desktop"),
@@ -55,7 +55,7 @@ import Testing
         ] { #expect(!RedirectURI.areSame(one, other), "\(one) \(other)") }
     }
 
-    @Test("A registered query part comes back byte for byte and is none of the answer's parameters (RFC 6749 3.1.2)")
+    @Test("A registered query part → returned byte for byte, and not read as the answer's parameters (RFC 6749 3.1.2)")
     func registeredQuery() throws {
         let queries = ["https://app.example/cb?tenant=7&x=%2F", "http://127.0.0.1/cb?d=1"]
         func parse(_ text: String) throws -> CallbackURL { try CallbackURL(parsing: text, queries: queries) }
@@ -75,7 +75,7 @@ import Testing
     }
 
     @Test(
-        "What is not JSON is refused",
+        "Text that is not JSON → refused",
         arguments: [
             "", "{", "}", "{}x", "[1,]", "{\"a\":1,}", "{'a':1}", "{\"a\" 1}", "01", "1.", ".5", "+1", "1e", "--1",
             "nul", "tru",
@@ -87,7 +87,7 @@ import Testing
         #expect(throws: JSONFailure.self) { try JSONParser.parse(Array(text.utf8), maximumBytes: 1000) }
     }
 
-    @Test("Invalid UTF-8, depth and size are refused (SEC-102)")
+    @Test("Invalid UTF-8, depth or size → refused (SEC-102)")
     func bounds() {
         #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xC3, 0x28, 0x22], maximumBytes: 10) }
         #expect(throws: JSONFailure.self) { try JSONParser.parse([0x22, 0xED, 0xA0, 0x80, 0x22], maximumBytes: 10) }
@@ -98,14 +98,14 @@ import Testing
         #expect(throws: Never.self) { try JSONParser.parse(Array("[[[[[[[[1]]]]]]]]".utf8), maximumBytes: 100) }
     }
 
-    @Test("Members that stand twice are named by their pointers")
+    @Test("Repeated members → named by their pointers")
     func duplicates() throws {
         let result = try JSONParser.parse(Array(#"{"a":1,"b":{"c/d":1,"c/d":2},"a":2}"#.utf8), maximumBytes: 100)
         #expect(result.duplicates == ["/b/c~1d", "/a"])
         #expect(result.value.object?["a"]?.integer == 1)
     }
 
-    @Test("Thousands of repeated members under a long name are not each reported (SEC-106)")
+    @Test("Thousands of repeated members under a long name → not reported one by one (SEC-106)")
     func manyDuplicates() throws {
         let name = String(repeating: "n", count: 30_000)
         let text = "{\"\(name)\":{" + Array(repeating: "\"a\":1", count: 5000).joined(separator: ",") + "}}"
@@ -116,7 +116,7 @@ import Testing
         #expect(throws: JSONFailure.self) { try JSONParser.parseObject(Array(text.utf8), maximumBytes: 1 << 16) }
     }
 
-    @Test("Names are compared by their bytes, so that combining marks cost nothing (SEC-106)")
+    @Test("Names with combining marks → compared by their bytes, at no cost (SEC-106)")
     func combiningMarks() throws {
         let equivalent = try JSONParser.parse(Array("{\"\u{E9}\":1,\"e\u{301}\":2}".utf8), maximumBytes: 100)
         #expect(equivalent.duplicates.isEmpty)
@@ -134,7 +134,7 @@ import Testing
         #expect(try #require(took.min()) < .seconds(1))
     }
 
-    @Test("Strings come through as they are, escapes included")
+    @Test("Strings with escapes → read unchanged")
     func strings() throws {
         let text = #"["\u00e4\ud83d\ude00\n\/\"", "é"]"#
         let value = try JSONParser.parse(Array(text.utf8), maximumBytes: 100).value
@@ -143,7 +143,7 @@ import Testing
     }
 
     @Test(
-        "Numbers never trap (SEC-21)",
+        "Any number → no trap (SEC-21)",
         arguments: [
             ("1", Int64(1)), ("-0", 0), ("1.0", 1), ("1e3", 1000), ("1.5", nil), ("1e300", nil),
             ("9223372036854775808", nil), ("9223372036854775807", Int64.max),
@@ -152,7 +152,7 @@ import Testing
         #expect(try JSONParser.parse(Array(text.utf8), maximumBytes: 400).value.integer == expected)
     }
 
-    @Test("What the writer writes the parser reads")
+    @Test("The writer's output → the parser reads the same")
     func roundTrip() throws {
         var writer = JSONWriter()
         let nasty = "a\"\\\u{0}\u{1F}\u{7F}\n\r\té😀"
@@ -174,13 +174,13 @@ import Testing
     }
 
     @Test(
-        "A form with a name twice, half an escape or a control byte is refused (SEC-11)",
+        "A form with a repeated name, half an escape or a control byte → refused (SEC-11)",
         arguments: ["a=1&a=2", "a=%4", "a=%zz", "a=%00", "=1", "a=1&", "&", "a=%ff", "a=%C3%28"])
     func badForms(_ text: String) {
         #expect(throws: FormPairs.Failure.self) { try FormPairs(parsing: text) }
     }
 
-    @Test("Forms decode plus and percent, and are bounded")
+    @Test("Forms → plus and percent are decoded, and their size is bounded")
     func forms() throws {
         let pairs = try FormPairs(parsing: "a=b+c%2B%C3%A9&d&e=")
         #expect(pairs["a"] == "b c+é" && pairs["d"] == "" && pairs["e"] == "" && pairs["f"] == nil)
@@ -194,7 +194,7 @@ import Testing
     }
 
     @Test(
-        "The values of a JSON text are counted at every depth, and the place of a duplicate in a list is named (SEC-106)"
+        "A JSON text's values → counted at every depth, and a duplicate in a list is named by its place (SEC-106)"
     )
     func manyValues() throws {
         func parse(_ text: String, _ values: Int) throws(JSONFailure) -> JSONParser.Result {
@@ -207,7 +207,7 @@ import Testing
     }
 
     @Test(
-        "What is not a callback URL is refused (SEC-12)",
+        "Text that is no callback URL → refused (SEC-12)",
         arguments: [
             "", "x", "https:", "https://", "https://good@evil/cb?code=1", "https://good:0000000443/cb",
             "https://good/cb/../x?code=1",
@@ -274,7 +274,7 @@ import Testing
         }
     }
 
-    @Test("Callback URLs of https, of claimed links and of custom schemes are taken apart once")
+    @Test("Callback URLs of https, claimed links and custom schemes → split once")
     func callbacks() throws {
         let https = try CallbackURL(parsing: "https://app.example.com/oauth?code=c&state=s&iss=https%3A%2F%2Fas")
         #expect(https.target == "https://app.example.com/oauth" && https.parameters["iss"] == "https://as")
@@ -286,7 +286,7 @@ import Testing
         #expect(throws: CallbackURL.Failure.tooLong) { try CallbackURL(parsing: long) }
     }
 
-    @Test("base64url round-trips and refuses what is not canonical")
+    @Test("base64url → round-trips, and text that is not canonical is refused")
     func base64URL() {
         for count in 0..<70 {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 37 &+ count) }
@@ -298,7 +298,7 @@ import Testing
         #expect(Base64URL.encode(Array("foobar".utf8)) == "Zm9vYmFy")
     }
 
-    @Test("Times print as RFC 3339 and do not wrap after 2038 (SEC-128)")
+    @Test("Times → print as RFC 3339, and do not wrap after 2038 (SEC-128)")
     func times() {
         #expect(WallTime(seconds: 0).rfc3339 == "1970-01-01T00:00:00Z")
         #expect(WallTime(seconds: 0).httpDate == "Thu, 01 Jan 1970 00:00:00 GMT")
@@ -315,7 +315,7 @@ import Testing
         #expect(WallTime(milliseconds: .min).since(WallTime(milliseconds: .max)) < .zero)
     }
 
-    @Test("A secret prints nothing of itself (SEC-114)")
+    @Test("A printed secret → shows nothing of itself (SEC-114)")
     func secrets() {
         let secret = Secret("canary-value")
         #expect(!"\(secret) \(String(reflecting: secret)) \(String(describing: Optional(secret)))".contains("canary"))
@@ -324,7 +324,7 @@ import Testing
         #expect(!dumped.contains("canary"))
     }
 
-    @Test("A damaged record is an error and never a trap (SEC-106)")
+    @Test("A damaged record → an error, and never a trap (SEC-106)")
     func records() throws {
         let facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s",

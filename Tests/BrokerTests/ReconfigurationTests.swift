@@ -5,12 +5,12 @@ import Testing
 @testable import Broker
 
 /// Sessions, revocations and limits after a change of the configuration.
-@Suite("Another configuration", .timeLimit(.minutes(2))) struct ReconfigurationTests {
+@Suite("Changes of the configuration", .timeLimit(.minutes(2))) struct ReconfigurationTests {
     private static func without(_ broker: TestBroker) -> BrokerContext {
         broker.context.with(ProviderDirectory([]), broker.context.settings)
     }
 
-    @Test("A session whose provider left the file is 503, whatever is asked of it, and lives when it is back")
+    @Test("A session's provider leaves the file → 503 on every route, and the session lives when it is back")
     func provider() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -25,7 +25,7 @@ import Testing
         #expect(try await broker.useCases.resumeSession.resume(token).view.provider.text == "as")
     }
 
-    @Test("So is one whose client left, and a flight that finds its provider gone ends nothing")
+    @Test("A session's client leaves, or a flight finds its provider gone → nothing ends")
     func client() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()
@@ -43,7 +43,7 @@ import Testing
         #expect(try await broker.useCases.refreshTokens.refreshNow(session).refreshable)
     }
 
-    @Test("The user of a session whose provider left logs out all the same")
+    @Test("A session's provider left → its user can still log out")
     func logOut() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -51,7 +51,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(token) }?.reason == .loggedOut)
     }
 
-    @Test("A revocation waits for a provider that left, and is done when it is back (SEC-63)")
+    @Test("A revocation's provider left → the work waits, and is done when the provider is back (SEC-63)")
     func revocation() async throws {
         let broker = try TestBroker()
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -65,7 +65,7 @@ import Testing
     }
 
     @Test(
-        "A session that was used a moment ago goes by the new binding of its client at once, in both directions (guarantee 9)"
+        "A session was used a moment ago, and its client's binding changes → the new one counts at once, both ways (guarantee 9)"
     )
     func binding() async throws {
         func clients(_ evidence: BindingPolicy.Evidence) -> [ClientProfile] {
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    @Test("Who waits for a session's end needs no provider for it")
+    @Test("A provider left → its sessions' streams still wait for their ends")
     func waiting() async throws {
         let broker = try TestBroker()
         let token = try await broker.signIn().token
@@ -108,7 +108,7 @@ import Testing
             await problem { try await waiting.checkLives(broker.vault.digest(token)) }?.reason == .loggedOut)
     }
 
-    @Test("Other limits hold at once, and what was taken stays taken (SEC-119, SEC-121)")
+    @Test("New limits → hold at once, and used charges stay used (SEC-119, SEC-121)")
     func limits() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)
@@ -129,7 +129,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) != nil)
     }
 
-    @Test("A smaller share refuses the next item and takes none back")
+    @Test("A smaller share → refuses the next item, and removes none")
     func share() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(
-        "Two refusals without a body end nothing however far apart, nor many within five minutes",
+        "Two refusals without a body at any distance, or many within five minutes → end nothing",
         arguments: [(2, 360), (3, 80), (7, 40)])
     func tooFewOrTooSoon(_ count: Int, _ pause: Int) async throws {
         let (broker, _, live) = try await expired(.init(refresh: Array(repeating: Self.empty, count: count)))
@@ -43,7 +43,7 @@ import Testing
         #expect(await ask(broker, live) == nil)
     }
 
-    @Test("After a refusal without a body the provider is left alone for half a minute")
+    @Test("A refusal without a body → the provider is left alone for half a minute")
     func pauseAfterEmpty() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.empty]))
         #expect(await ask(broker, live)?.code == .providerUnavailable)
@@ -54,14 +54,14 @@ import Testing
         #expect(await ask(broker, live) == nil)
     }
 
-    @Test("A refreshed token that belongs to an account elsewhere ends the session (SEC-59)")
+    @Test("A refreshed token of another issuer's account → ends the session (SEC-59)")
     func foreign() async throws {
         let (broker, _, live) = try await expired(.init(refreshedSubject: .foreign("https://elsewhere.example")))
         #expect(await ask(broker, live)?.reason == .subjectChanged)
         #expect(try await broker.store.session(tokenDigest: live.tokenDigest)?.endReason == .subjectChanged)
     }
 
-    @Test("A scope that the provider took away is the session's no more, for nobody who asks (SEC-57)")
+    @Test("The provider removes a scope → the session loses it for every caller (SEC-57)")
     func shrunkScope() async throws {
         let (broker, _, live) = try await expired(
             .init(scope: ["openid", "email", "orders"], refreshedScope: ["openid", "email"]))
@@ -72,7 +72,7 @@ import Testing
         #expect(facts.scope == ["openid", "email"])
     }
 
-    @Test("A hold that another replica asked for is kept in memory: the store is not asked again for each caller")
+    @Test("Another replica asked for a pause → kept in memory, without a store call for each caller")
     func heldBackElsewhere() async throws {
         let (one, store, live) = try await expired(
             .init(refresh: [.retryable(status: 429, retryAfter: .seconds(60), detail: "")]))
@@ -85,7 +85,9 @@ import Testing
         #expect(one.provider.refreshes == 1)
     }
 
-    @Test("Who joined a refresh hears of it in time, and the refresh goes on", .timeLimit(.minutes(1)))
+    @Test(
+        "A caller waits for another's refresh → answered after its patience, and the refresh goes on",
+        .timeLimit(.minutes(1)))
     func patience() async throws {
         let (broker, _, live) = try await expired(.init())
         broker.provider.gate.close()
@@ -101,7 +103,7 @@ import Testing
         #expect(await first == nil)
     }
 
-    @Test("A forced refresh that joined one which came to nothing never answers with the refused token")
+    @Test("A forced refresh joins one that fails → never the refused token")
     func joinedInVain() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
         broker.provider.gate.close()
@@ -118,7 +120,7 @@ import Testing
         #expect(await forced?.code == .providerUnavailable)
     }
 
-    @Test("A forced refresh that is held back never answers with the refused token")
+    @Test("A forced refresh is held back → never the refused token")
     func heldBackForced() {
         var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
         let usable = RefreshStateMachine.Input.read(

@@ -22,14 +22,14 @@ import Testing
     private let granted = Input.claimed(lossKnown: false, settled: true)
     private let early = Input.read(version: 3, live: true, fresh: false, usable: true, refreshable: true)
 
-    @Test("A fresh token is served without a call")
+    @Test("A fresh token → served without a call")
     func fresh() {
         run(
             .expiring,
             [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: true), .finish(.useStored))])
     }
 
-    @Test("The good way: claim, call, commit, check, use")
+    @Test("A successful refresh → claim, call, commit, check, use")
     func goodWay() {
         run(
             .expiring,
@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "Without an access token to use: nobody is served, the provider is left alone, and then asked whatever the need"
+        "The access token is withheld → callers are refused, and the provider is asked after a pause, whatever the need"
     )
     func withheld() {
         func read(_ version: Int64, _ withheld: RefreshStateMachine.Withheld) -> Input {
@@ -67,7 +67,7 @@ import Testing
             ])
     }
 
-    @Test("The pair is stored before its id_token is looked at; another subject then ends the session (SEC-56, SEC-59)")
+    @Test("A pair → stored before its id_token is checked; another subject then ends the session (SEC-56, SEC-59)")
     func otherSubject() {
         run(
             .expiring,
@@ -78,7 +78,7 @@ import Testing
             ])
     }
 
-    @Test("A parsed invalid_grant condemns, with our own fence and version (SEC-58)")
+    @Test("A parsed invalid_grant → condemns, with its own fence and version (SEC-58)")
     func invalidGrant() {
         run(
             .expiring,
@@ -89,7 +89,7 @@ import Testing
             ])
     }
 
-    @Test("A condemnation that comes too late reads the winner's pair instead (SEC-55)")
+    @Test("A condemnation that is too late → reads the winner's pair instead (SEC-55)")
     func lateCondemnation() {
         run(
             .expiring,
@@ -101,7 +101,7 @@ import Testing
             ])
     }
 
-    @Test("After a take-over an invalid_grant does not condemn before a late winner had its time")
+    @Test("An invalid_grant after a take-over → does not condemn until a late winner had time to commit")
     func takenOver() {
         run(
             .expiring,
@@ -117,7 +117,7 @@ import Testing
             ])
     }
 
-    @Test("A lost answer is retried once; a refusal then is refresh_lost")
+    @Test("A lost answer → retried once; a refusal then is refresh_lost")
     func lostAnswer() {
         run(
             .expiring,
@@ -135,7 +135,7 @@ import Testing
     }
 
     @Test(
-        "No passing fault ends a session (guarantee 3)",
+        "A passing fault → never ends a session (guarantee 3)",
         arguments: [
             Input.notSent, .retryable, .unusable,
         ])
@@ -155,7 +155,7 @@ import Testing
             ])
     }
 
-    @Test("A refusal that is no invalid_grant is confirmed once and never condemns (SEC-58)")
+    @Test("A refusal other than invalid_grant → confirmed once, and never condemns (SEC-58)")
     func otherRefusal() {
         run(
             .expiring,
@@ -166,7 +166,7 @@ import Testing
             ])
     }
 
-    @Test("Who finds the claim taken waits and reads again (SEC-54)")
+    @Test("The claim is taken → wait and read again (SEC-54)")
     func busy() {
         run(
             .expiring,
@@ -178,7 +178,7 @@ import Testing
         run(.expiring, [(stale, .claim(version: 3)), (.busy, .wait), (.patienceOver, .finish(.unavailable))])
     }
 
-    @Test("A forced refresh does nothing when the version has moved")
+    @Test("A forced refresh finds another version → does nothing")
     func forced() {
         run(
             .forced(fromVersion: 2),
@@ -188,7 +188,7 @@ import Testing
             [(.read(version: 3, live: true, fresh: true, usable: true, refreshable: true), .claim(version: 3))])
     }
 
-    @Test("A pair for a newer version is dropped, one for an ended session is revoked (SEC-64)")
+    @Test("A pair for a newer version → dropped; one for an ended session → revoked (SEC-64)")
     func lateCommit() {
         let called: [(Input, Action)] = [
             (stale, .claim(version: 3)), (granted, .call(confirming: false)),
@@ -198,7 +198,7 @@ import Testing
         run(.expiring, called + [(.ended, .revoke)])
     }
 
-    @Test("What cannot be refreshed says so; while its token lives it is served")
+    @Test("A session without a refresh token → not_refreshable, but its token is served while it lives")
     func notRefreshable() {
         run(
             .expiring,
@@ -208,7 +208,7 @@ import Testing
             [(.read(version: 1, live: true, fresh: true, usable: true, refreshable: false), .finish(.notRefreshable))])
     }
 
-    @Test("Tokens whose subject nobody has looked at are looked at before anybody gets them (SEC-59)")
+    @Test("Stored tokens with an unchecked subject → checked before any caller gets them (SEC-59)")
     func unchecked() {
         run(
             .expiring,
@@ -223,14 +223,14 @@ import Testing
         run(.expiring, [(renewed, .checkSubject), (.subjectChecked(.unknown), .finish(.unavailable))])
     }
 
-    @Test("A refusal without a body, or by another error, is no proof until there were enough of them (guarantee 2)")
+    @Test("A refusal without a body, or with another error → no proof until there are enough of them (guarantee 2)")
     func emptyRefusals() {
         let called: [(Input, Action)] = [(stale, .claim(version: 3)), (granted, .call(confirming: false))]
         run(.expiring, called + [(.rejected(.counted(enough: false)), .release(then: .unavailable))])
         run(.expiring, called + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
     }
 
-    @Test("A rotation that may have been lost ends as refresh_lost, whoever finds out (SEC-56)")
+    @Test("A rotation may have been lost → refresh_lost, whichever process finds out (SEC-56)")
     func lossKnown() {
         run(
             .expiring,
@@ -240,7 +240,7 @@ import Testing
             ])
     }
 
-    @Test("An unclear refusal before an invalid_grant is no lost answer")
+    @Test("An unclear refusal before an invalid_grant → not a lost answer")
     func unclearFirst() {
         run(
             .expiring,
@@ -250,7 +250,7 @@ import Testing
             ])
     }
 
-    @Test("An ended session stays ended; a store that fails is not an ending")
+    @Test("An ended session → stays ended; a failing store → not an ending")
     func endings() {
         run(
             .expiring,

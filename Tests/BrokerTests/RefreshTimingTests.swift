@@ -3,7 +3,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("When a token is due", .timeLimit(.minutes(2)))
+@Suite("The time when a token is due", .timeLimit(.minutes(2)))
 struct RefreshTimingTests {
     private static let issued = WallTime(seconds: 1_795_000_000)
 
@@ -21,7 +21,7 @@ struct RefreshTimingTests {
         }.map { $0 - 1 }
     }
 
-    @Test("A token that a wrong clock stored in the future is due")
+    @Test("A token that a wrong clock stored in the future → due")
     func future() throws {
         let token = try #require(Digest([UInt8](repeating: 7, count: 32)))
         let end = Self.issued.advanced(by: .seconds(3600))
@@ -37,7 +37,8 @@ struct RefreshTimingTests {
         #expect(!isFresh(-61) && !isFresh(-91 * 86_400))
     }
 
-    @Test("A minute before its end, up to 5 % earlier by session, so that one moment's sessions do not refresh at once")
+    @Test(
+        "An ordinary token → due a minute before its end, or up to 5 % earlier, so that sessions of one moment spread")
     func jitter() {
         #expect(lead(life: 3600, digestBegin: 0) == 60)
         #expect(lead(life: 3600, digestBegin: 255) == 63)
@@ -46,10 +47,10 @@ struct RefreshTimingTests {
         #expect(Set(leads).count == 4)
     }
 
-    @Test("A token of less than ten minutes is due in the last tenth of its life", arguments: [300, 100, 50])
+    @Test("A token that lives less than ten minutes → due in the last tenth of its life", arguments: [300, 100, 50])
     func short(life: Int64) { #expect(lead(life: life, digestBegin: 255) == life / 10) }
 
-    @Test("A token whose end nobody knows is served until an upstream refuses it")
+    @Test("A token with an unknown end → served until an upstream refuses it")
     func unknownEnd() throws {
         let token = try #require(Digest([UInt8](repeating: 1, count: 32)))
         let stored = StoredTokens(

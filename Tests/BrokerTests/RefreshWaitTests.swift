@@ -20,7 +20,7 @@ import Testing
         await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }
     }
 
-    @Test("A provider that said when to come again is not asked before, by nobody", .timeLimit(.minutes(1)))
+    @Test("A provider named a time → no process asks it before", .timeLimit(.minutes(1)))
     func retryAfter() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(9), detail: "")
         let (broker, _, live) = try await expired(.init(refresh: [busy]))
@@ -71,7 +71,9 @@ import Testing
         #expect(broker.provider.refreshes == calls + 1)
     }
 
-    @Test("A take-over's invalid_grant condemns after a minute, and not before (SEC-55)", .timeLimit(.minutes(1)))
+    @Test(
+        "An invalid_grant after a take-over → condemns after a minute, and not before (SEC-55)", .timeLimit(.minutes(1))
+    )
     func takeOver() async throws {
         let refused = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
         let (broker, _, live) = try await expired(.init(refresh: [refused, refused, refused]))
@@ -91,7 +93,7 @@ import Testing
         #expect(await ask(broker, live)?.reason == .refreshLost)
     }
 
-    @Test("After a refresh everybody gets the new token at once, from the cache too", .timeLimit(.minutes(1)))
+    @Test("A refresh has ended → all callers get the new token at once, also from the cache", .timeLimit(.minutes(1)))
     func cache() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -107,7 +109,7 @@ import Testing
         #expect(token.token.reveal() == "at-r1")
     }
 
-    @Test("A forced refresh that finds another under way waits, and never answers with the refused token")
+    @Test("A forced refresh finds another in progress → waits, and never answers with the refused token")
     func forcedBusy() {
         var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
         let usable = RefreshStateMachine.Input.read(
@@ -117,7 +119,7 @@ import Testing
         #expect(machine.handle(usable) != .finish(.useStored))
     }
 
-    @Test("A refresh may take scope away and adds none (SEC-57)")
+    @Test("A refresh's scope → may remove scopes, and never adds any (SEC-57)")
     func scope() {
         var tokens = TokenSet(accessToken: Secret("a"), refreshToken: Secret("r"), scope: ["openid", "email"])
         tokens = tokens.refreshed(with: TokenSet(accessToken: Secret("b"), scope: ["openid", "email", "admin"]))
@@ -128,7 +130,9 @@ import Testing
         #expect(tokens.scope == ["email"] && tokens.refreshToken?.reveal() == "r")
     }
 
-    @Test("A session ends with its refresh token, at the login and after a refresh", .timeLimit(.minutes(1)))
+    @Test(
+        "A refresh token has an end → the session ends with it, from the login and from each refresh",
+        .timeLimit(.minutes(1)))
     func refreshTokenEnd() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(86_400)))
         let session = try await broker.signIn()

@@ -7,7 +7,7 @@ import Testing
 
 /// Notices of other replicas close the cache, empty it, and reach listeners (guarantee 6).
 @Suite(.timeLimit(.minutes(1))) struct ReplicaNoticesTests {
-    @Test("Nothing is cached while nothing is heard; what is heard again finds an empty cache (SEC-129)")
+    @Test("Notices cannot arrive → nothing is cached; they arrive again → the cache begins empty (SEC-129)")
     func deafness() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -30,7 +30,7 @@ import Testing
         #expect(try await use() == 1)
     }
 
-    @Test("Listeners hear each refresh once, whoever made it; without listeners nothing is asked")
+    @Test("A refresh by any replica → its listeners are notified once; without listeners the store is not asked")
     func refreshes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -60,7 +60,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("Listeners hear of a presence key once, whichever replica registered it")
+    @Test("Any replica registers a presence key → listeners are notified once")
     func presences() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -81,7 +81,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A refresh of one's own is heard once")
+    @Test("A refresh by this replica → listeners are notified once")
     func ownRefresh() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600)))
         let session = try await broker.signIn()
@@ -103,7 +103,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session is asked for while somebody listens to it, and no longer")
+    @Test("The last listener of a session leaves → the store is no longer asked about it")
     func listenersLeave() async throws {
         let broker = try TestBroker()
         let notices = broker.context.notices
@@ -116,7 +116,7 @@ import Testing
         #expect(notices.listenedTo.isEmpty)
     }
 
-    @Test("However many sessions are listened to, each of them is asked for, a thousand at a time")
+    @Test("Any number of sessions has listeners → the store is asked about each, a thousand at a time")
     func manyListeners() async throws {
         let broker = try TestBroker()
         let versions = TestSharedStore()
@@ -136,7 +136,7 @@ import Testing
         withExtendedLifetime(subscriptions) {}
     }
 
-    @Test("An ending elsewhere is out of the cache at once, and its listeners hear the reason")
+    @Test("An ending elsewhere → out of the cache at once, and listeners get the reason")
     func endings() async throws {
         let broker = try TestBroker()
         let sessions = [try await broker.signIn(code: "c1"), try await broker.signIn(code: "c2")]
@@ -156,7 +156,7 @@ import Testing
         withExtendedLifetime(subscriptions) {}
     }
 
-    @Test("A step-up elsewhere that moves no version is out of the cache at once, and its listeners hear of it")
+    @Test("A step-up elsewhere that keeps the token version → out of the cache at once, and listeners are notified")
     func stepUps() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -175,7 +175,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A session that changed elsewhere is read again at once, and listeners hear of it by polling alone")
+    @Test("A session changes elsewhere → read again at once, and only polling notifies listeners")
     func changes() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -203,7 +203,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A listener hears a reason that the contract has, wherever the session was ended")
+    @Test("A session ends elsewhere for an internal reason → listeners get a reason of the contract")
     func reason() async throws {
         let broker = try TestBroker()
         let live = try await broker.useCases.resumeSession.resume(try await broker.signIn().token)

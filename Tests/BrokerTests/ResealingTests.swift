@@ -15,7 +15,7 @@ struct ResealingTests {
         while try await resealing.step() {}
     }
 
-    @Test("Nothing happens until it is asked for, and one process does it (a lease)")
+    @Test("Resealing → begins on request, in one process (a lease)")
     func lease() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)
@@ -40,7 +40,7 @@ struct ResealingTests {
         #expect(try await first.begin().state == .running)
     }
 
-    @Test("Every value is sealed again, says the same, and the old key may go (SEC-49)")
+    @Test("All values are sealed again → the contents stay, and the old key may go (SEC-49)")
     func everything() async throws {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let vault = try OpenSSLVault(ring: ring)
@@ -76,7 +76,7 @@ struct ResealingTests {
         #expect(resealing.progress.resealed == 0)
     }
 
-    @Test("What does not open stays as it is and is counted")
+    @Test("A record that does not open → stays, and is counted")
     func unopened() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)
@@ -92,7 +92,7 @@ struct ResealingTests {
         #expect(try await store.keyUse(exchangesSince: broker.clock.now) == ["kElsewhere": 1])
     }
 
-    @Test("A rotation amid it begins it anew: at the end everything is under the newest key")
+    @Test("The key is rotated during resealing → it begins again, and ends with all values under the newest key")
     func rotatedAmid() async throws {
         let ring = try KeyRing.generate(now: WallTime(seconds: 1_795_000_000), random: SystemRandom.bytes)
         let vault = try OpenSSLVault(ring: ring)
@@ -113,7 +113,7 @@ struct ResealingTests {
         #expect(try await store.keyUse(exchangesSince: since).keys.sorted() == [vault.currentKeyID])
     }
 
-    @Test("Whose lease lapsed and was taken does no step more")
+    @Test("A process's lease lapses and another takes it → the first one makes no further step")
     func leaseLost() async throws {
         let broker = try TestBroker()
         let store = try #require(broker.store as? InMemoryStore)

@@ -19,7 +19,7 @@ import Testing
             ])
     }
 
-    @Test("A cached session ends at its end and not when it leaves the cache; who listens hears of it")
+    @Test("A cached session → ends at its end, and not when it leaves the cache; listeners are notified")
     func cachedLapse() async throws {
         let broker = try broker()
         let token = try await broker.signIn().token
@@ -39,7 +39,7 @@ import Testing
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A use while the clock is doubted moves no idle end (SEC-128)")
+    @Test("A use while the clock is in doubt → the idle end stays (SEC-128)")
     func doubtedSlide() async throws {
         let broker = try TestBroker()
         let signedIn = try await broker.signIn()

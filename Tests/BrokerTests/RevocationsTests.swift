@@ -12,7 +12,7 @@ import Testing
         broker.provider.script.withLock { [$0.revoked, $0.sessionsEnded] }
     }
 
-    @Test("A log-out revokes, then ends the provider's session, once each (SEC-63)")
+    @Test("A log-out → revokes, then ends the provider's session, once each (SEC-63)")
     func logOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -21,7 +21,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("Only a log-out ends the provider's session; every ending revokes", arguments: EndReason.allCases)
+    @Test("Any ending → revokes; only a log-out also ends the provider's session", arguments: EndReason.allCases)
     func reasons(_ reason: EndReason) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         let token = try await broker.signIn().token
@@ -31,7 +31,7 @@ import Testing
         #expect(told(broker) == [1, loggedOut ? 1 : 0])
     }
 
-    @Test("The provider's session stays while another session here came from it", arguments: ["sid-1", nil])
+    @Test("Another session comes from the same sign-in → the provider's session stays", arguments: ["sid-1", nil])
     func shared(_ sid: String?) async throws {
         let broker = try TestBroker(script: .init(sid: sid))
         let one = try await broker.signIn(code: "c1")
@@ -44,7 +44,7 @@ import Testing
         #expect(told(broker) == [2, 1])
     }
 
-    @Test("A session of the same user from another sign-in at the provider does not hold it")
+    @Test("Another session of the user comes from another sign-in → the provider's session ends")
     func otherSignIn() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         let one = try await broker.signIn(code: "c1")
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test(
-        "No revocation takes a living session along; the last one of its reach revokes (guarantee 3)",
+        "A revocation would end a living session, too → it waits for the last session in its reach (guarantee 3)",
         arguments: RevocationReach.allCases)
     func reach(_ reach: RevocationReach) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test(
-        "A new login of the same device is not ended by the revocation of its old session",
+        "A device signs in again → the new login survives the revocation of its old session",
         arguments: [(RevocationReach.token, 1), (.signIn, 0), (.user, 0)])
     func replaced(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: reach)
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test(
-        "Tokens of nobody are revoked where that takes no user's session along",
+        "Tokens of an unknown user → revoked only if their reach is not the user",
         arguments: [(RevocationReach.token, 1), (.signIn, 1), (.user, 0)])
     func unknownOrigin(_ reach: RevocationReach, _ revoked: Int) async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]), reach: reach)
@@ -98,7 +98,9 @@ import Testing
         #expect(told(broker) == [revoked, 0])
     }
 
-    @Test("A sign-in waits for a revocation that would take it along; one that it meets is dropped")
+    @Test(
+        "A revocation that reaches a sign-in is in progress → the sign-in waits; the sign-in was first → the revocation is dropped"
+    )
     func signInUnderWay() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]), reach: .user)
         let one = try await broker.signIn(code: "c1")
@@ -127,7 +129,7 @@ import Testing
         signIns.leave(broker.vault.digest(Secret("exchange")))
     }
 
-    @Test("A revocation that is left out for a living session holds up no login of its user")
+    @Test("A revocation is skipped for a living session → logins of its user do not wait")
     func leftOut() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"), reach: .user)
         let one = try await broker.signIn(code: "c1")
@@ -142,7 +144,7 @@ import Testing
         #expect(third == nil)
     }
 
-    @Test("A provider that is known not to answer is not asked, and nothing is counted")
+    @Test("A provider is known to be away → not called, and no try is counted")
     func refusedCalls() async throws {
         let broker = try TestBroker(script: .init(refusesCallsFor: .seconds(30)))
         try await broker.useCases.endSession.logOut(broker.signIn().token)
@@ -157,7 +159,7 @@ import Testing
         #expect(told(broker) == [1, 1])
     }
 
-    @Test("A passing fault is tried again a minute later, a refusal is not; revocation comes first (SEC-63)")
+    @Test("A passing fault → tried again a minute later; a refusal → not; revocation comes first (SEC-63)")
     func failures() async throws {
         let passing: [ProviderFailure] = [
             .notSent(detail: ""), .retryable(status: 503, retryAfter: nil, detail: ""), .lost(detail: ""),
@@ -185,7 +187,7 @@ import Testing
         }
     }
 
-    @Test("A login that made no session ends none at the provider")
+    @Test("A login that made no session → no session is ended at the provider")
     func noSession() async throws {
         let broker = try TestBroker(script: .init(identify: [.identityRejected(detail: "")]))
         #expect(await problem { try await broker.signIn() }?.code == .identityRejected)
@@ -193,7 +195,9 @@ import Testing
         #expect(told(broker) == [1, 0])
     }
 
-    @Test("A provider has two revocations at a time; what was not begun is not counted", .timeLimit(.minutes(1)))
+    @Test(
+        "A provider that hangs → two revocations at a time, and calls that were not made are not counted",
+        .timeLimit(.minutes(1)))
     func twoAtATime() async throws {
         let broker = try TestBroker(script: .init(hangs: (1...6).map { "at-\($0)" }))
         for index in 1...6 {
@@ -218,7 +222,7 @@ import Testing
         #expect(told(broker)[0] == 6)
     }
 
-    @Test("Sixty log-outs at a provider that answers at once are revoked within seconds")
+    @Test("Sixty log-outs at a provider that answers at once → revoked within seconds")
     func fast() async throws {
         let broker = try TestBroker()
         for number in 0..<60 {
@@ -236,7 +240,7 @@ import Testing
         #expect(broker.clock.monotonic - TestClock().monotonic < .seconds(4))
     }
 
-    @Test("A provider that answers at once gets as many calls as its share; slow: half as many; failing: two")
+    @Test("A provider's places → its share if it answers at once, half if it is slow, two if it fails")
     func share() {
         let slots = RevocationSlots()
         let (provider, share) = (ProviderName(unchecked: "as"), RevocationSlots.share(of: 40))
@@ -277,7 +281,7 @@ import Testing
         #expect(slots.underWay(provider) == 0)
     }
 
-    @Test("Rows that have to wait → they come back one after the other, after the provider's pause")
+    @Test("Rows that have to wait → due one after the other, after the provider's pause")
     func oneAfterTheOther() {
         let slots = RevocationSlots()
         let (provider, other) = (ProviderName(unchecked: "as"), ProviderName(unchecked: "other"))
@@ -337,7 +341,7 @@ import Testing
         away.hanging.open()
     }
 
-    @Test("A provider that says 429 is left alone for as long as it says, for all of its rows, and nothing is counted")
+    @Test("A provider answers 429 with a time → all its rows rest for that time, and no try is counted")
     func tooMany() async throws {
         let busy = ProviderFailure.retryable(status: 429, retryAfter: .seconds(20), detail: "")
         let broker = try TestBroker(script: .init(revoke: [busy]))
@@ -361,7 +365,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A 429 without a time rests the provider for half a minute, and one for days for an hour")
+    @Test("A 429 without a time → a rest of half a minute; a 429 for days → a rest of an hour")
     func restTimes() {
         typealias Answer = RevocationSlots.Answer
         func rest(_ status: Int, _ retryAfter: Duration?) -> Answer {
@@ -374,7 +378,7 @@ import Testing
         #expect(rest(503, nil) == .failed)
     }
 
-    @Test("Looking for work while there is none takes no place from the work that comes")
+    @Test("Looks at an empty outbox → take no place from later work")
     func placesWithoutWork() async throws {
         let broker = try TestBroker()
         let revocations = Revocations(broker.context)
@@ -384,7 +388,7 @@ import Testing
         try await eventually("the outbox is empty") { try await broker.store.outboxCount() == 0 }
     }
 
-    @Test("The pause doubles from a minute to an hour", .timeLimit(.minutes(1)))
+    @Test("Repeated failures → the pause doubles from a minute to an hour", .timeLimit(.minutes(1)))
     func pauses() async throws {
         let down = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(revoke: Array(repeating: down, count: 9)))
@@ -398,7 +402,7 @@ import Testing
         }
     }
 
-    @Test("A revocation is given up after three days", .timeLimit(.minutes(1)))
+    @Test("A revocation that fails for three days → given up", .timeLimit(.minutes(1)))
     func patience() async throws {
         let down = ProviderFailure.retryable(status: 503, retryAfter: nil, detail: "")
         let broker = try TestBroker(script: .init(revoke: Array(repeating: down, count: 200)))
@@ -413,7 +417,7 @@ import Testing
         #expect((72...75).contains(hours))
     }
 
-    @Test("A provider that hangs holds up none of the other rows (SEC-63)", .timeLimit(.minutes(1)))
+    @Test("A provider that hangs → other rows are not held up (SEC-63)", .timeLimit(.minutes(1)))
     func hanging() async throws {
         let broker = try TestBroker(script: .init(hangs: ["at-1"]))
         for code in ["c1", "c2"] {

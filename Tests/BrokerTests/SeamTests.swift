@@ -23,7 +23,7 @@ import Testing
             store: store, provider: ScriptedProvider(profile: profile, clock: TestClock(), script: script))
     }
 
-    @Test("A session outlives its first refresh token when it was refreshed, used or not (SEC-40)")
+    @Test("A session's refresh token is replaced → the session outlives the first one, used or not (SEC-40)")
     func firstRefreshToken() async throws {
         let broker = try TestBroker(script: .init(refreshTokenLifetime: .seconds(1800)))
         let session = try await broker.signIn()
@@ -41,7 +41,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .expired)
     }
 
-    @Test("A count of a shop's sessions that the store does not give is asked for again: the code is used up")
+    @Test("The store fails to count a shop's sessions → asked again, because the code is spent")
     func countedAgain() async throws {
         let store = InMemoryStore()
         let broker = try broker(store, own: .device)
@@ -52,7 +52,7 @@ import Testing
         #expect(store.failures(.sessions) == 0)
     }
 
-    @Test("A claim whose answer was lost is asked for until the store says what became of it")
+    @Test("The answer to a claim is lost → asked again until the store reports its fate")
     func doubtedClaim() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "A claim whose forward gave up is given back, and the code is good for the next forward",
+        "A claim's forward gave up → the claim is released, and the code is good for the next forward",
         .timeLimit(.minutes(1)))
     func claimOfNobody() async throws {
         let clock = TestClock()
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test(
-        "A refresh's claim whose answer was lost twice is given back, and the next refresh need not wait for its end",
+        "The answer to a refresh's claim is lost twice → the claim is released, and the next refresh need not wait",
         .timeLimit(.minutes(1)))
     func refreshClaimOfNobody() async throws {
         let clock = TestClock()
@@ -107,7 +107,9 @@ import Testing
         #expect(broker.provider.refreshes == 1)
     }
 
-    @Test("A pair that the store does not take holds up the others for a second, unless it takes nothing of theirs")
+    @Test(
+        "The store refuses a pair → other refreshes wait for a second, or longer if the store refuses their claims, too"
+    )
     func heldRow() async throws {
         let store = InMemoryStore()
         let broker = try TestBroker(store: store)
@@ -136,7 +138,7 @@ import Testing
         }
     }
 
-    @Test("The store refuses a refresh's pair → the pair is noted before the callers get their answer")
+    @Test("The store refuses a refresh's pair → the refusal is recorded before the callers get their answer")
     func noted() async throws {
         let store = InMemoryStore()
         // The log waits a moment, so that an early answer would be noticed.
@@ -157,7 +159,7 @@ import Testing
         }
     }
 
-    @Test("A callback that a replica whose clock is ahead has used is used up for the others, too")
+    @Test("A replica with a fast clock has used a callback → used for the others, too")
     func fastClock() async throws {
         let registrar = ScriptedRegistrar()
         // Ten seconds before a period of the callback's key begins, and twenty seconds after it.

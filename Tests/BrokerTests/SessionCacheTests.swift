@@ -21,7 +21,7 @@ import Testing
         cache.insert(session, loadedAt: moment, generation: cache.lookUp(session.tokenDigest, at: moment).generation)
     }
 
-    @Test("An ending reaches a session in the older generation, too (SEC-129)")
+    @Test("An ending → also reaches a session in the older generation (SEC-129)")
     func olderGeneration() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
@@ -34,7 +34,7 @@ import Testing
         #expect(cache.count == 0)
     }
 
-    @Test("A session that is used lives no longer than one that is not (SEC-129)")
+    @Test("A session that is used → lives in the cache no longer than an unused one (SEC-129)")
     func slides() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()
@@ -46,7 +46,7 @@ import Testing
         #expect(cache.lookUp(session.tokenDigest, at: .seconds(105)).session == nil)
     }
 
-    @Test("There are as many sessions as there is room for, and each of those last loaded is found")
+    @Test("More sessions than there is room for → the cache stays full, and the last loaded ones are found")
     func capacity() async throws {
         let all = try await sessions(5)
         let cache = SessionCache(capacity: 2)
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test("A load that began before an ending is not kept, one that began after it is (SEC-129)")
+    @Test("A load that began before an ending → not kept; one that began after it → kept (SEC-129)")
     func loads() async throws {
         let session = try #require(try await sessions(1).first)
         let cache = SessionCache()

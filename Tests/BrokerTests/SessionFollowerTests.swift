@@ -6,7 +6,7 @@ import Testing
 @testable import Broker
 
 /// The register of answers and streams that last as long as a session, and of the notices about its end (guarantee 6).
-@Suite("The register of what ends with a session", .timeLimit(.minutes(1)))
+@Suite("The register of answers that end with a session", .timeLimit(.minutes(1)))
 struct SessionFollowerTests {
     /// A follower that records each notice.
     private final class Follower: SessionFollower {
@@ -43,7 +43,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "A follower hears of its session's end and of no other's, a child's of its parent's, and none once it is forgotten"
+        "A session ends → its own followers are notified, a child's by its parent's end, and forgotten ones not"
     )
     func ends() async throws {
         let broker = try broker()
@@ -63,7 +63,7 @@ struct SessionFollowerTests {
         #expect(notices.listenedTo.isEmpty)
     }
 
-    @Test("A session that lapses ends its followers and event streams at the next look, and a child's with its parent")
+    @Test("A session lapses → its followers and event streams end at the next look, and a child's with its parent")
     func lapses() async throws {
         let clock = TestClock()
         let broker = try broker(clock: clock)
@@ -88,7 +88,7 @@ struct SessionFollowerTests {
         withExtendedLifetime((places, subscription)) {}
     }
 
-    @Test("One that another replica saw in use goes on, and so does one that nobody can look up")
+    @Test("Another replica saw the session in use, or the store is away → its followers go on")
     func slidElsewhere() async throws {
         let clock = TestClock()
         let store = InMemoryStore()
@@ -111,7 +111,7 @@ struct SessionFollowerTests {
         broker.context.notices.forget(place)
     }
 
-    @Test("An ending whose notice was lost is found by asking, with its reason")
+    @Test("The notice of an ending is lost → found by asking, with its reason")
     func lostNotice() async throws {
         let store = InMemoryStore()
         let broker = try broker(store: store)
@@ -138,7 +138,7 @@ struct SessionFollowerTests {
         withExtendedLifetime(places) {}
     }
 
-    @Test("An ending whose answer was lost has all followers looked up")
+    @Test("The answer to an ending is lost → all followers are looked up")
     func inDoubt() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -164,7 +164,7 @@ struct SessionFollowerTests {
         broker.context.notices.forget(place)
     }
 
-    @Test("A child's event stream hears of each refresh once: this replica's, another's, and a step-up's")
+    @Test("A refresh by this or another replica, or a step-up → a child's event stream is notified once")
     func childHears() async throws {
         let broker = try broker()
         let parent = try await broker.signIn()
@@ -191,7 +191,7 @@ struct SessionFollowerTests {
         withExtendedLifetime(subscription) {}
     }
 
-    @Test("A child has event streams of its own: neither its siblings nor its parent end them, nor it theirs")
+    @Test("A child's event streams → counted apart from those of its siblings and its parent")
     func allowance() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 1
@@ -218,7 +218,7 @@ struct SessionFollowerTests {
     }
 
     @Test(
-        "What a relayed call carries slides its session's idle time, and a child's call its parent's, but not a web page's"
+        "A relayed call carries bytes → its session's idle time slides, and a child's parent's, but not a web page's parent's"
     )
     func use() async throws {
         let clock = TestClock()

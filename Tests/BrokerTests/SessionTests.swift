@@ -10,7 +10,7 @@ import Testing
 /// A session's life: lifetimes, endings, refreshes.
 @Suite(.timeLimit(.minutes(2))) struct SessionTests {
     @Test(
-        "A token that the broker never issued is session_required (SEC-35)",
+        "A token that the broker never issued → session_required (SEC-35)",
         arguments: ["", "short", String(repeating: "a", count: 43), "ses_x"])
     func unknown(_ token: String) async throws {
         let broker = try TestBroker()
@@ -18,7 +18,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(Secret(token)) }?.code == .sessionRequired)
     }
 
-    @Test("The idle limit ends a session that nobody uses, the absolute one a busy one (SEC-40)")
+    @Test("An unused session → ends by the idle limit; a busy one by the absolute limit (SEC-40)")
     func lifetimes() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let idle = try await broker.signIn(code: "c1")
@@ -40,7 +40,7 @@ import Testing
         #expect(problem2?.code == .sessionEnded && problem2?.reason == .expired)
     }
 
-    @Test("Asking for the session does not slide its idle time; using it does")
+    @Test("A look at the session → no slide of its idle time; a use → a slide")
     func sliding() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: nil))
         let session = try await broker.signIn()
@@ -54,7 +54,7 @@ import Testing
         #expect(slid.expiresAt == session.session.expiresAt)
     }
 
-    @Test("A session that nothing can refresh ends with its token, and says so")
+    @Test("A session that cannot be refreshed → ends with its token, with that reason")
     func tokenExpired() async throws {
         let broker = try TestBroker(script: .init(tokenLifetime: .seconds(3600), refreshToken: false))
         let session = try await broker.signIn()
@@ -64,7 +64,8 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .tokenExpired)
     }
 
-    @Test("Logged out is logged out at once, twice is once, and the tokens go to the outbox (SEC-62)")
+    @Test(
+        "Two log-outs → the session ends at once, the second changes nothing, and the tokens go to the outbox (SEC-62)")
     func logOut() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -77,7 +78,7 @@ import Testing
         #expect(try await broker.store.session(handle: session.session.handle)?.tokens == nil)
     }
 
-    @Test("A user ends their own devices and nobody else's (SEC-100)")
+    @Test("A user ends devices → only the user's own (SEC-100)")
     func devices() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -102,7 +103,7 @@ import Testing
         _ = try await broker.useCases.resumeSession.resume(foreign.token)
     }
 
-    @Test("A logout token ends all of a subject's sessions, once; a bad one ends none (SEC-66, SEC-67, SEC-68)")
+    @Test("A logout token → ends all of a subject's sessions, once; a bad one ends none (SEC-66, SEC-67, SEC-68)")
     func backchannel() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -124,7 +125,7 @@ import Testing
             }?.code == .invalidRequest)
     }
 
-    @Test("A logout token whose replay cannot be ruled out is not taken: 503, and the provider tries again (SEC-67)")
+    @Test("A logout token whose replay cannot be ruled out → 503, and the provider tries again (SEC-67)")
     func replayMemoryDown() async throws {
         let broker = try TestBroker()
         _ = try await broker.signIn()
@@ -136,7 +137,7 @@ import Testing
         #expect(refused?.code == .storeUnavailable)
     }
 
-    @Test("Beyond the cap of a subject and client the oldest session makes room, and says so (SEC-100)")
+    @Test("The cap of a subject and client is exceeded → the oldest session makes room, with that reason (SEC-100)")
     func sessionCap() async throws {
         var settings = BrokerSettings()
         settings.sessionsPerSubjectAndClient = 2
@@ -153,7 +154,7 @@ import Testing
         #expect(try await broker.store.outboxCount() == 1)
     }
 
-    @Test("Operators see why a session ended, whose it was and when, newest ending first")
+    @Test("Operators' list of ended sessions → reason, subject and time, newest first")
     func endedSessions() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -177,7 +178,7 @@ import Testing
     }
 
     @Test(
-        "Two hundred callers at the moment of expiry make one refresh, and all get the new token (SEC-54)",
+        "Two hundred callers at the moment of expiry → one refresh, and all get the new token (SEC-54)",
         .timeLimit(.minutes(1)))
     func oneRefresh() async throws {
         let broker = try TestBroker()
@@ -204,7 +205,7 @@ import Testing
     }
 
     @Test(
-        "Three hundred callers at the moment of expiry cost few writes: who waits does not write (SEC-54)",
+        "Three hundred callers at the moment of expiry → few writes, because waiting callers do not write (SEC-54)",
         .timeLimit(.minutes(1)))
     func writesAtExpiry() async throws {
         let directory = FileManager.default.temporaryDirectory.path + "/coatcheck-refresh-\(UUID().uuidString)"
@@ -234,7 +235,7 @@ import Testing
         await store.close()
     }
 
-    @Test("All calls of a refresh end by one deadline, which goes into each of them (SEC-54)")
+    @Test("All calls of a refresh → one deadline, which each of them gets (SEC-54)")
     func oneDeadline() async throws {
         let broker = try TestBroker(
             script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
@@ -252,7 +253,7 @@ import Testing
         #expect(broker.provider.script.withLock { $0.deadlines.suffix(2) } == [end, end])
     }
 
-    @Test("A lost answer that left no time to confirm is remembered: an invalid_grant then is refresh_lost (SEC-56)")
+    @Test("A lost answer left no time to confirm → remembered, so a later invalid_grant is refresh_lost (SEC-56)")
     func lostWithoutTime() async throws {
         let broker = try TestBroker(script: .init(refresh: [.lost(detail: "")]))
         let session = try await broker.signIn()
@@ -272,7 +273,7 @@ import Testing
     }
 
     @Test(
-        "Refusals without a body end a session when there were three over five minutes and others were granted meanwhile"
+        "Three refusals without a body over five minutes, and grants to others meanwhile → the session ends"
     )
     func emptyRefusals() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
@@ -292,7 +293,7 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
     }
 
-    @Test("What was granted to a call from before the first refusal without a body says nothing of the time since")
+    @Test("A grant to a call from before the first refusal without a body → does not count as a grant since then")
     func emptyRefusalsAfterALateGrant() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let broker = try TestBroker(script: .init(refresh: Array(repeating: empty, count: 20)))
@@ -314,7 +315,7 @@ import Testing
         }
     }
 
-    @Test("Who has not looked at a refreshed id_token gives no token of it, and looks first (SEC-59)")
+    @Test("A refreshed id_token is unchecked → it is checked before its access token is given out (SEC-59)")
     func uncheckedSubject() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
         let session = try await broker.signIn()
@@ -335,7 +336,7 @@ import Testing
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("A token near its end is served at once and refreshed beside (guarantee 3)")
+    @Test("A token near its end → served at once, and refreshed in the background (guarantee 3)")
     func early() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -350,7 +351,7 @@ import Testing
     }
 
     @Test(
-        "A passing fault is a 503 and the session lives on (SEC-58)",
+        "A passing fault → 503, and the session lives on (SEC-58)",
         arguments: [
             ProviderFailure.notSent(detail: ""), .retryable(status: 503, retryAfter: .seconds(9), detail: ""),
             .unusable(detail: ""), .rejected(OAuthError(status: 401, code: "invalid_client")),
@@ -368,7 +369,7 @@ import Testing
         _ = try await broker.useCases.refreshTokens.accessToken(for: live)
     }
 
-    @Test("A parsed invalid_grant ends the session with grant_revoked (SEC-58)")
+    @Test("A parsed invalid_grant → ends the session with grant_revoked (SEC-58)")
     func invalidGrant() async throws {
         let broker = try TestBroker(script: .init(refresh: [.rejected(OAuthError(status: 400, code: "invalid_grant"))]))
         let session = try await broker.signIn()
@@ -384,7 +385,7 @@ import Testing
         #expect(endings.count == 1)
     }
 
-    @Test("A lost answer is tried once more with the same idempotency key; a refusal then is refresh_lost (SEC-56)")
+    @Test("A lost answer → tried once more with the same idempotency key; a refusal then is refresh_lost (SEC-56)")
     func lost() async throws {
         let broker = try TestBroker(
             script: .init(refresh: [.lost(detail: ""), .rejected(OAuthError(status: 400, code: "invalid_grant"))]))
@@ -397,7 +398,7 @@ import Testing
         #expect(keys.count == 2 && Set(keys).count == 1)
     }
 
-    @Test("A refreshed id_token of another user ends the session (SEC-59)")
+    @Test("A refreshed id_token of another user → ends the session (SEC-59)")
     func otherSubject() async throws {
         let broker = try TestBroker(script: .init(refreshedSubject: .subject("somebody-else")))
         let session = try await broker.signIn()
@@ -409,7 +410,7 @@ import Testing
             await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .subjectChanged)
     }
 
-    @Test("A refresh that finishes after a logout cannot bring the session back; its pair is revoked (SEC-64)")
+    @Test("A refresh ends after a log-out → the session stays ended, and the pair is revoked (SEC-64)")
     func lateRefresh() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -425,7 +426,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(session.token) }?.reason == .loggedOut)
     }
 
-    @Test("A row whose facts were moved from another session ends with integrity (SEC-48)")
+    @Test("A row with another session's facts → ends with integrity (SEC-48)")
     func integrity() async throws {
         let broker = try TestBroker()
         let one = try await broker.signIn(code: "c1")
@@ -442,7 +443,7 @@ import Testing
         #expect(await problem { try await broker.useCases.resumeSession.resume(two.token) }?.reason == .integrity)
     }
 
-    @Test("The cache forgets at an ending, and a load that began before it does not come back (SEC-129)")
+    @Test("An ending → removes the session from the cache, and a load that began before does not restore it (SEC-129)")
     func cache() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

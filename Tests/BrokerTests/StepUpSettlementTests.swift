@@ -5,9 +5,9 @@ import Testing
 
 @testable import Broker
 
-@Suite("Step-up: the sign-in in its session, and the grant beside it", .timeLimit(.minutes(1)))
+@Suite("Step-up: the new sign-in in its session, and the grant", .timeLimit(.minutes(1)))
 struct StepUpSettlementTests {
-    @Test("Where the provider gives the refresh token that the session has, nothing is revoked and the grant goes on")
+    @Test("The provider repeats the session's refresh token → nothing is revoked, and the grant goes on")
     func sameRefreshToken() async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
         let session = try await broker.signIn()
@@ -55,7 +55,7 @@ struct StepUpSettlementTests {
         return (broker, session, refusal)
     }
 
-    @Test("An answer with the refresh token of when the code was sent costs nothing of what a refresh has stored since")
+    @Test("The answer has the refresh token from when the code was sent → the tokens of a refresh since then stay")
     func repeatedRefreshToken() async throws {
         let (broker, session, refusal) = try await overtaken()
         #expect(refusal == nil)
@@ -72,7 +72,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "A step-up that comes to nothing revokes no refresh token that its session has or had",
+        "A step-up fails → no refresh token that its session has or had is revoked",
         arguments: ["refused", "stranger", "weak", "unidentified"])
     func repeatedInVain(_ fault: String) async throws {
         let broker = try TestBroker(script: .init(onlyRefreshToken: "rt-only"))
@@ -93,7 +93,7 @@ struct StepUpSettlementTests {
 
     // MARK: A sign-in that lends its access token
 
-    @Test("Once the access token of a sign-in is refreshed away, an upstream's challenge asks for another sign-in")
+    @Test("A sign-in's lent access token is refreshed away → an upstream's challenge asks for another sign-in")
     func lent() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -128,7 +128,7 @@ struct StepUpSettlementTests {
         #expect(try await challenged()?.code == .stepUpFailed)
     }
 
-    @Test("The release before reads facts that say which access token was lent (SEC-130)")
+    @Test("Facts with the version of a lent access token → the older release reads them (SEC-130)")
     func releaseBefore() async throws {
         let broker = try TestBroker()
         var facts = try SessionFacts.open(try await broker.row(of: try await broker.signIn()), broker.vault)
@@ -152,7 +152,7 @@ struct StepUpSettlementTests {
         return (older, newer, later)
     }
 
-    @Test("A step-up of a session that a newer key has sealed is 503, and its code stays good")
+    @Test("A newer key has sealed the session → its step-up is 503, and the code stays good")
     func sealedBefore() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -175,7 +175,7 @@ struct StepUpSettlementTests {
         #expect(stepped.session.signIn.contextClass == "mfa" && older.provider.grants == 2)
     }
 
-    @Test("A sign-in in hand waits for the key with which its session was sealed meanwhile")
+    @Test("A newer key seals the session during a step-up → the sign-in in hand waits for that key")
     func sealedMeanwhile() async throws {
         let (older, newer, ring) = try unequalRings()
         let session = try await older.signIn()
@@ -200,7 +200,7 @@ struct StepUpSettlementTests {
     }
 
     @Test(
-        "A refreshed pair is stored at once although a newer key has sealed the session's facts",
+        "A newer key has sealed the session's facts → a refreshed pair is stored at once all the same",
         arguments: [true, false])
     func factsOfANewerKey(hasIDToken: Bool) async throws {
         let (older, newer, ring) = try unequalRings()
@@ -228,7 +228,7 @@ struct StepUpSettlementTests {
         #expect(older.provider.refreshes == 1)
     }
 
-    @Test("Another refresh token is another grant's, and the one before it is revoked")
+    @Test("Another refresh token → another grant, and the one before is revoked")
     func otherRefreshToken() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -238,7 +238,7 @@ struct StepUpSettlementTests {
         #expect(try await broker.row(of: session).tokenVersion == 2)
     }
 
-    @Test("A sign-in is as old as it was when the answer came, however long the store takes")
+    @Test("The store is slow → the sign-in's age is judged by the time of the answer")
     func judgedOnce() async throws {
         let clock = TestClock()
         let store = SlowStepUps(InMemoryStore(monotonic: clock.clock.monotonic), clock)
@@ -250,7 +250,7 @@ struct StepUpSettlementTests {
         #expect(store.asked == 2)
     }
 
-    @Test("Without tokens a step-up makes no session of its own", arguments: [true, false])
+    @Test("An answer without tokens → a step-up does not make a session", arguments: [true, false])
     func withoutTokens(hasSession: Bool) async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()
@@ -270,7 +270,7 @@ struct StepUpSettlementTests {
     // MARK: The login
 
     @Test(
-        "A step-up asks for what was granted only where the provider calls it as the file does",
+        "A step-up's scope → the granted one, if the provider uses the file's names, else the file's",
         arguments: [
             (["https://as.example/scopes/email"], ["openid", "email"]),
             (["openid", "email.read"], ["openid", "email"]), (["openid"], ["openid"]),
@@ -283,7 +283,7 @@ struct StepUpSettlementTests {
         #expect(broker.provider.script.withLock { $0.requests.last?.scope } == asked)
     }
 
-    @Test("A first sign-in's demand is made again by the login that takes the place of an exchange of unknown fate")
+    @Test("An exchange of a first sign-in has an unknown fate → the replacing login makes the same demand")
     func demandedAnew() async throws {
         let broker = try TestBroker()
         var input = StartLoginInput(provider: ProviderName(unchecked: "as"), client: ClientName(unchecked: "ios"))
@@ -303,7 +303,7 @@ struct StepUpSettlementTests {
         #expect(refusal?.code == .stepUpFailed)
     }
 
-    @Test("A first sign-in is asked for what meets the app's demand and the file's, and for nothing where none can")
+    @Test("A first sign-in → is asked to meet the app's demand and the file's; if nothing meets both, no login begins")
     func joined() async throws {
         var client = ClientProfile(
             name: ClientName(unchecked: "ios"), redirectURIs: [RedirectURI(TestBroker.redirect)].compactMap { $0 })
@@ -328,7 +328,7 @@ struct StepUpSettlementTests {
 
     // MARK: A call's demands
 
-    @Test("No age is judged by a clock that nobody believes", arguments: [3600, -3600])
+    @Test("The clock is in doubt → no age is judged", arguments: [3600, -3600])
     func doubted(seconds: Int) async throws {
         let broker = try TestBroker()
         broker.signsIn("mfa", secondsAgo: seconds < 0 ? 3600 : 0)
@@ -341,7 +341,7 @@ struct StepUpSettlementTests {
         #expect(await problem { try await check.require(.mfa, of: live) } == nil)
     }
 
-    @Test("A step-up at another replica is found before a call is refused, and the call goes on with it")
+    @Test("Another replica stepped the session up → found before a call is refused, and the call goes on")
     func judgedElsewhere() async throws {
         let clock = TestClock()
         let store = InMemoryStore(monotonic: clock.clock.monotonic)
@@ -364,7 +364,7 @@ struct StepUpSettlementTests {
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("Calls that are refused leave the cache as it is, where the store has nothing newer")
+    @Test("A call is refused and the store has nothing newer → the cache stays as it is")
     func cached() async throws {
         let broker = try TestBroker()
         broker.signsIn("pwd")

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("Step-up: what is demanded, and what the session keeps", .timeLimit(.minutes(1)))
+@Suite("Step-up: the demand, and the stored sign-in", .timeLimit(.minutes(1)))
 struct StepUpTests {
     private let now = WallTime(seconds: 1_795_000_000)
 
@@ -13,7 +13,7 @@ struct StepUpTests {
         return demand.isMet(by: signIn, at: now, leeway: .seconds(leeway))
     }
 
-    @Test("A class has to be one of those named, byte for byte, and a time that is not known meets no age")
+    @Test("A class → one of those named, byte for byte; an unknown time of sign-in → no age is met")
     func demands() {
         let classes = StepUpDemand(contextClasses: ["phr", "mfa"])
         #expect(isMet(classes))
@@ -36,7 +36,7 @@ struct StepUpTests {
         #expect(SignInFacts(authenticatedAt: 0).authenticatedAt == nil)
     }
 
-    @Test("An age of none is asked for as one second, which every provider takes for an age")
+    @Test("An age of zero → sent as one second, which every provider accepts")
     func parameters() {
         func ages(_ age: Int64?) -> [String] {
             StepUpDemand(maximumAge: age).parameters.map { "\($0.name)=\($0.value)" }
@@ -45,7 +45,7 @@ struct StepUpTests {
         #expect(ages(nil).isEmpty)
     }
 
-    @Test("What no provider of the kind can do is known before a browser opens")
+    @Test("A demand that no provider of the kind can meet → known before a browser opens")
     func capability() {
         let classOnly = StepUpCapability(contextClass: true, maximumAge: false)
         #expect(classOnly.canFulfil(StepUpDemand(contextClasses: ["mfa"])))
@@ -54,7 +54,7 @@ struct StepUpTests {
         #expect(StepUpCapability.everything.canFulfil(StepUpDemand(contextClasses: ["mfa"], maximumAge: 1)))
     }
 
-    @Test("The sign-in stands behind what the version before reads, and where there is none nothing does")
+    @Test("The sign-in → stored behind the members of the older format; without a sign-in nothing is added")
     func facts() throws {
         var facts = SessionFacts(
             provider: ProviderName(unchecked: "p"), client: ClientName(unchecked: "c"), subject: "s", identity: [],
@@ -70,7 +70,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("A login that steps a session up has a record that the version before does not read")
+    @Test("A login that steps a session up → a record that the older version does not read")
     func login() throws {
         let session = try #require(Digest(Array(repeating: 7, count: 32)))
         var secrets = LoginSecrets(
@@ -92,7 +92,7 @@ struct StepUpTests {
         #expect(try LoginSecrets(record: secrets.record).stepUp == secrets.stepUp)
     }
 
-    @Test("An access token that a sign-in lends comes with the certificate that it is bound to")
+    @Test("A sign-in lends an access token → its certificate is stored with it")
     func lending() {
         var tokens = TokenSet(credential: .mtls, accessToken: Secret("old"), refreshToken: Secret("r"))
         tokens.certificate = "first"

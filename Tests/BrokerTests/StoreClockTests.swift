@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(
-        "A clock is stepped and set right again → a session in use is never refused, and one that is not used ends",
+        "A clock is stepped and corrected → a session in use is never refused, and an unused one ends",
         arguments: Clock.allCases, [-120, -70, -50, 50, 70, 120])
     func steps(clock: Clock, seconds: Int) async throws {
         let cluster = try Cluster(idle: 30)
@@ -83,7 +83,7 @@ import Testing
         for broker in cluster.replicas { #expect(await use(broker, session.token)?.reason == .idleExpired) }
     }
 
-    @Test("A process that begins after the database's clock was stepped → it judges lapses as late as the others")
+    @Test("A process begins after a step of the database's clock → it judges lapses as late as the others")
     func begins() async throws {
         let cluster = try Cluster(idle: 30)
         try await cluster.compare()
@@ -136,7 +136,7 @@ import Testing
         #expect(await use(next, session.token)?.reason == .idleExpired)
     }
 
-    @Test("A replica whose clock is minutes off → children, tickets and ages are served, as sign-ins are")
+    @Test("A replica's clock is minutes off → children, tickets and ages are served like sign-ins")
     func offReplica() async throws {
         let cluster = try Cluster(idle: 60)
         cluster.second.clock.jump(.seconds(300))
@@ -173,7 +173,7 @@ import Testing
         return Secret(String(url.split(separator: "/").last ?? ""))
     }
 
-    @Test("A ticket's minute is the store's, however the replicas' clocks differ", arguments: [-55, 55, 100])
+    @Test("The replicas' clocks differ → a ticket's minute is the store's", arguments: [-55, 55, 100])
     func ticket(seconds: Int) async throws {
         let cluster = try Cluster(idle: 3600)
         cluster.second.clock.jump(.seconds(seconds))
@@ -192,7 +192,7 @@ import Testing
         }
     }
 
-    @Test("SQLite with a clock two hours back → no child, no ticket, and none is spent")
+    @Test("SQLite with a clock two hours back → no child, no ticket, and no ticket is spent")
     func doubted() async throws {
         let cluster = try Cluster(idle: 3600)
         let broker = try TestBroker(

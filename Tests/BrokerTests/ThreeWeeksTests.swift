@@ -126,7 +126,9 @@ import Testing
         func off(hours: Int) { truth += hours * 3600 }
     }
 
-    @Test("Ten hours a day for three weeks, with clocks that are moved", arguments: Help.allCases)
+    @Test(
+        "Ten hours a day for three weeks, with clocks that are moved → no early burial and no long refusal",
+        arguments: Help.allCases)
     func threeWeeks(help: Help) async throws {
         let machine = try Machine(help)
         for day in 0..<21 {

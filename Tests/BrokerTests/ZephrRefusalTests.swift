@@ -5,7 +5,7 @@ import Testing
 /// The meaning of the words in a Zephr failure (flow E).
 @Suite struct ZephrRefusalTests {
     @Test(
-        "What is not surely the user's no is a fault",
+        "A message that is not surely the user's refusal → a fault",
         arguments: [
             "", " ", "something went wrong", "Connection denied", "permission denied by upstream: invalid redirect_uri",
             "Access denied: unknown client", "access denied: bad secret", "Denied by configuration",
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(
-        "A message that begins with the refusal is the user's no",
+        "A message that begins with the refusal → the user's refusal",
         arguments: [
             "access denied", "access_denied", "Access Denied", "denied", "User denied access", "The user denied access",
             "user_cancelled", "Cancelled", "cancelled by user", "The user has declined", "Login was cancelled",
@@ -29,7 +29,8 @@ import Testing
         #expect(try await code(message) == .accessDenied)
     }
 
-    @Test("A refusal in Latin-1 or with a bare `%` → the user's no; a repeated message or a broken status → refused")
+    @Test(
+        "A refusal in Latin-1 or with a bare `%` → the user's refusal; a repeated message or a broken status → refused")
     func oddMessages() async throws {
         for query in ["message=Access%20denied%20%E9", "message=Access denied 100%", "message=Access%20denied|&x=%ff&"]
         {

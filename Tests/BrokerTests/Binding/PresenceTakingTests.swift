@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// The taking of presence proofs that were judged in time.
-@Suite("Proofs of presence, taken", .timeLimit(.minutes(1)))
+@Suite("Taking proofs of presence", .timeLimit(.minutes(1)))
 struct PresenceTakingTests {
     private let broker: TestBroker
     private let user = SigningPhone()
@@ -42,7 +42,7 @@ struct PresenceTakingTests {
         } catch { return error.presence?.result ?? error.code.rawValue }
     }
 
-    @Test("What was judged in time is not taken when its nonce has ended meanwhile", arguments: [false, true])
+    @Test("A proof was judged in time, and its nonce has ended since → not taken", arguments: [false, true])
     func late(isShared: Bool) async throws {
         let store = isShared ? TestSharedStore(clock: broker.clock) : nil
         let check = replica(store)
@@ -56,7 +56,7 @@ struct PresenceTakingTests {
         #expect(await take(try candidate("3", at: check), at: check) == nil)
     }
 
-    @Test("One that was given back may be taken at every replica, and one that nobody knows of at the store, too")
+    @Test("A released proof, or one whose taking failed → can be taken at every replica")
     func givenBack() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let (here, there) = (replica(store), replica(store))
@@ -73,7 +73,7 @@ struct PresenceTakingTests {
         #expect(await take(proof, at: here) == nil)
     }
 
-    @Test("What waits for a slow store takes none of a session's thirty a minute, and no more than thirty are used")
+    @Test("Proofs that wait for a slow store → do not use up the session's thirty a minute, and only thirty are taken")
     func counted() async throws {
         let store = TestSharedStore(clock: broker.clock)
         let check = replica(store)

@@ -5,7 +5,7 @@ import Testing
 @testable import Broker
 
 /// The signature checks of sessions' proofs, and the address and session that pay for them (guarantee 8).
-@Suite("Signature checks are paid for first", .timeLimit(.minutes(1)))
+@Suite("Charges for signature checks", .timeLimit(.minutes(1)))
 struct ProofChargeTests {
     /// A counter that tasks share, and its highest value.
     private final class Count: Sendable {
@@ -51,7 +51,7 @@ struct ProofChargeTests {
 
     private func from(_ address: IPAddress) -> ProofCharge { Charge(address, in: ledger).ofProofs }
 
-    @Test("Four thousand spoiled signatures cost ten checks a minute, one after the other and all at once")
+    @Test("Four thousand wrong signatures, in turn or at once → ten checks a minute")
     func spoiled() async throws {
         let session = try Self.session(1)
         let charge = from(address)
@@ -79,7 +79,7 @@ struct ProofChargeTests {
         #expect(refused.value == 2000 - Self.limit)
     }
 
-    @Test("An honest phone is never refused, however many proofs it sends at once, and nothing is remembered of it")
+    @Test("An honest phone with many proofs at once → every proof is checked, and no charge remains")
     func honest() async throws {
         let session = try Self.session(1)
         let charge = from(address)
@@ -105,7 +105,7 @@ struct ProofChargeTests {
         #expect(ledger.signatureFaults.count == 0)
     }
 
-    @Test("Other sessions behind the address are not concerned, nor is the session from elsewhere")
+    @Test("A session's checks are used up at an address → other sessions there, and this session elsewhere, go on")
     func others() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
         for _ in 0..<100 { _ = await check(from(address), victim, isRight: false) }
@@ -119,7 +119,7 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .refused)
     }
 
-    @Test("A proven backend's calls are charged to the session alone, and an app's own calls are not theirs")
+    @Test("A proven backend's wrong proofs → charged to the session alone, and not to the app's own calls")
     func backends() async throws {
         let (victim, other) = (try Self.session(1), try Self.session(2))
         let backend = ProofCharge(ofBackendIn: ledger)
@@ -131,7 +131,7 @@ struct ProofChargeTests {
         #expect(await check(from(address), victim, isRight: true) == .right)
     }
 
-    @Test("A line has eight times the checks of an address, a network a hundred times (SEC-119)")
+    @Test("A customer's line → eight times the checks of an address; a network a hundred times (SEC-119)")
     func networks() async throws {
         let session = try Self.session(1)
         var checks = 0
@@ -149,7 +149,7 @@ struct ProofChargeTests {
         #expect(checks == 100 * Self.limit)
     }
 
-    @Test("The table is bounded, and forgets who has all checks again")
+    @Test("Many sessions with wrong proofs → the table is bounded, and entries go when their checks are refilled")
     func bounded() async throws {
         let charges = SignatureCharges(perMinute: 2, maximum: 8, monotonic: clock.clock.monotonic)
         func check(_ number: UInt8, _ refusal: ProofRefusal?) async -> Bool {

@@ -28,7 +28,7 @@ struct ProofNonceTests {
         return LiveSession(row: row, facts: facts, binding: nil)
     }
 
-    @Test("A nonce is taken in its own period and the next, and a minute ahead of a replica's clock")
+    @Test("A nonce → accepted in its own period and the next, and up to a minute ahead of the replica's clock")
     func life() {
         let first = ProofNonce.text(at: start, by: vault)
         let last = ProofNonce.text(at: at(299), by: vault)
@@ -41,7 +41,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A nonce of another ring, a changed, a longer and a shorter one are none; one of any replica is")
+    @Test("A nonce of another ring, or a changed, longer or shorter one → refused; any replica's own → accepted")
     func foreign() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let good = ProofNonce.text(at: start, by: vault)
@@ -57,7 +57,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A nonce of another scope is none: of a process before this one, that took what nobody remembers")
+    @Test("A nonce from before the process started → refused, because the taken proofs of that time are forgotten")
     func restarted() throws {
         let before = ProofNonce.text(at: start, scope: "before", by: vault)
         #expect(ProofNonce(before, at: start, scope: "before", by: vault) != nil)
@@ -66,7 +66,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("Clocks before 1970 and after all nonces trap nothing")
+    @Test("A clock before 1970, or after the last nonce → no trap")
     func extremes() {
         for time in [WallTime(milliseconds: .min), WallTime(milliseconds: .max), WallTime(seconds: -1)] {
             let text = ProofNonce.text(at: time, by: vault)
@@ -74,7 +74,7 @@ struct ProofNonceTests {
         }
     }
 
-    @Test("A pass is its session's, to the second; ended it is as none, and changed it is an alarm")
+    @Test("A pass → good for its session, to the second; after its end as if missing; if changed, invalid")
     func passes() throws {
         let session = vault.digest(Array("session".utf8))
         let pass = SessionPass(expiresAt: at(600))
@@ -93,7 +93,7 @@ struct ProofNonceTests {
         #expect(throws: ProofRefusal.pass) { try SessionPass(text, of: other, at: at(9999), by: vault) }
     }
 
-    @Test("A session remembers its last good pass, which needs no HMAC again, and ends to the second all the same")
+    @Test("A session remembers its last good pass → no further HMAC, and it still ends to the second")
     func remembered() throws {
         let other = try OpenSSLVault(ring: KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes))
         let session = live(vault.digest(Array("session".utf8)))
@@ -117,7 +117,7 @@ struct ProofNonceTests {
         #expect(throws: ProofRefusal.pass) { try stranger.pass(text, at: start, by: vault) }
     }
 
-    @Test("Rotating the sealing key ends neither")
+    @Test("The sealing key is rotated → nonces and passes stay good")
     func rotation() throws {
         let ring = try KeyRing.generate(now: WallTime(seconds: 0), random: SystemRandom.bytes)
         let before = try OpenSSLVault(ring: ring)

@@ -37,7 +37,7 @@ struct ProofVerifierTests {
         } catch { return error }
     }
 
-    @Test("No field is no proof; two are none either, nor is one beyond 4 KiB or of other bytes")
+    @Test("No field, two fields, more than 4 KiB, or other bytes → not a proof")
     func fields() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         #expect(try refusal([]) == .required)
@@ -47,7 +47,7 @@ struct ProofVerifierTests {
     }
 
     @Test(
-        "A header that is not a proof's is malformed",
+        "A header of another kind of JWT → malformed",
         arguments: [
             #"{"alg":"ES256","jwk":JWK}"#, #"{"typ":"JWT","alg":"ES256","jwk":JWK}"#, #"{"typ":"dpop+jwt","jwk":JWK}"#,
             #"{"typ":"dpop+jwt","alg":7,"jwk":JWK}"#, #"{"typ":"dpop+jwt","alg":"ES256"}"#,
@@ -62,26 +62,28 @@ struct ProofVerifierTests {
         #expect(try refusal([text]) == .malformed)
     }
 
-    @Test("A key with a private member refuses, whatever else it has", arguments: ["d", "k", "p", "oth", "priv"])
+    @Test("A key with a private member → refused, whatever else it has", arguments: ["d", "k", "p", "oth", "priv"])
     func privateMembers(_ name: String) throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk(#","\#(name)":"AA""#))}"#
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .malformed)
     }
 
-    @Test("Members that say what a key is for are not looked at")
+    @Test("Members of the key for its use → ignored")
     func otherMembers() throws {
         let jwk = phone.jwk(#","alg":"ES256","kid":"1","use":"sig","key_ops":["verify"],"x5c":["AA"]"#)
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(jwk)}"#
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == nil)
     }
 
-    @Test("Another algorithm is called that", arguments: ["none", "HS256", "RS256", "es256", "EdDSA", "ES384", ""])
+    @Test(
+        "Another algorithm → the reason `algorithm`",
+        arguments: ["none", "HS256", "RS256", "es256", "EdDSA", "ES384", ""])
     func algorithms(_ name: String) throws {
         let header = #"{"typ":"dpop+jwt","alg":"\#(name)","jwk":\#(phone.jwk())}"#
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .algorithm)
     }
 
-    @Test("A claim that is missing, twice or of another type is malformed")
+    @Test("A claim that is missing, repeated or of another type → malformed")
     func claims() throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk())}"#
         let rest = #""htm":"GET","htu":"\#(SigningPhone.address)","nonce":"\#(nonce)""#
@@ -97,7 +99,7 @@ struct ProofVerifierTests {
         }
     }
 
-    @Test("The reasons come in the order of what the checks cost: each proof has all the faults after its own")
+    @Test("A proof with several faults → the reason is the fault that is cheapest to find")
     func order() throws {
         let stranger = SigningPhone()
         let elsewhere = "https://elsewhere.test/v1/session"
@@ -116,7 +118,7 @@ struct ProofVerifierTests {
         #expect(try refusal([broken(good)], thumbprint: phone.thumbprint) == .signature)
     }
 
-    @Test("A proof is taken once, and one that was refused is not remembered; a `jti` is its key's (W2, W4)")
+    @Test("A proof → taken once; a refused one is not remembered, and a `jti` belongs to its key (W2, W4)")
     func replay() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         let taken = TakenProofs()
@@ -131,7 +133,7 @@ struct ProofVerifierTests {
         #expect(try refusal([good], taken: taken, later: .seconds(601)) == .nonce)
     }
 
-    @Test("A signature of another key, of another length or in DER is none; nor is one of a point beside the curve")
+    @Test("A signature by another key, of another length or in DER, or a point off the curve → refused")
     func signatures() throws {
         let good = try phone.proof(nonce: nonce, token: session)
         let segments = good.split(separator: ".").map(String.init)
@@ -150,7 +152,7 @@ struct ProofVerifierTests {
         #expect(try refusal([try phone.proof(header: header, nonce: nonce, token: session)]) == .signature)
     }
 
-    @Test("A phone's clock is not judged, however wrong (W1)")
+    @Test("A phone's clock that is wrong by any amount → accepted (W1)")
     func clocks() throws {
         let header = #"{"typ":"dpop+jwt","alg":"ES256","jwk":\#(phone.jwk())}"#
         for (number, time) in ["0", "-5", "1.5", "1e15", "4102444800"].enumerated() {
@@ -161,7 +163,7 @@ struct ProofVerifierTests {
         }
     }
 
-    @Test("RFC 9449's own proof is understood, its key and its signature")
+    @Test("RFC 9449's example → its key and signature are accepted")
     func vector() throws {
         let text =
             "eyJ0eXAiOiJkcG9wK2p3dCIsImFsZyI6IkVTMjU2IiwiandrIjp7Imt0eSI6IkVDIiwieCI6Imw4dEZyaHgtMzR0VjNoUklDUkRZOXpDa0RscEJoRjQyVVFVZldWQVdCRnMiLCJ5IjoiOVZFNGpmX09rX282NHpiVFRsY3VOSmFqSG10NnY5VERWclUwQ2R2R1JEQSIsImNydiI6IlAtMjU2In19.eyJqdGkiOiItQndDM0VTYzZhY2MybFRjIiwiaHRtIjoiUE9TVCIsImh0dSI6Imh0dHBzOi8vc2VydmVyLmV4YW1wbGUuY29tL3Rva2VuIiwiaWF0IjoxNTYyMjYyNjE2fQ.2-GxA6T8lP4vfrg8v-FdWP0A0zdrj8igiMLvqRMUvwnQg4PtFLbdLXiOSsX0x7NVY-FNyJK70nfbV37xRZT3Lg"
@@ -173,7 +175,7 @@ struct ProofVerifierTests {
         #expect(vault.isES256Signature(proof.signature, over: proof.signingInput, by: proof.key))
     }
 
-    @Test("A proof with any one byte changed is refused, and none traps")
+    @Test("A proof with any one byte changed → refused, without a trap")
     func changed() throws {
         let good = Array(try phone.proof(nonce: nonce, token: session).utf8)
         for index in stride(from: 0, to: good.count, by: 3) {

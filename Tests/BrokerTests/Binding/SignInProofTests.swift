@@ -56,7 +56,7 @@ import Testing
         return input
     }
 
-    @Test("With observe, who repeats a code has no signature verified: it was counted once")
+    @Test("Mode observe, and a code is repeated → its signature is verified only once")
     func observedOnce() async throws {
         let fixture = try Fixture(.observe)
         for number in 0..<40 {
@@ -66,7 +66,7 @@ import Testing
         #expect(fixture.broker.context.memory.proofs.count == 1)
     }
 
-    @Test("A code's starter has sixteen signatures verified; each further one is a start of its address")
+    @Test("A code's starter sends more than sixteen signatures → each further one is charged as a start of its address")
     func repeats() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)
         var codes: [ProblemCode?] = []
@@ -86,7 +86,7 @@ import Testing
     }
 
     @Test(
-        "Sign-ins that made their session are counted no more: thousands of a carrier's phones pay for none but their own"
+        "Thousands of a carrier's phones sign in → each pays only for itself, because a session's sign-in is not counted"
     )
     func many() async throws {
         // The table has two places, and each address has one start a minute.
@@ -99,7 +99,9 @@ import Testing
         #expect(fixture.accepted == 20)
     }
 
-    @Test("Who holds a bound login's token has sixteen signatures verified; each further one is a start of its address")
+    @Test(
+        "The holder of a bound login's token sends more than sixteen signatures → each further one is charged as a start"
+    )
     func boundLogin() async throws {
         let fixture = try Fixture(.enforce, perMinute: 4)
         var start = StartLoginInput(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("Tokens that are bound to a key of ours", .timeLimit(.minutes(2)))
+@Suite("Tokens that are bound to a key of the broker", .timeLimit(.minutes(2)))
 struct BoundTokensTests {
     private static func client(
         _ constraint: SenderConstraint = .dpop, _ change: (inout ClientProfile) -> Void = { _ in }
@@ -41,7 +41,7 @@ struct BoundTokensTests {
     // MARK: The sign-in
 
     @Test(
-        "A login has a key of its own, which its code and its session are of; a process that dies between loses nothing"
+        "A login → its own key, for its code and its session, also if the process dies in between"
     )
     func login() async throws {
         let first = try broker()
@@ -63,7 +63,7 @@ struct BoundTokensTests {
         _ = other
     }
 
-    @Test("Without the setting there is no key, and what is stored is what it was")
+    @Test("No setting → no key, and the stored records are unchanged")
     func unbound() async throws {
         let broker = try broker(.init(), .off)
         let signedIn = try await broker.signIn()
@@ -73,7 +73,7 @@ struct BoundTokensTests {
         #expect(stored.tokens.key == nil && stored.record.first == 1)
     }
 
-    @Test("A login that began before the setting, and one of the app's own, have a key that every try has")
+    @Test("A login from before the setting, or the app's own → one key for all its tries")
     func appLogin() async throws {
         let before = try broker(.init(), .off)
         let login = try await before.start()
@@ -87,7 +87,7 @@ struct BoundTokensTests {
         #expect(after.provider.script.withLock { $0.requests.isEmpty })
     }
 
-    @Test("A login that has a key keeps it when the setting goes")
+    @Test("A login has a key and the setting goes → the key stays")
     func settingGone() async throws {
         let before = try broker()
         let login = try await before.start()
@@ -100,7 +100,7 @@ struct BoundTokensTests {
         #expect(after.provider.script.withLock { $0.refreshes.first?.proof?.thumbprint } == pushed)
     }
 
-    @Test("A Bearer answer to a code is 502 and spends it; its tokens go to the outbox, without a key")
+    @Test("A Bearer answer to a code → 502, the code is spent, and its tokens go to the outbox without a key")
     func bearerAtCode() async throws {
         var script = ScriptedProvider.Script()
         script.binds = false
@@ -120,7 +120,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "Tokens of a sign-in that made no session go to the outbox without their key, for a release of before to revoke"
+        "A sign-in makes no session → its tokens go to the outbox without a key, and an older release can revoke them"
     )
     func outbox() async throws {
         var script = ScriptedProvider.Script()
@@ -143,7 +143,7 @@ struct BoundTokensTests {
         #expect(try await broker.store.outboxCount() == 0)
     }
 
-    @Test("A proof that is refused at the code is the provider's error, and never the code's")
+    @Test("A proof is refused with the code → provider_error, and never code_rejected")
     func proofRefused() async throws {
         var script = ScriptedProvider.Script()
         script.redeem = [.rejected(OAuthError(status: 400, code: "invalid_dpop_proof"))]
@@ -155,7 +155,7 @@ struct BoundTokensTests {
 
     // MARK: Stored values
 
-    @Test("A release that knows no such keys says that it is too old, of tokens and of logins")
+    @Test("Tokens or logins with a key → an older release reports that it is too old")
     func olderRelease() throws {
         let vault = try TestBroker().vault
         let pair = try vault.proofKeyPair(seed: try vault.random(32))
@@ -180,7 +180,7 @@ struct BoundTokensTests {
         }
     }
 
-    @Test("A damaged key is a damaged record, and no trap")
+    @Test("A damaged key → a damaged record, without a trap")
     func damaged() throws {
         let vault = try TestBroker().vault
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("at"))
@@ -197,7 +197,7 @@ struct BoundTokensTests {
         #expect(throws: RecordFailure.malformed) { _ = try StoredTokens(record: changed) }
     }
 
-    @Test("A withheld token's pause is not skipped by a process whose clock is a little behind")
+    @Test("A token is withheld → a process with a slower clock waits, too")
     func withheldBehind() throws {
         let vault = try TestBroker().vault
         var tokens = TokenSet(accessToken: Secret(""), refreshToken: Secret("rt"))
@@ -224,7 +224,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "A Bearer answer to a refresh: the pair is kept, its access token is not, and after a pause the next is asked for"
+        "A Bearer answer to a refresh → the refresh token is kept, and after a pause a new access token is asked for"
     )
     func bearerAtRefresh() async throws {
         let broker = try broker()
@@ -253,7 +253,7 @@ struct BoundTokensTests {
     }
 
     @Test(
-        "Tokens of before the setting get a key that every process has, and stay unbound where the provider binds none")
+        "Tokens from before the setting → get one key for all processes, and stay unbound if the provider binds none")
     func olderSessions() async throws {
         let before = try broker(.init(), .off)
         let signedIn = try await before.signIn()
@@ -299,7 +299,7 @@ struct BoundTokensTests {
         return .rejected(error)
     }
 
-    @Test("An `invalid_grant` condemns where the proof was as new as could be, and nothing where it was an old one")
+    @Test("An `invalid_grant` → condemns if the proof had the newest nonce, and nothing otherwise")
     func condemnation() async throws {
         #expect(try await ending([invalidGrant()]) == (.grantRevoked, 1))
         #expect(try await ending([invalidGrant(old: true), invalidGrant(old: true)]) == (nil, 2))
@@ -307,14 +307,14 @@ struct BoundTokensTests {
         #expect(try await ending([invalidGrant(old: true)]) == (nil, 2))
     }
 
-    @Test("An `invalid_grant` after a challenge of a server that may spend first is as an answer that was lost")
+    @Test("An `invalid_grant` after a nonce challenge, from a server that may spend first → treated as a lost answer")
     func spentFirst() async throws {
         let spends: @Sendable (RefreshSending) -> Void = { $0.spendsPerhaps() }
         #expect(try await ending([invalidGrant(), invalidGrant()], spends) == (.refreshLost, 2))
         #expect(try await ending([invalidGrant()], spends) == (nil, 2))
     }
 
-    @Test("A proof that is refused ends nothing, however often, and is said in the log")
+    @Test("A proof that is refused any number of times → ends nothing, and is logged")
     func proofRefusedAtRefresh() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -332,7 +332,7 @@ struct BoundTokensTests {
         #expect(row.endReason == nil)
     }
 
-    @Test("Refreshed without a proof, nothing is condemned at once by what is said then, and operators hear of it once")
+    @Test("A refresh without a proof is refused → nothing is condemned at once, and operators get one event")
     func bare() async throws {
         for failures in [[invalidGrant(doubt: .noProof)], [.lost(detail: ""), invalidGrant(doubt: .noProof)]] {
             for spends in [false, true] {
@@ -353,7 +353,7 @@ struct BoundTokensTests {
 
     // MARK: The operator's view
 
-    @Test("Operators see whether a session's tokens are bound, by its row and not by the file; owners are not told")
+    @Test("Operators' list → shows whether a session's tokens are bound, by its row; the user's list does not")
     func listed() async throws {
         func shown(_ broker: TestBroker, _ state: SessionState = .live) async throws -> [SenderConstraint?] {
             try await broker.useCases.adminSessions.list(.init(), state, cursor: nil).items.map(\.senderConstraint)
@@ -375,7 +375,7 @@ struct BoundTokensTests {
 
     // MARK: The ending
 
-    @Test("An ended session's tokens are revoked, the withheld one not")
+    @Test("A session ends → its tokens are revoked, except a withheld one")
     func revoked() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -386,7 +386,7 @@ struct BoundTokensTests {
         #expect(broker.provider.script.withLock { $0.revoked } == 1)
     }
 
-    @Test("A backend gets a proof for one request to anybody but the provider's own endpoints")
+    @Test("A backend asks for a token → gets a proof for one request, to any host but the provider's endpoints")
     func backend() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -407,7 +407,7 @@ struct BoundTokensTests {
         }
     }
 
-    @Test("Nobody is given a bound token bare: no app, and no upstream that knows no proofs")
+    @Test("An app, or an upstream without proofs, asks for a bound token → refused")
     func handedOut() async throws {
         let broker = try TestBroker(clients: [Self.client { $0.handsOutAccessToken = true }])
         let signedIn = try await broker.signIn()

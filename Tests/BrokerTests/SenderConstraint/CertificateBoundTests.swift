@@ -5,7 +5,7 @@ import Testing
 
 @testable import Broker
 
-@Suite("Tokens that are bound to a certificate of ours", .timeLimit(.minutes(2)))
+@Suite("Tokens that are bound to a certificate of the broker", .timeLimit(.minutes(2)))
 struct CertificateBoundTests {
     private func broker(
         _ certificate: String? = "first", _ constraint: SenderConstraint = .mtls, after other: TestBroker? = nil,
@@ -41,7 +41,7 @@ struct CertificateBoundTests {
 
     // MARK: Stored values
 
-    @Test("A release that shows no certificates does not read such a row, and one that does reads all of it")
+    @Test("A row of bound tokens → unreadable for a release without certificates, and complete for this one")
     func record() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -60,7 +60,7 @@ struct CertificateBoundTests {
         #expect(throws: RecordFailure.self) { _ = try StoredTokens(record: Array(stored.record.prefix(6))) }
     }
 
-    @Test("Without the setting what is stored is what it was, whatever certificate is shown")
+    @Test("No setting → the stored records are unchanged, whatever certificate is shown")
     func unbound() async throws {
         let broker = try broker("first", .off)
         let signedIn = try await broker.signIn()
@@ -71,7 +71,7 @@ struct CertificateBoundTests {
         #expect(broker.provider.refreshes == 0)
     }
 
-    @Test("Nobody is given one: it is good on the broker's own connections alone")
+    @Test("A bound token → never given out, because it is good only on the broker's own connections")
     func handedOut() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -82,7 +82,7 @@ struct CertificateBoundTests {
 
     // MARK: A renewed certificate
 
-    @Test("Another certificate now costs one refresh, on use alone, and then none")
+    @Test("Another certificate → one refresh, when the session is used")
     func renewed() async throws {
         let broker = try broker()
         let signedIn = try await broker.signIn()
@@ -99,7 +99,7 @@ struct CertificateBoundTests {
         #expect(broker.provider.script.withLock { $0.refreshes.first?.isCertified } == true)
     }
 
-    @Test("A refresh that fails meanwhile is 503, never the old token and never the session's end")
+    @Test("A refresh under another certificate fails → 503; the old token is not used, and the session stays")
     func failing() async throws {
         let broker = try broker {
             $0.refresh = [.notSent(detail: ""), .retryable(status: 401, retryAfter: nil, detail: "")]
@@ -136,7 +136,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "Under another certificate, or a first one, a refusal of the grant is counted: a wrong file ends nobody at once",
+        "The certificate is another one or the first → refusals of the grant are counted, so a wrong file ends no session at once",
         arguments: ["invalid_grant", "unauthorized_client"])
     func otherCertificate(_ code: String) async throws {
         for constraint in [SenderConstraint.mtls, .off] {
@@ -148,7 +148,7 @@ struct CertificateBoundTests {
         }
     }
 
-    @Test("Under the certificate that they are bound to, `invalid_grant` ends a session and `unauthorized_client` none")
+    @Test("The tokens' own certificate → `invalid_grant` ends a session, and `unauthorized_client` does not")
     func sameCertificate() async throws {
         for (code, first, reason) in [
             ("invalid_grant", ProblemCode.sessionEnded, EndReason.grantRevoked),
@@ -162,7 +162,7 @@ struct CertificateBoundTests {
     }
 
     @Test(
-        "The setting comes: the next refresh binds. It goes: what is bound stays so, unless nothing is shown any more")
+        "The setting comes → the next refresh binds; it goes → tokens stay bound while a certificate is shown")
     func setting() async throws {
         let before = try broker("first", .off)
         let signedIn = try await before.signIn()
@@ -179,7 +179,7 @@ struct CertificateBoundTests {
         #expect(try await stored(bare, signedIn).record.first == 1)
     }
 
-    @Test("The outbox keeps nothing that an older release would not read")
+    @Test("Tokens in the outbox → readable for an older release")
     func outbox() async throws {
         let broker = try broker { $0.refusal = "refused" }
         let login = try await broker.start()

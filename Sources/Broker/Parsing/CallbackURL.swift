@@ -1,27 +1,30 @@
-/// The URL with which a provider returned to the app, parsed once and strictly (SEC-12).
+/// The URL of a provider's redirect to the app, parsed once and strictly (SEC-12).
 ///
-/// It is never fetched.
+/// The broker never fetches it.
 package struct CallbackURL: Sendable {
-    /// Everything before the answer's parameters, byte for byte: what must equal the login's redirect URI, with the query
-    /// part that it was registered with.
+    /// The text before the answer's parameters, byte for byte.
+    ///
+    /// This text must equal the login's redirect URI. If the redirect URI is registered with a query part, that part is
+    /// included.
     package let target: String
-    /// The query's parameters; no name stands twice (SEC-11).
+    /// The query's parameters, each name only once (SEC-11).
     package let parameters: FormPairs
 
-    /// The reason for which a text is not a callback URL.
+    /// The reason why a text is refused as a callback URL.
     package enum Failure: Error, Sendable, Equatable {
         case tooLong, malformed, userInfo, fragment
-        /// A fault of its parameters, with the reason in words of the broker's own.
+        /// A fault of its parameters, with the reason in the broker's own words.
         case parameters(FormPairs.Failure, String)
     }
 
-    /// The longest callback URL taken, in bytes.
+    /// The longest accepted callback URL, in bytes.
     package static let maximumBytes = 8192
 
-    /// Parses a text: `scheme:`, then printable ASCII up to the `?`, and behind it any bytes but control bytes.
+    /// Parses a text: `scheme:`, then printable ASCII up to the `?`, and after it any bytes except control bytes.
     ///
-    /// Backslash, space and user information are refused before the `?`. `names` returns the parameters of the target's provider.
-    /// `queries` are the registered redirect URIs with a query part, which comes back before the answer's own parameters.
+    /// Backslash, space and user information are refused before the `?`. `names` returns the parameters of the target's
+    /// provider. `queries` are the registered redirect URIs with a query part. A provider returns that part before the answer's
+    /// own parameters.
     package init(
         parsing text: String, queries: [String] = [], names: (_ target: String) -> FormNames = { _ in .ofEveryCallback }
     ) throws(Failure) {
@@ -65,14 +68,14 @@ package struct CallbackURL: Sendable {
 }
 
 extension FormNames {
-    /// The parameters that every provider's callback is read for, or refused for.
+    /// The parameters that are read, or refused, in every provider's callback.
     package static let ofEveryCallback = FormNames(exact: [
         "code", "state", "iss", "error", "error_code", "denied", "access_token", "id_token", "token_type", "response",
     ])
 }
 
 extension ProviderKind {
-    /// The parameters of this kind's callbacks; the loose ones hold a text for people.
+    /// The parameters of this kind's callbacks; the loose ones contain text for people.
     fileprivate var callbackNames: FormNames {
         switch self {
         case .oidc, .oauth2: FormNames(exact: [])
@@ -84,7 +87,7 @@ extension ProviderKind {
 }
 
 extension ProviderDirectory {
-    /// Returns the parameters that a provider's callbacks are read for, its clients' settings included.
+    /// Returns the parameters that are read from a provider's callbacks, including those in its clients' settings.
     package func callbackNames(of name: ProviderName?) -> FormNames {
         var names = FormNames.ofEveryCallback
         guard let provider = name.flatMap({ self[$0] }) else { return names }
@@ -96,7 +99,7 @@ extension ProviderDirectory {
 }
 
 extension FormPairs {
-    /// A callback's parameters without those that the protocol itself uses.
+    /// The parameters of a callback, without the protocol's own parameters.
     var providersOwn: [(name: String, value: String)] {
         let protocolNames: Set<String> = [
             "code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state",
@@ -105,14 +108,14 @@ extension FormPairs {
     }
 }
 
-/// The error in a callback (RFC 6749 section 4.1.2.1), in whichever dialect the provider tells it.
+/// The error in a callback (RFC 6749 section 4.1.2.1), in any provider's dialect.
 package struct CallbackError: Sendable, Equatable {
-    /// The provider's word for it; of no use but to be compared.
+    /// The provider's code for the error, which is only ever compared.
     package let code: String
 
-    /// Reads a callback's parameters; nil when they tell of no error.
+    /// Reads a callback's parameters; nil if they contain no error.
     package init?(_ parameters: FormPairs) {
-        // Facebook numbers what it cannot start; Twitter says `denied` with the request's own token.
+        // If Facebook cannot start, it sends a number. Twitter sends `denied` with the token of the request.
         guard
             let code = parameters["error"] ?? parameters["error_code"]
                 ?? parameters["denied"].map({ _ in "user_denied" })
@@ -120,7 +123,9 @@ package struct CallbackError: Sendable, Equatable {
         self.code = code
     }
 
-    /// The words that RFC 6749 and OpenID Connect Core define: all that is ever shown or logged of a provider's error.
+    /// The error codes of RFC 6749 and OpenID Connect Core.
+    ///
+    /// Only these are ever shown or logged of a provider's error.
     private static let standardWords: Set<String> = [
         "invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope",
         "server_error", "temporarily_unavailable", "interaction_required", "login_required",
@@ -129,7 +134,7 @@ package struct CallbackError: Sendable, Equatable {
         "invalid_grant", "unsupported_grant_type",
     ]
 
-    /// Returns the word, where it is a standard's; nil otherwise.
+    /// Returns the code if a standard defines it; nil otherwise.
     package static func standardWord(_ code: String) -> String? {
         guard code.isASCII, code.utf8.count <= 64, standardWords.contains(code) else { return nil }
         return code

@@ -1,11 +1,11 @@
 /// The parameters of a form that its reader knows.
 ///
-/// Browsers read all others (WHATWG URL section 5.1): a broken escape is kept as text, and invalid UTF-8 is replaced. Such values
-/// decide no question (decision 86).
+/// All other parameters are read as browsers do (WHATWG URL section 5.1). A broken escape is kept as text, and invalid UTF-8 is
+/// replaced. Decisions never depend on such values (decision 86).
 package struct FormNames: Sendable, Equatable {
-    /// The names whose pairs have to be well formed and unique.
+    /// The names whose pairs must be well formed and unique.
     package var exact: [String]
-    /// The names whose values may be written in any way; their pairs have to be unique, too.
+    /// The names whose values may have any form; their pairs must be unique, too.
     package var loose: [String] = []
     /// Whether unknown names may be repeated.
     ///
@@ -33,7 +33,7 @@ package struct FormFault: Error, Sendable, Equatable {
 
     /// The name, if the reader knows it.
     package var name: String?
-    /// The place among the parts between the `&`, from 1.
+    /// The place among the parts between the `&`, counted from 1.
     package let position: Int
     package let flaw: Flaw
 
@@ -58,8 +58,8 @@ extension FormPairs.Failure {
 extension FormPairs {
     /// Parses a form for the names that its reader knows.
     ///
-    /// Empty parts are skipped and count (SEC-11); a control byte is refused anywhere. `allows` judges the bytes of known
-    /// parameters before they are decoded.
+    /// Empty parts are skipped, but they count (SEC-11). Control bytes are refused everywhere. `allows` judges the bytes of
+    /// known parameters before decoding.
     package init(
         reading names: FormNames, of text: [UInt8], maximumPairs: Int = 64, where allows: ((UInt8) -> Bool)? = nil
     ) throws(Failure) {
@@ -85,7 +85,7 @@ extension FormPairs {
         self.init(unchecked: pairs)
     }
 
-    /// Returns a text decoded as browsers do; throws `control` alone.
+    /// Returns a text decoded as browsers do; throws only `control`.
     private static func tolerated(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> String {
         String(decoding: try unescaped(text).bytes, as: UTF8.self)
     }

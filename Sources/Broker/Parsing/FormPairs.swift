@@ -1,7 +1,8 @@
-/// Parses `application/x-www-form-urlencoded` text, as a query or a body, strictly: bounded, valid UTF-8 after decoding,
-/// no half escapes, no control bytes, and no name twice (SEC-11).
+/// Parses `application/x-www-form-urlencoded` text, as a query or a body, strictly (SEC-11).
+///
+/// The text is bounded. After decoding it is valid UTF-8, and free of broken escapes and control bytes. Each name occurs once.
 package struct FormPairs: Sendable, Equatable {
-    /// The decoded pairs, in order; the names differ, but for those that may be repeated.
+    /// The decoded pairs, in order; their names differ, except for the repeatable name.
     package let pairs: [(name: String, value: String)]
 
     package static func == (left: FormPairs, right: FormPairs) -> Bool {
@@ -9,25 +10,25 @@ package struct FormPairs: Sendable, Equatable {
             && zip(left.pairs, right.pairs).allSatisfy { $0.name == $1.name && $0.value == $1.value }
     }
 
-    /// The reason for which a text was refused.
+    /// The reason why a text was refused.
     package enum Failure: Error, Sendable, Equatable {
         case tooManyPairs
         case malformed(FormFault)
-        /// A name that stands twice.
+        /// A name that occurs twice.
         case duplicate(String)
     }
 
     /// Creates pairs that were parsed before.
     init(unchecked pairs: [(name: String, value: String)]) { self.pairs = pairs }
 
-    /// Parses the text; at most `maximumPairs` of them, and but for one name none twice.
+    /// Parses the text: at most `maximumPairs` pairs, and each name once, except `repeatable`.
     package init(
         parsing text: some StringProtocol, maximumPairs: Int = 64, repeatable: String? = nil
     ) throws(Failure) {
         try self.init(parsing: Array(text.utf8), maximumPairs: maximumPairs, repeatable: repeatable)
     }
 
-    /// Parses the bytes of a text; with `skipsEmpty` a part between two `&` may be empty, and counts all the same.
+    /// Parses the bytes of a text; with `skipsEmpty`, a part between two `&` may be empty, but still counts.
     package init(
         parsing text: [UInt8], maximumPairs: Int = 64, repeatable: String? = nil, skipsEmpty: Bool = false
     ) throws(Failure) {
@@ -53,9 +54,9 @@ package struct FormPairs: Sendable, Equatable {
         self.pairs = pairs
     }
 
-    /// Returns the parts between the `&`, at most one more than there may be pairs.
+    /// Returns the parts between the `&`, at most one more than the maximum of pairs.
     ///
-    /// The bytes behind the last allowed pair are one part.
+    /// All bytes after the last allowed pair are one part.
     static func parts(of text: [UInt8], _ maximumPairs: Int) -> [ArraySlice<UInt8>] {
         text.split(separator: UInt8(ascii: "&"), maxSplits: max(maximumPairs, 0), omittingEmptySubsequences: false)
     }
@@ -66,8 +67,9 @@ package struct FormPairs: Sendable, Equatable {
         return (part[..<equals], part[(equals + 1)...])
     }
 
-    /// Returns whether there is no pair of that name, in time that the text's author cannot choose; `names` has them all once they
-    /// are too many to look through.
+    /// Returns whether the name is new, in a time beyond the influence of the text's author.
+    ///
+    /// `names` gets all names once there are too many to compare one by one.
     static func isNew(
         _ name: String, among pairs: [(name: String, value: String)], _ names: inout Set<[UInt8]>
     ) -> Bool {
@@ -83,10 +85,10 @@ package struct FormPairs: Sendable, Equatable {
     /// Returns all values of a name that may be repeated.
     package func values(_ name: String) -> [String] { pairs.filter { $0.name.hasBytes(of: name) }.map(\.value) }
 
-    /// Returns the text decoded (`+` is a space), or nil for a half escape, a control byte or invalid UTF-8.
+    /// Returns the decoded text (`+` is a space), or nil for a broken escape, a control byte or invalid UTF-8.
     package static func decode(_ text: some Sequence<UInt8>) -> String? { try? decoded(Array(text)[...]) }
 
-    /// Returns the text decoded; throws the first flaw.
+    /// Returns the decoded text; throws the first flaw.
     static func decoded(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> String {
         let (bytes, isWhole) = try unescaped(text)
         guard isWhole else { throw .escape }
@@ -94,7 +96,7 @@ package struct FormPairs: Sendable, Equatable {
         return decoded
     }
 
-    /// Returns the bytes behind the escapes, and whether all escapes are whole.
+    /// Returns the text's bytes with all escapes resolved, and whether all escapes are whole.
     ///
     /// A broken escape is kept as text (WHATWG URL section 1.3). Throws `control` for control bytes other than tab, CR and LF.
     static func unescaped(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> (bytes: [UInt8], isWhole: Bool) {
@@ -130,7 +132,7 @@ package struct FormPairs: Sendable, Equatable {
         }
     }
 
-    /// Returns the text percent-encoded for a form or query: everything but RFC 3986's unreserved bytes.
+    /// Returns the text percent-encoded for a form or query; only RFC 3986's unreserved bytes stay as they are.
     package static func encode(_ text: String) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count * 3)

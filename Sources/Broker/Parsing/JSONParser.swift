@@ -1,31 +1,34 @@
-/// Parses JSON strictly (RFC 8259): bounded size, depth and members, valid UTF-8, no lone surrogates, nothing after the value.
+/// Parses JSON strictly (RFC 8259): bounded size, depth and members, valid UTF-8, whole surrogate pairs, one value.
 ///
-/// For a provider's answers it can mend texts that hold half a surrogate pair: see `JSONObject.halvedTexts`.
-/// One parser for requests and for provider answers (library note 8). A duplicate member is reported by its
-/// pointer instead of being thrown, so that a request's faults can be named together; providers' answers refuse it.
+/// One parser reads both requests and provider answers (library note 8). A duplicate member is reported by its pointer instead
+/// of being thrown, so that all faults of a request can be named together. A provider's answer with a duplicate is refused.
+///
+/// For provider answers the parser can mend texts with half a surrogate pair; see `JSONObject.halvedTexts`.
 package struct JSONParser {
-    /// The result of a parse: the value and the pointers of members that stood twice.
+    /// The value of a text, and the pointers of its duplicate members.
     package struct Result: Sendable, Equatable {
         package let value: JSONValue
         package let duplicates: [String]
         /// The texts with half a surrogate pair, by pointer, with U+FFFD in its place.
         ///
-        /// Empty unless they are mended.
+        /// Empty unless the parser mends texts.
         var halvedTexts: [String: String] = [:]
     }
 
     /// The most texts that are mended in one parse.
     private static let maximumHalvedTexts = 64
 
-    /// The most duplicates that are reported: members are cheap to repeat.
+    /// The most duplicates that are reported, because members are cheap to repeat.
     package static let maximumDuplicates = 32
-    /// The most members of one object: more than any provider's answer has, and looked for one by one.
+    /// The most members of one object, which are searched one by one.
+    ///
+    /// No provider's answer has so many.
     package static let maximumMembers = 1024
 
-    /// The most values of a text, however small they are: each costs an allocation or two.
+    /// The most values of a text, because even a small value costs an allocation or two.
     package static let maximumValues = 65_536
 
-    /// A step on the way to a value; a text is only made of it for who has to find the place.
+    /// A step on the way to a value; its text is made only if a place is reported.
     private enum Step {
         case member(String)
         case item(Int)
@@ -47,7 +50,7 @@ package struct JSONParser {
     private var values = 0
     private var duplicates: [String] = []
     private var halvedTexts: [String: String] = [:]
-    /// Whether the text that was read last holds half a surrogate pair.
+    /// Whether the text that was read last contains half a surrogate pair.
     private var isHalved = false
     private var path: [Step] = []
 
@@ -61,7 +64,7 @@ package struct JSONParser {
         self.maximumValues = maximumValues
     }
 
-    /// Parses a whole text; throws what is wrong and at which byte.
+    /// Parses a whole text; throws the fault and its place in bytes.
     package static func parse(
         _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, maximumMembers: Int = maximumMembers,
         maximumValues: Int = maximumValues, mendingTexts: Bool = false
@@ -77,7 +80,7 @@ package struct JSONParser {
         return Result(value: value, duplicates: parser.duplicates, halvedTexts: parser.halvedTexts)
     }
 
-    /// Parses an object in which no member stands twice.
+    /// Parses an object and refuses duplicate members.
     package static func parseObject(
         _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, mendingTexts: Bool = false
     ) throws(JSONFailure) -> JSONObject {
@@ -134,7 +137,7 @@ package struct JSONParser {
         guard depth <= maximumDepth else { throw failure(.tooDeep) }
         position += 1
         var object = JSONObject()
-        // Of an object with more members than are looked through one by one.
+        // Filled once an object has too many members to compare one by one.
         var names: Set<[UInt8]> = []
         var members = 0
         skipSpace()
@@ -145,7 +148,7 @@ package struct JSONParser {
             members += 1
             guard members <= maximumMembers else { throw failure(.tooManyMembers) }
             let name = try string()
-            // Two names that differ in their halves alone would become one.
+            // Two names that differ only in such halves would become equal.
             let isNamed = !isHalved
             skipSpace()
             guard take(UInt8(ascii: ":")) else { throw failure(.syntax) }
@@ -155,7 +158,7 @@ package struct JSONParser {
             if isNamed, Self.isNew(name, among: object, &names) {
                 object.append(name, member)
             } else if isNamed, duplicates.count < Self.maximumDuplicates {
-                // As long as somebody needs to find the place.
+                // Long enough to find the place.
                 duplicates.append(JSONPointer.make(path.map { $0.text.firstScalars(128) }))
             }
             path.removeLast()
@@ -166,8 +169,9 @@ package struct JSONParser {
         }
     }
 
-    /// Returns whether an object has no member of that name, byte by byte (RFC 8259 section 8.3), in time that the text's
-    /// author cannot choose; `names` has them all once they are too many to look through.
+    /// Returns whether an object has no member of that name, byte by byte (RFC 8259 section 8.3).
+    ///
+    /// The time is beyond the author's influence. `names` gets all names once there are too many to compare one by one.
     private static func isNew(_ name: String, among object: JSONObject, _ names: inout Set<[UInt8]>) -> Bool {
         let few = 16
         guard object.members.count > few else { return object[name] == nil }
@@ -228,7 +232,7 @@ package struct JSONParser {
             case UInt8(ascii: "\""):
                 let last = bytes[start..<position]
                 position += 1
-                // Most have neither an escape nor anything but ASCII, and are copied once.
+                // Most texts are plain ASCII without escapes, and are copied once.
                 if text.isEmpty, seen < 0x80 { return String(decoding: last, as: UTF8.self) }
                 guard let valid = String(validating: text + last, as: UTF8.self) else { throw failure(.invalidUTF8) }
                 return valid
@@ -262,7 +266,7 @@ package struct JSONParser {
                 {
                     code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
                 } else if mendsTexts {
-                    // What follows the half is read by itself.
+                    // The text after the half is read on its own.
                     position = behind
                 }
             }
@@ -289,9 +293,9 @@ package struct JSONParser {
     }
 }
 
-/// The reason for which a text is not the JSON asked for.
+/// The reason why a text is not the required JSON.
 ///
-/// It names a place and never repeats the text.
+/// The reason names a place in the text and never repeats the text.
 package struct JSONFailure: Error, Sendable, Equatable {
     package enum Reason: String, Sendable {
         case syntax, tooLarge, tooDeep, invalidUTF8, controlCharacter, loneSurrogate, trailingBytes, duplicateMember
@@ -300,9 +304,9 @@ package struct JSONFailure: Error, Sendable, Equatable {
 
     /// The fault.
     package let reason: Reason
-    /// The byte at which it was seen.
+    /// The place of the fault, in bytes.
     package let offset: Int
-    /// The pointer of the member that stands twice; nil for any other reason.
+    /// The pointer of the duplicate member; nil for any other reason.
     package let member: String?
 
     init(_ reason: Reason, at offset: Int, member: String? = nil) {
@@ -311,7 +315,9 @@ package struct JSONFailure: Error, Sendable, Equatable {
         self.member = member
     }
 
-    /// The fault in words, for logs: the bound, the member or the place, and nothing else of the text.
+    /// The fault in words, for logs.
+    ///
+    /// The words contain only the bound, the member or the place.
     package var words: String {
         switch reason {
         case .syntax: "not JSON at byte \(offset)"
@@ -327,7 +333,7 @@ package struct JSONFailure: Error, Sendable, Equatable {
         }
     }
 
-    /// Returns a pointer as far as it is visible ASCII, 64 characters at most.
+    /// Returns the visible ASCII of a pointer, at most 64 characters.
     private static func shown(_ pointer: String) -> String {
         String(decoding: pointer.utf8.prefix(64).filter { (0x21...0x7E).contains($0) }, as: UTF8.self)
     }

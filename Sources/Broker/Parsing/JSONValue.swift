@@ -3,55 +3,56 @@ package enum JSONValue: Sendable, Equatable {
     case object(JSONObject)
     case array([JSONValue])
     case string(String)
-    /// The number's text as it stood, so that nothing is lost and nothing can trap; see `integer` and `double`.
+    /// The number's original text, so that its value stays exact and parsing cannot trap; see `integer` and `double`.
     case number(String)
     case bool(Bool)
     case null
 
-    /// The string, when it is one.
+    /// The string, if the value is a string.
     package var string: String? { if case .string(let text) = self { text } else { nil } }
-    /// The object, when it is one.
+    /// The object, if the value is an object.
     package var object: JSONObject? { if case .object(let object) = self { object } else { nil } }
-    /// The array, when it is one.
+    /// The array, if the value is an array.
     package var array: [JSONValue]? { if case .array(let items) = self { items } else { nil } }
-    /// The boolean, when it is one.
+    /// The boolean, if the value is a boolean.
     package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
-    /// The number as a finite double, when it is one.
+    /// The number as a finite double, if the value is one.
     package var double: Double? {
         guard case .number(let text) = self, let value = Double(text), value.isFinite else { return nil }
         return value
     }
-    /// The number as a 64-bit integer, when it is a whole one in range (`1.0` and `1e3` are whole).
+    /// The number as a 64-bit integer, if it is whole and in range (`1.0` and `1e3` are whole).
     package var integer: Int64? {
         guard case .number(let text) = self else { return nil }
         if let exact = Int64(text) { return exact }
         guard let value = Double(text) else { return nil }
         return Int64(exactly: value)
     }
-    /// Whether it is null.
+    /// Whether the value is null.
     package var isNull: Bool { self == .null }
 }
 
-/// A JSON object: members in their order.
+/// A JSON object with its members in order.
 ///
 /// Of two equal names the first is kept; the parser reports the second.
 package struct JSONObject: Sendable, Equatable {
     /// The members, in order.
     package private(set) var members: [(name: String, value: JSONValue)]
-    /// The texts below this object that held half a surrogate pair, by pointer, with U+FFFD in its place; the values at these
-    /// pointers are null.
+    /// The texts below this object that had half a surrogate pair, by pointer, with U+FFFD in its place.
     ///
-    /// Only the parser fills it, of the outermost object, where it mends texts. A reader that shows a text to people may take it
-    /// from here; for every other reader the text is absent, because two different ones must not become equal (decision 80).
+    /// The values at these pointers are null. Only a parser that mends texts fills this, and only in the outermost object.
+    ///
+    /// A reader that shows a text to people may take it from here. For every other reader the text is absent, because two
+    /// different texts must not become equal (decision 80).
     package internal(set) var halvedTexts: [String: String] = [:]
 
     /// Creates an object from members whose names differ.
     package init(_ members: [(name: String, value: JSONValue)] = []) { self.members = members }
 
-    /// Returns the member's value, or nil when there is none of that name.
+    /// Returns the member's value, or nil if the member is missing.
     package subscript(_ name: String) -> JSONValue? { members.first { $0.name.hasBytes(of: name) }?.value }
 
-    /// Returns the member's value, or nil when there is none of that name, or it is null.
+    /// Returns the member's value, or nil if the member is missing or null.
     package func present(_ name: String) -> JSONValue? {
         guard let value = self[name], !value.isNull else { return nil }
         return value
@@ -67,7 +68,7 @@ package struct JSONObject: Sendable, Equatable {
             && zip(left.members, right.members).allSatisfy { $0.name == $1.name && $0.value == $1.value }
     }
 
-    /// Returns what an RFC 6901 JSON pointer names (`/data/id`, `/items/0`), or nil.
+    /// Returns the value at an RFC 6901 JSON pointer (`/data/id`, `/items/0`), or nil.
     package func value(at pointer: String) -> JSONValue? {
         guard let first = pointer.utf8.first else { return .object(self) }
         guard first == UInt8(ascii: "/") else { return nil }

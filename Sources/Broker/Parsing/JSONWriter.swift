@@ -1,4 +1,4 @@
-/// Writes JSON without an intermediate tree: the answers' encoder.
+/// Writes the JSON of answers without an intermediate tree.
 package struct JSONWriter {
     /// The bytes written so far.
     package private(set) var bytes: [UInt8] = []
@@ -117,7 +117,7 @@ package struct JSONWriter {
         bytes.append(UInt8(ascii: "\""))
         var text = text
         text.withUTF8 { utf8 in
-            // Nearly every text has nothing to escape.
+            // Nearly all texts can be copied unescaped.
             if PlainText.isJSON(utf8) {
                 bytes.append(contentsOf: utf8)
             } else {

@@ -1,14 +1,16 @@
-/// Looks whether a text is plain throughout, eight bytes at a time: answers and log lines consist of such texts.
+/// Checks whether all of a text is plain, eight bytes at a time.
+///
+/// Most texts in answers and log lines are plain.
 package enum PlainText {
     private static let ones: UInt64 = 0x0101_0101_0101_0101
     private static let highs: UInt64 = 0x8080_8080_8080_8080
 
-    /// Returns whether a JSON string holds these bytes of UTF-8 as they are: no control, quotation mark or backslash.
+    /// Returns whether a JSON string can hold these UTF-8 bytes unescaped (no control byte, quotation mark or backslash).
     package static func isJSON(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         holds(bytes) { word in below(0x20, word) | equal(0x22, word) | equal(0x5C, word) | equal(0x7F, word) }
     }
 
-    /// Returns the same for ASCII alone.
+    /// Returns whether a JSON string can hold these bytes unescaped, and they are ASCII.
     package static func isASCIIOfJSON(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {
         holds(bytes) { word in
             below(0x20, word) | equal(0x22, word) | equal(0x5C, word) | equal(0x7F, word) | word & highs
@@ -23,13 +25,13 @@ package enum PlainText {
         }
     }
 
-    /// Returns whether `fault` finds nothing in any word of the bytes.
+    /// Returns whether `fault` is zero for every word of the bytes.
     @inline(__always)
     private static func holds(_ bytes: UnsafeBufferPointer<UInt8>, _ fault: (UInt64) -> UInt64) -> Bool {
         let count = bytes.count
         guard let start = UnsafeRawPointer(bytes.baseAddress) else { return true }
         guard count >= 8 else {
-            // Filled up with a letter, which is plain everywhere.
+            // Filled up with a letter, which is plain for every check.
             var word: UInt64 = 0x6161_6161_6161_6161
             for index in 0..<count { word = word << 8 | UInt64(bytes[index]) }
             return fault(word) == 0
@@ -42,11 +44,11 @@ package enum PlainText {
         return fault(start.loadUnaligned(fromByteOffset: count &- 8, as: UInt64.self)) == 0
     }
 
-    /// Returns a word that is not zero exactly if a byte of the other is below a bound of at most 0x80.
+    /// Returns a word that is nonzero exactly if a byte of `word` is below a bound of at most 0x80.
     @inline(__always)
     private static func below(_ bound: UInt64, _ word: UInt64) -> UInt64 { (word &- ones &* bound) & ~word & highs }
 
-    /// Returns a word that is not zero exactly if a byte of the other is the one asked for.
+    /// Returns a word that is nonzero exactly if a byte of `word` equals `byte`.
     @inline(__always)
     private static func equal(_ byte: UInt64, _ word: UInt64) -> UInt64 { below(1, word ^ ones &* byte) }
 }

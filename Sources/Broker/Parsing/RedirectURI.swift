@@ -1,7 +1,7 @@
-/// A redirect URI as it is registered at a provider: an https (or loopback http) URL or a custom scheme, without fragment or
-/// user information.
+/// A redirect URI as it is registered at a provider.
 ///
-/// Compared byte for byte (RFC 9700 section 4.1.3) in the spelling `normalized`. The port of a loopback address is ignored (RFC
+/// The scheme is https, http for a loopback address, or a custom one. Fragments and user information are refused. The text is
+/// compared byte for byte (RFC 9700 section 4.1.3) in the spelling `normalized`. The port of a loopback address is ignored (RFC
 /// 8252 section 7.3).
 package struct RedirectURI: Sendable, Hashable {
     /// The text, exactly as registered.
@@ -10,11 +10,11 @@ package struct RedirectURI: Sendable, Hashable {
     package let scheme: String
     /// The host in lower case without its port; nil for a custom scheme without an authority.
     package let host: String?
-    /// The port, when one is written.
+    /// The port, if one is written.
     package let port: Int?
     /// The path, from its first `/` (or from after the colon, for a scheme without an authority).
     package let path: String
-    /// The query part, without its question mark (RFC 6749 section 3.1.2); nil when there is none.
+    /// The query part, without its question mark (RFC 6749 section 3.1.2); nil if it is missing.
     package let query: String?
     /// The port's digits as written.
     private let portText: String?
@@ -30,7 +30,7 @@ package struct RedirectURI: Sendable, Hashable {
         portText = nil
     }
 
-    /// Parses a redirect URI as it may be registered: one with a query part is taken too.
+    /// Parses a redirect URI as it may be registered, with or without a query part.
     package init?(registered text: String) {
         guard let mark = text.utf8.firstIndex(of: UInt8(ascii: "?")) else {
             self.init(text)
@@ -44,7 +44,7 @@ package struct RedirectURI: Sendable, Hashable {
         self.init(String(text[..<mark]), query: query)
     }
 
-    /// Parses a redirect URI without a query part, or returns nil when it is none.
+    /// Parses a redirect URI without a query part, or returns nil.
     package init?(_ text: String) { self.init(text, query: nil) }
 
     private init?(_ base: String, query: String?) {
@@ -79,7 +79,7 @@ package struct RedirectURI: Sendable, Hashable {
             path = String(rest)
         }
         if scheme == "http" || scheme == "https" { guard host?.isEmpty == false else { return nil } }
-        // `..` would let a checker and a browser disagree about the path.
+        // With `..`, a checker and a browser could read different paths.
         let segments = path.utf8.split(separator: UInt8(ascii: "/"))
         guard !segments.contains(where: { $0.elementsEqual(".".utf8) || $0.elementsEqual("..".utf8) }) else {
             return nil
@@ -135,17 +135,17 @@ package struct RedirectURI: Sendable, Hashable {
         return scheme + "://" + host + port + (path.isEmpty && ownPort != nil ? "/" : path)
     }
 
-    /// Returns whether two texts are one redirect URI, ports of loopback addresses included.
+    /// Returns whether two texts are the same redirect URI, including the ports of loopback addresses.
     package static func areSame(_ one: String, _ other: String) -> Bool {
         if one.hasBytes(of: other) { return true }
         guard let one = RedirectURI(registered: one), let other = RedirectURI(registered: other) else { return false }
         return one.normalized.hasBytes(of: other.normalized)
     }
 
-    /// The compared spelling of this registration, for a literal loopback address without its port.
+    /// The spelling of this registration for comparison; a literal loopback address loses its port.
     ///
-    /// The system picks that port for each login (RFC 8252 section 7.3). Another program may own a name such as `localhost`
-    /// (section 8.3).
+    /// The system picks that port for each login (RFC 8252 section 7.3). A name such as `localhost` keeps its port, because
+    /// another program may own it (section 8.3).
     package var registration: String {
         guard isLoopbackLiteral, let host else { return normalized }
         return "http://" + host + (path.isEmpty ? "/" : path) + (query.map { "?" + $0 } ?? "")
@@ -154,8 +154,9 @@ package struct RedirectURI: Sendable, Hashable {
     /// Whether the host is a literal loopback address, so the system picks the port.
     private var isLoopbackLiteral: Bool { scheme == "http" && (host == "127.0.0.1" || host == "[::1]") }
 
-    /// Returns this registration as a provider is to see it for a login: as configured, on a loopback address with the login's
-    /// port.
+    /// Returns this registration as a provider is to see it for a login.
+    ///
+    /// The text stays as configured; on a loopback address it gets the login's port.
     package func spelled(for login: RedirectURI) -> RedirectURI {
         guard isLoopbackLiteral, portText != login.portText, let host else { return self }
         let written = text.prefix(scheme.utf8.count) + "://" + host + (login.portText.map { ":" + $0 } ?? "") + path
@@ -172,7 +173,7 @@ enum URLByte {
     static let question = UInt8(ascii: "?")
     static let at = UInt8(ascii: "@")
 
-    /// Returns whether a byte has a place in a URL: printable ASCII without quotes, brackets and backslashes.
+    /// Returns whether a byte may occur in a URL: printable ASCII without quotes, brackets and backslashes.
     static func isAllowed(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "\""), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "\\"), UInt8(ascii: "^"),

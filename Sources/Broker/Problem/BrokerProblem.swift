@@ -1,34 +1,34 @@
-/// A refusal or failure on its way to the caller, in its three voices: the stable `code` (which fixes the status), what
-/// the caller may read, and the private detail for the log.
+/// A refusal or failure on its way to the caller.
 ///
-/// One place turns it into a response.
+/// A problem has a stable `code` (which fixes the status), a text for the caller, and a private detail for the log. One place
+/// turns it into a response.
 package struct BrokerProblem: Error, Sendable {
     package var code: ProblemCode
-    /// For the caller: our own words, never input, never a secret.
+    /// The text for the caller in the broker's own words; it never contains input or a secret.
     ///
-    /// Nil takes the code's standard sentence.
+    /// Nil selects the code's standard sentence.
     package var detail: String?
-    /// For the log only.
+    /// The detail for the log only.
     package var privateDetail: String?
     /// The request's faults by field.
     package var errors: [FieldFault]
     package var reason: EndReason?
-    /// `new_login` when trying again with the same code is no use.
+    /// `new_login` if another attempt with the same code is useless.
     package var retry: String?
     /// The fresh login of `login_required`.
     package var login: StartedLogin?
     package var retryAfter: Duration?
-    /// The provider's own word for what went wrong, where it is one that a standard defines.
+    /// The provider's own error code, if a standard defines it.
     package var providerError: String?
-    /// The reason for which evidence was not accepted: the answer names it and brings a nonce.
+    /// The reason why evidence was refused; the answer names it and has a nonce.
     package internal(set) var proof: ProofRefusal?
-    /// The reason for which a step-up failed.
+    /// The reason why a step-up failed.
     package var shortfall: StepUpShortfall?
     /// The step-up that a call needs.
     package var wanted: WantedStepUp?
-    /// The reason for which a call does not show its user's presence.
+    /// The reason why the presence proof of a call was refused.
     package internal(set) var presence: PresenceRefusal?
-    /// Whether what the request was for has surely reached nobody.
+    /// Whether the request's call provably never reached its upstream, or its upstream refused it.
     package var isUnsent = false
 
     package init(
@@ -55,7 +55,7 @@ package struct FieldFault: Sendable, Equatable {
         case malformed, notAllowed = "not_allowed", conflict
     }
 
-    /// The JSON pointer of the member (`/callback_url`), or of a query parameter's or header's name.
+    /// The JSON pointer of the member (`/callback_url`), or the pointer of a query parameter's or header's name.
     package let pointer: String
     package let code: Code
 
@@ -66,7 +66,9 @@ package struct FieldFault: Sendable, Equatable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of a store that failed: 503, and the cookie stays.
+    /// Creates the problem of a store that failed.
+    ///
+    /// The answer is 503, and the cookie stays.
     package init(_ failure: StoreFailure) {
         switch failure {
         case .unavailable(let detail), .inDoubt(let detail):
@@ -77,17 +79,19 @@ extension BrokerProblem {
         }
     }
 
-    /// The problem of a session whose provider or client is not configured: it may be again, so the session stays.
+    /// The problem of a session whose provider or client is missing from the configuration.
+    ///
+    /// A later configuration may have it again, so the session stays.
     static var notConfigured: BrokerProblem {
         BrokerProblem(
             .providerUnavailable, detail: "The session's provider or client is not configured here at the moment.",
             privateDetail: "the session's provider or client is not in the configuration", retryAfter: .seconds(30))
     }
 
-    /// Creates the problem of a sealed value that cannot be read now: its key is not here yet, a newer version wrote it,
-    /// or the vault itself fails.
+    /// Creates the problem of a sealed value that is unreadable for the moment.
     ///
-    /// Nil for a value that was changed, which is the caller's use case's to judge.
+    /// Its key is not here yet, a newer version wrote it, or the vault itself fails. The result is nil for a changed value,
+    /// because the calling use case must judge it.
     package init?(opening error: any Error) {
         switch error {
         case VaultFailure.doesNotOpen, RecordFailure.malformed: return nil
@@ -99,7 +103,7 @@ extension BrokerProblem {
 
     /// Creates the problem of a vault that failed.
     ///
-    /// A row that does not open is the caller's use case's to judge.
+    /// If a row fails to open, the calling use case must judge it.
     package init(_ failure: VaultFailure) {
         switch failure {
         case .unknownKey(let id):
@@ -111,7 +115,7 @@ extension BrokerProblem {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of a provider call in which no single-use secret was at stake (discovery, PAR, a start).
+    /// Creates the problem of a provider call that involved no single-use secret (discovery, PAR, a start).
     package init(starting failure: ProviderFailure) {
         switch failure {
         case .notSent, .lost:
@@ -128,7 +132,8 @@ extension BrokerProblem {
 
     /// Creates the problem of an error in a callback (RFC 6749 section 4.1.2.1, OpenID Connect Core 3.1.2.6, and dialects).
     ///
-    /// `isSilent` is whether the login is known to have said `prompt=none`. Of the text only a standard's word is shown.
+    /// `isSilent` is whether the login is known to have sent `prompt=none`. The provider's text is shown only if it is a
+    /// standard's error code.
     package init(_ error: CallbackError, isSilent: Bool = false) {
         let code: ProblemCode =
             switch error.code {
@@ -136,7 +141,7 @@ extension BrokerProblem {
                 "unauthorized-user":
                 .accessDenied
             case "login_required", "interaction_required", "account_selection_required": .interactionRequired
-            // Without `prompt=none` the user was asked, and did not consent.
+            // Without `prompt=none`, the user was asked and refused.
             case "consent_required": isSilent ? .interactionRequired : .accessDenied
             case "temporarily_unavailable", "server_error": .providerUnavailable
             default: .providerError

@@ -1,4 +1,4 @@
-/// The stable code of a problem document: the complete list (openapi.yaml, docs/problems.md).
+/// The stable code of a problem document (the complete list, as in openapi.yaml and docs/problems.md).
 package enum ProblemCode: String, Sendable, CaseIterable {
     case invalidRequest = "invalid_request"
     case invalidCallback = "invalid_callback"

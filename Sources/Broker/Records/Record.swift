@@ -1,6 +1,6 @@
 /// Writes the plaintext of a sealed row: fields in order, each with its length.
 ///
-/// Compact and quick, because a session's facts are opened on every request. The first byte is the format number
+/// The format is compact and fast, because a session's facts are opened on every request. The first byte is the format number
 /// (SEC-130).
 package struct RecordWriter {
     /// The bytes written so far.
@@ -55,7 +55,7 @@ package struct RecordWriter {
         }
     }
 
-    /// Writes a JSON value; objects, which claims never hold, are written as null.
+    /// Writes a JSON value; objects are written as null, because claims never contain them.
     package mutating func value(_ value: JSONValue) {
         switch value {
         case .null, .object: bytes.append(0)
@@ -73,12 +73,14 @@ package struct RecordWriter {
     }
 }
 
-/// Reads what `RecordWriter` wrote; throws for anything else, so that a damaged record is an error and not a trap.
+/// Reads the records of `RecordWriter`; throws for anything else, so that a damaged record is an error instead of a trap.
 package struct RecordReader {
     private let bytes: [UInt8]
     private var position: Int
 
-    /// Creates a reader; throws unless the record has this format, and tells a newer one from a damaged record.
+    /// Creates a reader.
+    ///
+    /// Throws `newerFormat` for a record of a newer format, and `malformed` for any other first byte than `format`.
     package init(_ bytes: [UInt8], format: UInt8) throws(RecordFailure) {
         guard let found = bytes.first else { throw .malformed }
         guard found <= format else { throw .newerFormat }
@@ -139,7 +141,7 @@ package struct RecordReader {
         try list { reader throws(RecordFailure) in (try reader.string(), try reader.value(depth: 0)) }
     }
 
-    /// Reads as many elements as stand there, into an array of just that size: it may be kept in a cache.
+    /// Reads the stored number of elements into an array of exactly that size, because the array may be kept in a cache.
     private mutating func list<Element>(
         _ element: (inout Self) throws(RecordFailure) -> Element
     ) throws(RecordFailure) -> [Element] {
@@ -164,33 +166,35 @@ package struct RecordReader {
     }
 }
 
-/// The reason for which a record could not be read.
+/// The reason why a record is unreadable.
 package enum RecordFailure: Error, Sendable, Equatable {
-    /// It is not what the writer writes.
+    /// The bytes differ from a record of this format.
     case malformed
-    /// A newer version wrote it (SEC-130): a passing fault, never tampering.
+    /// A newer version wrote the record (SEC-130). This is a passing fault, never tampering.
     case newerFormat
 }
 
-// Records of what may belong to a key: a bound one has a format of its own, which a release that knows no keys does not read.
-// There it is a row of a newer format, never served and never ended; what is not bound stays as it was.
+// Formats of records that may belong to a key. A bound record has its own format, because older releases must not serve it
+// without a proof. They treat it as a row of a newer format, so they leave it alone. The format of unbound records is
+// unchanged.
 
 private enum BindableFormat {
     static let unbound: UInt8 = 1
     static let bound: UInt8 = 2
-    /// A login whose provider was told of a key of ours, with the device's thumbprint where it belongs to one.
+    /// A login whose provider was given a key of the broker's, with the device's thumbprint if the login belongs to a device
+    /// key.
     static let keyed: UInt8 = 3
 }
 
 extension RecordWriter {
 
-    /// Creates a record of what belongs to the key of a thumbprint, or to none.
+    /// Creates a record that belongs to the key of a thumbprint; nil for an unbound record.
     init(boundTo thumbprint: Digest?) {
         self.init(format: thumbprint == nil ? BindableFormat.unbound : BindableFormat.bound)
         if let thumbprint { string(Base64URL.encode(thumbprint.bytes)) }
     }
 
-    /// Creates a record of what belongs to the key of a thumbprint, or to none, and holds a key of ours where there is one.
+    /// Creates a record that may belong to the key of a thumbprint, and may hold a key of the broker's.
     init(boundTo thumbprint: Digest?, holding key: ProofKeyPair?) {
         guard let key else {
             self.init(boundTo: thumbprint)
@@ -203,7 +207,7 @@ extension RecordWriter {
 }
 
 extension RecordReader {
-    /// Returns the reader of a record, behind the thumbprint of the key that it belongs to, if it belongs to one.
+    /// Returns a record's reader, after the thumbprint of its key, and that thumbprint; nil for an unbound record.
     static func bindable(_ bytes: [UInt8]) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?) {
         guard bytes.first == BindableFormat.bound else {
             return (try RecordReader(bytes, format: BindableFormat.unbound), nil)
@@ -213,7 +217,7 @@ extension RecordReader {
         return (reader, thumbprint)
     }
 
-    /// Returns the reader of a record that may hold a key of ours as well.
+    /// Returns the reader of a record that may also hold a key of the broker's.
     static func holding(
         _ bytes: [UInt8]
     ) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?, key: ProofKeyPair?) {

@@ -1,7 +1,7 @@
-/// The stateless translators between IPv4 clients and the broker (RFC 6052): each has a prefix of 96 bits, and the client's IPv4
-/// address is the rest.
+/// The stateless translators between IPv4 clients and the broker (RFC 6052).
 ///
-/// Behind one of them all of IPv4 is one /64, which limits would count as one address.
+/// Each translator has a prefix of 96 bits, and the client's IPv4 address follows the prefix. Behind one translator, all of
+/// IPv4 is one /64, which limits would count as one address.
 package struct AddressTranslators: Sendable {
     private let prefixes: [IPNetwork]
 
@@ -10,7 +10,7 @@ package struct AddressTranslators: Sendable {
         prefixes = [SpecialPurposeAddresses.translated] + further.filter(\.isTranslators)
     }
 
-    /// Returns the address that limits count a client by: the IPv4 address inside a translated one.
+    /// Returns the address that limits count for a client, which is the IPv4 address inside a translated one.
     package func client(_ address: IPAddress) -> IPAddress {
         guard !address.isIPv4, prefixes.contains(where: { $0.contains(address) }) else { return address }
         return IPAddress(v4: UInt32(truncatingIfNeeded: address.low))

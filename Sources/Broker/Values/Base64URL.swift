@@ -10,7 +10,8 @@ package enum Base64URL {
 
     /// Returns the bytes as unpadded base64url text.
     ///
-    /// Of one type: a generic function would be called through its witnesses for each byte from another module.
+    /// The parameter has one concrete type, because another module would call a generic function through its witness table for
+    /// each byte.
     package static func encode(_ bytes: [UInt8]) -> String {
         let count = (bytes.count * 4 + 2) / 3
         return alphabet.withUnsafeBufferPointer { alphabet in
@@ -79,7 +80,7 @@ package enum Base64URL {
         return isSound ? bytes : nil
     }
 
-    /// Returns whether the text has only base64url characters and between `range` of them.
+    /// Returns whether the text has only base64url characters, and a length in `range`.
     package static func isToken(_ text: String, length range: ClosedRange<Int>) -> Bool {
         let values = values
         guard range.contains(text.utf8.count) else { return false }

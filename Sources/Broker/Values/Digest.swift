@@ -1,16 +1,17 @@
-/// A 32-byte SHA-256 or HMAC-SHA-256 value: the key of a row.
+/// A 32-byte SHA-256 or HMAC-SHA-256 value, used as the key of a row.
 ///
-/// Safe to store; useless to present. Four words in place, because a cached session holds seven of them.
+/// A digest is safe to store, because it is useless as a credential. It consists of four words in place, because a cached
+/// session holds seven digests.
 package struct Digest: Sendable, Hashable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
-    /// Creates a digest, or nil when there are not exactly 32 bytes.
+    /// Creates a digest, or returns nil unless there are exactly 32 bytes.
     package init?(_ bytes: [UInt8]) {
         guard let digest = bytes.withUnsafeBytes({ Digest($0) }) else { return nil }
         self = digest
     }
 
-    /// Creates a digest of what lies somewhere, or nil when it is not exactly 32 bytes.
+    /// Creates a digest from bytes in memory, or returns nil unless there are exactly 32 bytes.
     package init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count == 32 else { return nil }
         func word(_ start: Int) -> UInt64 {

@@ -1,12 +1,13 @@
-/// An IP address of either family; an IPv4 one is held as its IPv4-mapped IPv6 address, so that one comparison does for
-/// both.
+/// An IP address of either family.
+///
+/// An IPv4 address is held as its IPv4-mapped IPv6 address, so that one comparison serves both families.
 package struct IPAddress: Sendable, Hashable {
     /// The first 64 bits.
     package let high: UInt64
     /// The last 64 bits.
     package let low: UInt64
 
-    /// Creates an address from its 128 bits; an IPv4 address stands in the last 32, with `ffff` before them.
+    /// Creates an address from its 128 bits; an IPv4 address is in the last 32 bits, after `ffff`.
     package init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
@@ -15,7 +16,7 @@ package struct IPAddress: Sendable, Hashable {
     /// Creates an IPv4 address from its 32 bits.
     package init(v4 bits: UInt32) { self.init(high: 0, low: 0xFFFF_0000_0000 | UInt64(bits)) }
 
-    /// Parses a textual address without port, brackets or zone, or returns nil when it is none.
+    /// Parses a textual address without port, brackets or zone, or returns nil.
     package init?(_ text: some StringProtocol) {
         guard text.utf8.count <= 45 else { return nil }
         if let bits = Self.bits4(text) {
@@ -31,7 +32,7 @@ package struct IPAddress: Sendable, Hashable {
         self.init(high: high, low: low)
     }
 
-    /// Parses the host of a URL, an IPv6 address in its brackets, or returns nil when it is no address.
+    /// Parses the host of a URL, an IPv6 address in its brackets, or returns nil for any other host.
     package init?(urlHost host: some StringProtocol) {
         guard host.contains(":") else {
             self.init(host)
@@ -41,10 +42,10 @@ package struct IPAddress: Sendable, Hashable {
         self.init(host.dropFirst().dropLast())
     }
 
-    /// Whether it is an IPv4 address.
+    /// Whether this is an IPv4 address.
     package var isIPv4: Bool { high == 0 && low >> 32 == 0xFFFF }
 
-    /// Whether it is in `127.0.0.0/8` or is `::1`.
+    /// Whether the address is in `127.0.0.0/8` or is `::1`.
     package var isLoopback: Bool { isIPv4 ? low >> 24 & 0xFF == 127 : high == 0 && low == 1 }
 
     /// Returns whether a URL's host is `localhost` or a loopback address.
@@ -82,7 +83,7 @@ package struct IPAddress: Sendable, Hashable {
         var groups: [UInt16] = []
         let parts = text.split(separator: ":", omittingEmptySubsequences: false)
         for (index, part) in parts.enumerated() {
-            // Dotted only as the last 32 bits of the whole address.
+            // A dotted part is allowed only as the last 32 bits of the whole address.
             if isEnd, index == parts.count - 1, part.contains("."), let bits = bits4(part) {
                 groups.append(UInt16(truncatingIfNeeded: bits >> 16))
                 groups.append(UInt16(truncatingIfNeeded: bits))
@@ -98,13 +99,13 @@ package struct IPAddress: Sendable, Hashable {
 }
 
 extension IPAddress: CustomStringConvertible {
-    /// The address as text: dotted for IPv4, after RFC 5952 for IPv6.
+    /// The address as text: dotted for IPv4, according to RFC 5952 for IPv6.
     package var description: String {
         if isIPv4 { return part(low, 24, 8) + "." + part(low, 16, 8) + "." + part(low, 8, 8) + "." + part(low, 0, 8) }
         let groups: [String] = [high, low].flatMap { half in
             [48, 32, 16, 0].map { part(half, $0, 16) }
         }
-        // The longest run of two zeros or more, the first of those that are as long as each other.
+        // The longest run of two or more zeros; of equally long runs, the first.
         var zeros = 0..<0
         for start in groups.indices {
             let count = groups[start...].prefix { $0 == "0" }.count
@@ -124,8 +125,8 @@ extension IPAddress: CustomStringConvertible {
 extension IPAddress {
     /// Whether the address is one of the public Internet (SEC-74).
     ///
-    /// An IPv4-mapped or NAT64 address is judged by the IPv4 address inside; 6to4, Teredo and IPv4-compatible ones are
-    /// never public. A translator with a prefix out of its network's own space cannot be told from a public address.
+    /// An IPv4-mapped or NAT64 address is judged by the IPv4 address inside. 6to4, Teredo and IPv4-compatible addresses are
+    /// never public. The addresses of a translator whose prefix is from its network's own space look public.
     package var isPublic: Bool {
         if SpecialPurposeAddresses.translated.contains(self) {
             return IPAddress(v4: UInt32(truncatingIfNeeded: low)).isPublic
@@ -135,17 +136,17 @@ extension IPAddress {
         return !SpecialPurposeAddresses.ranges.contains { $0.contains(self) }
     }
 
-    /// Whether the address is of a network of somebody's own: private, shared or unique local, or this machine's.
+    /// Whether the address is in a private network (private, shared or unique local), or is this machine's.
     ///
-    /// Link-local addresses are none: a cloud's metadata service is at one.
+    /// Link-local addresses are excluded, because a cloud's metadata service has one.
     package var isOfOwnNetwork: Bool {
         isLoopback || SpecialPurposeAddresses.ownNetworks.contains { $0.contains(self) }
     }
 
-    /// Whether the address inside is public, wherever a prefix of 48, 56, 64 or 96 bits puts it (RFC 6052 section 2.2).
+    /// Whether the address inside is public for any prefix of 48, 56, 64 or 96 bits (RFC 6052 section 2.2).
     ///
-    /// The length is not known here: no reading may be special, but those that only found the zeros beside the real
-    /// one and say "this network", where no translator sends anything.
+    /// The length of the prefix is unknown here, so every reading must be public. Readings in "this network" (`0.0.0.0/8`) are
+    /// ignored, because translators send nothing there. They have only found the zeros next to the real address.
     private var isPubliclyTranslated: Bool {
         let at48: UInt64 = high << 16 & 0xFFFF_0000 | low >> 40 & 0xFFFF
         let at56: UInt64 = high << 24 & 0xFF00_0000 | low >> 32 & 0xFF_FFFF
@@ -156,15 +157,23 @@ extension IPAddress {
     }
 }
 
-/// The addresses that are no part of the public Internet, in the one table that every outgoing connection is judged by
-/// (SEC-74).
+/// The addresses outside the public Internet, as the one table for judging every outgoing connection (SEC-74).
 ///
-/// The rows are IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890) as of 2025 wherever "globally reachable" is
-/// not true, the multicast spaces, and what clouds answer their own hosts on. Of the metadata services only Azure's has
-/// an address that the registries take for a public one; the rest lie in the rows for link-local (`169.254.169.254` of
-/// AWS, Google, Azure and others, `169.254.170.2` and `.23` of ECS and EKS, `169.254.0.23` of Tencent, `169.254.42.42` of
-/// Scaleway), shared (`100.100.100.200` of Alibaba), protocol assignments (`192.0.0.192` of Oracle's classic cloud) and
-/// unique local addresses (`fd00:ec2::254` and `::23` of AWS, `fd20:ce::254` of Google, `fd00:42::42` of Scaleway).
+/// The rows are:
+///
+/// - the entries of IANA's special-purpose registries for IPv4 and IPv6 (RFC 6890), as of 2025, unless "globally reachable" is
+///   true,
+/// - the multicast spaces,
+/// - the addresses of clouds' services for their own hosts.
+///
+/// Of the metadata services, only Azure's has an address that is public according to the registries. The other services are in
+/// these rows:
+///
+/// - link-local: `169.254.169.254` of AWS, Google, Azure and others, `169.254.170.2` and `.23` of ECS and EKS, `169.254.0.23`
+///   of Tencent, `169.254.42.42` of Scaleway,
+/// - shared: `100.100.100.200` of Alibaba,
+/// - protocol assignments: `192.0.0.192` of Oracle's classic cloud,
+/// - unique local: `fd00:ec2::254` and `::23` of AWS, `fd20:ce::254` of Google, `fd00:42::42` of Scaleway.
 enum SpecialPurposeAddresses {
     /// Ranges that are not publicly reachable.
     static let ranges: [IPNetwork] = [
@@ -189,7 +198,7 @@ enum SpecialPurposeAddresses {
         v6(0x0100 << 48 | 1, 64),  // dummy prefix, RFC 9780
         v6(0x2001 << 48, 23),  // protocol assignments, Teredo (RFC 4380), benchmarks and ORCHID among them, RFC 2928
         v6(0x2001_0DB8 << 32, 32),  // documentation, RFC 3849
-        v6(0x2002 << 48, 16),  // 6to4, with whatever IPv4 address inside, RFC 3056
+        v6(0x2002 << 48, 16),  // 6to4, with any IPv4 address inside, RFC 3056
         v6(0x3FFF << 48, 20),  // documentation, RFC 9637
         v6(0x5F00 << 48, 16),  // segment routing, RFC 9602
         v6(0xFC00 << 48, 7),  // unique local, RFC 4193
@@ -198,20 +207,21 @@ enum SpecialPurposeAddresses {
         v6(0xFF00 << 48, 8),  // multicast, RFC 4291
     ]
 
-    /// The ranges that networks of one's own are made of: clusters, companies, homes.
+    /// The ranges of private networks, such as clusters, companies and homes.
     static let ownNetworks: [IPNetwork] = [
         v4(10, 0, 0, 0, 8), v4(172, 16, 0, 0, 12), v4(192, 168, 0, 0, 16),  // RFC 1918
         v4(100, 64, 0, 0, 10),  // RFC 6598, which some clusters use for pods
         v6(0xFC00 << 48, 7),  // RFC 4193
     ]
 
-    /// The block that IANA has allocated as IPv6 global unicast; nothing else of IPv6 is public, whatever it will be used for.
+    /// The block that IANA has allocated as IPv6 global unicast; all other IPv6 addresses are treated as special, now and
+    /// later.
     static let globalUnicast = v6(0x2000 << 48, 3)
 
-    /// NAT64's well-known prefix (RFC 6052): the IPv4 address is the last 32 bits.
+    /// NAT64's well-known prefix (RFC 6052), followed by 32 bits with the IPv4 address.
     static let translated = v6(0x0064_FF9B << 32, 96)
 
-    /// NAT64's prefix for local use (RFC 8215): a network takes /48 to /96 of it as it likes.
+    /// NAT64's prefix for local use (RFC 8215); a network may use any part of it, from /48 to /96.
     static let locallyTranslated = v6(0x0064_FF9B_0001 << 16, 48)
 
     private static func v4(_ a: UInt32, _ b: UInt32, _ c: UInt32, _ d: UInt32, _ prefixLength: Int) -> IPNetwork {
@@ -223,17 +233,18 @@ enum SpecialPurposeAddresses {
     }
 }
 
-/// The addresses that an outgoing connection may end at, checked after connecting, on the address that is really there
-/// (SEC-74): what a name resolved to a moment ago does not count.
+/// The policy for the address at the other end of an outgoing connection (SEC-74).
+///
+/// The address is checked after connecting, because a name may have resolved to another address a moment ago.
 package enum AddressPolicy: Sendable, CaseIterable {
     /// Addresses of the public Internet only.
     case publicOnly
-    /// Loopback only: the configured URL names it.
+    /// Loopback only, because the configured URL names a loopback address.
     case loopbackOnly
-    /// Anything: the configuration marks the other side as internal, or an outbound proxy connects for us.
+    /// Any address, because the configuration marks the other side as internal, or an outbound proxy makes the connection.
     case any
 
-    /// Returns whether a connection to `address` may be used; one without a known address may not.
+    /// Returns whether a connection to `address` may be used; only `any` accepts an unknown address.
     package func allows(_ address: IPAddress?) -> Bool {
         switch self {
         case .any: true

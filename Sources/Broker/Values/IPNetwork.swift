@@ -1,7 +1,7 @@
-/// A range of addresses of one family (`10.0.0.0/8`, `fd00::/8`), or one address.
+/// A range of addresses of one family (`10.0.0.0/8`, `fd00::/8`), or a single address.
 package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     private let first: IPAddress
-    /// The number of leading bits that count, of the 128 of the mapped form.
+    /// The number of leading bits that count, out of the 128 bits of the mapped form.
     private let bits: Int
 
     /// Creates the range of all addresses that share their first `prefixLength` bits with `address`.
@@ -11,13 +11,13 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
             high: address.high & Self.mask(min(bits, 64)), low: address.low & Self.mask(max(bits - 64, 0)))
     }
 
-    /// Parses a range in CIDR notation or a single address, or returns nil when it is neither.
+    /// Parses a range in CIDR notation or a single address, or returns nil for any other text.
     ///
-    /// Bits beyond the prefix have to be zero: `10.1.2.3/8` is somebody's mistake.
+    /// Bits beyond the prefix must be zero, because `10.1.2.3/8` is probably a mistake.
     package init?(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let part = parts.first, let address = IPAddress(part) else { return nil }
-        // An IPv4 address in IPv6 notation has its prefix counted in that notation.
+        // In IPv6 notation, the prefix of an IPv4 address is counted in that notation.
         let offset = address.isIPv4 && part.contains(":") ? 96 : 0
         var length = address.isIPv4 ? 32 : 128
         if parts.count == 2 {
@@ -31,13 +31,13 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
         guard first == address else { return nil }
     }
 
-    /// Whether it is as a translator's: IPv6, with room for one IPv4 address behind its 96 bits.
+    /// Whether the range can be a translator's: IPv6, with room for one IPv4 address after its 96 bits.
     package var isTranslators: Bool { !isIPv4 && prefixLength == 96 }
 
-    /// Whether it is one family's whole address space.
+    /// Whether the range is the whole address space of one family.
     package var isEverything: Bool { prefixLength == 0 }
 
-    /// Returns whether the address is in the range; none of the other family is.
+    /// Returns whether the address is in the range; false for an address of the other family.
     package func contains(_ address: IPAddress) -> Bool {
         let differing = (high: address.high ^ first.high, low: address.low ^ first.low)
         return differing.high & Self.mask(min(bits, 64)) == 0 && differing.low & Self.mask(max(bits - 64, 0)) == 0
@@ -51,40 +51,41 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
 
     private var prefixLength: Int { isIPv4 ? bits - 96 : bits }
 
-    /// The first `bits` of 64 bits.
+    /// Returns a mask of the first `bits` of 64 bits.
     private static func mask(_ bits: Int) -> UInt64 {
-        // A shift by all 64 bits gives 0 here: Swift's `<<` does not trap on it.
+        // A shift by all 64 bits gives 0 here, because Swift's `<<` is a smart shift.
         ~0 << UInt64(64 - bits)
     }
 }
 
-/// The width of a limit beyond one address: in IPv6 one customer has a whole network of them.
+/// The width of a limit, because one customer has a whole network of IPv6 addresses.
 ///
-/// Each level is counted by itself, and a caller has to be within all of them.
+/// Each level is counted on its own, and a caller must be within all of them.
 package enum LimitLevel: Int, Sendable, CaseIterable {
-    /// An IPv4 address, or an IPv6 /64: one device, or one network behind a router.
+    /// An IPv4 address, or an IPv6 /64 (one device, or one network behind a router).
     case address
-    /// An IPv6 /56: what one customer's line has.
+    /// An IPv6 /56 (the network of one customer's line).
     case customer
-    /// An IPv6 /48: the most that one customer usually has. A carrier has as many phones in one as another has in a pool
-    /// of IPv4 addresses.
+    /// An IPv6 /48, the most that one customer usually has.
+    ///
+    /// One carrier's /48 has as many phones as another carrier's pool of IPv4 addresses.
     case network
 }
 
-/// The unit that limits count: an address, or the network that it is in.
+/// The unit that limits count, which is an address or a network around it.
 package struct LimitedNetwork: Sendable, Hashable {
     package let level: LimitLevel
-    /// Its first address.
+    /// The first address of the network.
     package let address: IPAddress
-    /// The number of bits that its addresses have in common.
+    /// The number of leading bits that its addresses share.
     package let prefix: Int
 }
 
 extension IPAddress {
-    /// The address that limits count by: an IPv6 client owns its whole /64.
+    /// The address that limits count by; an IPv6 client owns its whole /64.
     package var limitKey: IPAddress { isIPv4 ? self : IPAddress(high: high, low: 0) }
 
-    /// The networks that limits count it in, the narrowest first; an IPv4 address is in nothing wider than itself.
+    /// The networks that limits count the address in, narrowest first; an IPv4 address counts only for itself.
     package var limitedNetworks: [LimitedNetwork] {
         if isIPv4 { return [LimitedNetwork(level: .address, address: self, prefix: 32)] }
         return [
@@ -96,6 +97,6 @@ extension IPAddress {
 }
 
 extension LimitedNetwork: CustomStringConvertible {
-    /// An IPv4 address as it is, a network with its length.
+    /// The text of an IPv4 address, or of a network with its prefix length.
     package var description: String { address.isIPv4 ? address.description : "\(address)/\(prefix)" }
 }

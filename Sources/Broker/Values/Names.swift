@@ -2,12 +2,12 @@
 package protocol ConfiguredName: Sendable, Hashable, Comparable, CustomStringConvertible {
     /// The text.
     var text: String { get }
-    /// Creates a name already known to be well formed.
+    /// Creates a name that is known to be well formed.
     init(unchecked text: String)
 }
 
 extension ConfiguredName {
-    /// Parses a name, or returns nil when it is not well formed.
+    /// Parses a name, or returns nil if it is malformed.
     package init?(_ text: String) {
         let bytes = text.utf8
         guard (1...63).contains(bytes.count), let first = bytes.first, Self.isAlphanumeric(first),
@@ -43,7 +43,7 @@ package struct UpstreamName: ConfiguredName {
     package init(unchecked text: String) { self.text = text }
 }
 
-/// The configured name of a service of the operator's that may ask about sessions.
+/// The configured name of a backend, which is a service of the operator's that may ask about sessions.
 package struct BackendName: ConfiguredName {
     package let text: String
     package init(unchecked text: String) { self.text = text }
@@ -51,12 +51,12 @@ package struct BackendName: ConfiguredName {
 
 /// A session's public name: `ses_` and 22 base64url characters (128 bits).
 ///
-/// Not a secret, opens nothing.
+/// The name is public, because it opens nothing.
 package struct SessionHandle: Sendable, Hashable, CustomStringConvertible {
     /// The text, `ses_…`.
     package let text: String
 
-    /// Parses a handle, or returns nil when it is not well formed.
+    /// Parses a handle, or returns nil if it is malformed.
     package init?(_ text: String) {
         guard text.hasPrefix("ses_"), Base64URL.isToken(String(text.dropFirst(4)), length: 22...22) else { return nil }
         self.text = text

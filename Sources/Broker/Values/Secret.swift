@@ -1,7 +1,7 @@
 /// A value that must never be printed: a token, code, verifier, cookie or client secret (SEC-114).
 ///
-/// Every way of describing it is bland; only `reveal()` gives the text, and a search for that word finds each use.
-/// It is not `Equatable`: secrets are compared by digest (SEC-53).
+/// Every description is a placeholder. Only `reveal()` returns the text, so a search for that word finds each use. The type is
+/// not `Equatable`, because secrets are compared by digest (SEC-53).
 package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     private let value: String
 
@@ -10,16 +10,16 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
 
     /// Returns the text.
     ///
-    /// Call it only where the value leaves for its destination or is digested.
+    /// Call it only to send the value to its destination, or to compute a digest.
     package func reveal() -> String { value }
 
     /// Returns the text's UTF-8 bytes.
     package func bytes() -> [UInt8] { Array(value.utf8) }
 
-    /// Returns whether both hold the same bytes; takes as long whatever they are, but for their lengths (SEC-53).
+    /// Returns whether both hold the same bytes, in a time that depends only on their lengths (SEC-53).
     func isEqual(to other: Secret) -> Bool { bytes()[...].isEqualInConstantTime(to: other.bytes()[...]) }
 
-    /// Whether there is nothing in it.
+    /// Whether the text is empty.
     package var isEmpty: Bool { value.isEmpty }
 
     package var description: String { "<secret>" }
@@ -28,7 +28,7 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
 }
 
 extension ArraySlice<UInt8> {
-    /// Returns whether both are the same bytes; takes as long whatever they are, but for their lengths (SEC-53).
+    /// Returns whether both are the same bytes, in a time that depends only on their lengths (SEC-53).
     func isEqualInConstantTime(to other: ArraySlice<UInt8>) -> Bool {
         guard count == other.count else { return false }
         var difference: UInt8 = 0

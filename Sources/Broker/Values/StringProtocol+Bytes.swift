@@ -1,16 +1,16 @@
 extension StringProtocol {
-    /// Returns whether both are the same bytes.
+    /// Returns whether both have the same bytes.
     ///
-    /// For texts of others, where `==` and hashing are no option: those look for canonical equivalence, which takes
-    /// seconds for some 10,000 combining marks (SEC-106).
+    /// Use this for texts from outside instead of `==` and hashing. Those look for canonical equivalence, which takes seconds
+    /// for some 10,000 combining marks (SEC-106).
     package func hasBytes(of other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
 
-    /// Whether there is nothing but ASCII in it: then every operation takes time in proportion to the length.
+    /// Whether the text is only ASCII, so that every operation takes time in proportion to its length.
     ///
-    /// Any other character takes more bytes than UTF-16 units; of a plain `String` both counts are at hand.
+    /// Any other character takes more bytes than UTF-16 units. A plain `String` knows both counts.
     package var isASCII: Bool { utf8.count == utf16.count }
 
-    /// Returns the first `maximum` Unicode scalars; a `Character` may be as long as the whole text.
+    /// Returns the first `maximum` Unicode scalars, because a single `Character` may be as long as the whole text.
     package func firstScalars(_ maximum: Int) -> String {
         var text = String.UnicodeScalarView()
         text.append(contentsOf: unicodeScalars.prefix(maximum))
@@ -19,7 +19,7 @@ extension StringProtocol {
 }
 
 extension String {
-    /// Returns the same for two whole strings, whose bytes lie side by side in memory.
+    /// Returns whether both have the same bytes; faster, because the bytes of whole strings are contiguous in memory.
     package func hasBytes(of other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { own in

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A moment of the calendar: milliseconds since 1970-01-01 UTC, in 64 bits (SEC-128).
+/// A moment of the calendar, as milliseconds since 1970-01-01 UTC in 64 bits (SEC-128).
 package struct WallTime: Sendable, Hashable, Comparable {
     /// Milliseconds since 1970 UTC.
     package let milliseconds: Int64
@@ -20,13 +20,13 @@ package struct WallTime: Sendable, Hashable, Comparable {
         return milliseconds % 1000 < 0 ? quotient - 1 : quotient
     }
 
-    /// Returns the moment `duration` later (or earlier, when negative); saturates.
+    /// Returns the moment `duration` later (or earlier, if negative); saturates.
     package func advanced(by duration: Duration) -> WallTime {
         let (sum, overflow) = milliseconds.addingReportingOverflow(duration.wholeMilliseconds)
         return WallTime(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
     }
 
-    /// Returns how long after `earlier` this moment is; negative when before; saturates.
+    /// Returns the time from `earlier` to this moment; negative if this moment is before it; saturates.
     package func since(_ earlier: WallTime) -> Duration {
         let (difference, overflow) = milliseconds.subtractingReportingOverflow(earlier.milliseconds)
         return .milliseconds(overflow ? (self < earlier ? Int64.min : Int64.max) : difference)
@@ -49,9 +49,9 @@ extension Duration {
     package var wholeSeconds: Int64 { components.seconds }
 }
 
-/// A moment as the proleptic Gregorian calendar and the UTC clock name it.
+/// A moment in the proleptic Gregorian calendar and the UTC clock.
 ///
-/// Worked out here because every answer carries such a time and a session object five.
+/// The text is computed here, because every answer carries such a time, and a session object five.
 struct CivilTime {
     let year: Int64
     let month: Int64
@@ -61,7 +61,7 @@ struct CivilTime {
     /// Seconds since midnight.
     let second: Int64
 
-    /// Years outside 0–9999 are clamped, so that texts keep their shape.
+    /// Creates the calendar time of a moment; years outside 0–9999 are clamped, so that texts keep their shape.
     init(_ time: WallTime) {
         let clamped = min(max(time.seconds, -62_167_219_200), 253_402_300_799)
         var days = clamped / 86_400
@@ -112,7 +112,7 @@ extension WallTime {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// Appends the same.
+    /// Appends the moment as an RFC 3339 UTC text.
     func appendRFC3339(to text: inout [UInt8]) {
         let time = CivilTime(self)
         CivilTime.append(time.year, digits: 4, to: &text)
@@ -127,12 +127,12 @@ extension WallTime {
 }
 
 extension WallTime {
-    /// The moment as HTTP writes it (`Fri, 20 Nov 2026 21:00:00 GMT`, RFC 9110 section 5.6.7).
+    /// The moment in HTTP's form (`Fri, 20 Nov 2026 21:00:00 GMT`, RFC 9110 section 5.6.7).
     package var httpDate: String { date(" ") }
 
-    /// The moment as cookies write it (`Fri, 20-Nov-2026 21:00:00 GMT`, RFC 6265 section 5.1.1).
+    /// The moment in the form of cookies (`Fri, 20-Nov-2026 21:00:00 GMT`, RFC 6265 section 5.1.1).
     ///
-    /// Apache HttpClient 4 reads no other form in a cookie, and drops the cookie.
+    /// Apache HttpClient 4 drops a cookie with any other form.
     package var cookieDate: String { date("-") }
 
     private func date(_ separator: Unicode.Scalar) -> String {
@@ -161,7 +161,7 @@ extension WallTime {
     }
 }
 
-/// Makes a text of the time once a second, not for every answer and every line that has it.
+/// Makes the text of the time once a second, instead of for every answer and log line.
 package final class FormattedTimeCache: Sendable {
     private struct CachedText {
         var second: Int64
@@ -171,7 +171,7 @@ package final class FormattedTimeCache: Sendable {
     private let make: @Sendable (WallTime) -> String
     private let cached = Mutex<CachedText?>(nil)
 
-    /// Creates it with what makes the text; of the time that may use whole seconds only.
+    /// Creates a cache of the texts that `make` returns; `make` may use only the whole seconds of the time.
     package init(_ make: @escaping @Sendable (WallTime) -> String) { self.make = make }
 
     /// Returns the text for `time`.

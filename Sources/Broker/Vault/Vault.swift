@@ -1,11 +1,13 @@
-/// Seals, opens, digests and makes randomness.
+/// Seals, opens, computes digests and makes random bytes.
 ///
-/// The one implementation stands on the system's OpenSSL (decision 3).
+/// The only implementation uses the system's OpenSSL (decision 3).
 package protocol Vault: ProofSigner {
     /// Seals `plaintext` for the row whose key is `row` under the ring's first key, with a fresh nonce.
     func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed
 
-    /// Opens a sealed value; `unknownKey` when this process does not have the key (yet), `doesNotOpen` for anything else.
+    /// Opens a sealed value.
+    ///
+    /// Throws `unknownKey` if this process does not have the key (yet), and `doesNotOpen` for any other fault.
     func open(_ sealed: Sealed, as kind: SealedKind, row: Digest) throws(VaultFailure) -> [UInt8]
 
     /// Returns the HMAC-SHA-256 of the parts (each length-prefixed) under the index key, which does not rotate.
@@ -15,16 +17,17 @@ package protocol Vault: ProofSigner {
     /// (decision 4), 43 characters.
     func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret
 
-    /// Returns whether a signature of `r` and `s`, 32 bytes each, is the key's over the message (RFC 7518 section 3.4).
+    /// Returns whether a signature (`r` and `s`, 32 bytes each) over the message is the key's (RFC 7518 section 3.4).
     ///
-    /// It takes some tens of microseconds, and is false for a point that is not on the curve.
+    /// The check takes some tens of microseconds. The result is false for a point outside the curve.
     func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool
 
-    /// The id of the key that seals now.
+    /// The id of the key that seals new values.
     var currentKeyID: String { get }
 
-    /// Whether the ring is the store's, as far as anybody has found out: one that opens nothing of what is stored must not
-    /// seal what comes.
+    /// Whether the ring is the store's ring, as far as the broker has found out.
+    ///
+    /// A ring that fails to open any stored value must not seal new ones.
     var isTheStores: Bool { get }
 }
 
@@ -33,7 +36,7 @@ extension Vault {
 }
 
 extension Vault {
-    /// Returns the SHA-256 of a secret's text: how login and session tokens are looked up.
+    /// Returns the SHA-256 of a secret's text; the store finds login and session tokens by it.
     package func digest(_ secret: Secret) -> Digest { digest(secret.bytes()) }
 
     /// Returns a fresh secret of `count` random bytes as base64url (32 bytes make 43 characters).
@@ -45,19 +48,19 @@ extension Vault {
     package func codeChallenge(of verifier: Secret) -> String { Base64URL.encode(digest(verifier).bytes) }
 }
 
-/// The reason for which the vault could not do it.
+/// The reason why a vault operation failed.
 ///
-/// Never carries key material or plaintext.
+/// The failure never contains key material or plaintext.
 package enum VaultFailure: Error, Sendable, Equatable {
-    /// The row was sealed under a key that this process does not hold: a passing fault, 503 (guarantee 3).
+    /// The row was sealed under a key that this process lacks. This is a passing fault, answered with 503 (guarantee 3).
     case unknownKey(String)
-    /// Length, version or tag is wrong: somebody changed the row. The session ends with `integrity`.
+    /// Length, version or tag is wrong, because the row was changed. The session ends with `integrity`.
     case doesNotOpen
     /// The random generator or a cryptographic operation failed.
     case unavailable
 }
 
-/// A sealed value as it lies in a row: the key's id and the envelope (version, nonce, ciphertext, tag).
+/// A sealed value as stored in a row, with the key's id and the envelope (version, nonce, ciphertext, tag).
 package struct Sealed: Sendable, Hashable {
     /// The id of the key ring's key that sealed it.
     package let keyID: String
@@ -71,10 +74,10 @@ package struct Sealed: Sendable, Hashable {
     }
 }
 
-/// Says what a sealed value is.
+/// The kind of a sealed value.
 ///
-/// It is part of the associated data, so a value moved to another column or table does not open (SEC-48), and it has a
-/// key of its own derived from the ring's key (SEC-110).
+/// The kind is part of the associated data, so a value that was moved to another column or table fails to open (SEC-48). Each
+/// kind has its own key, derived from the ring's key (SEC-110).
 package enum SealedKind: String, Sendable, CaseIterable {
     case login
     case session
@@ -87,11 +90,11 @@ package enum SealedKind: String, Sendable, CaseIterable {
     case audience
 }
 
-/// Says what an index digest is over, so that equal values in different roles give different digests.
+/// The role of the value in an index digest, so that equal values in different roles have different digests.
 package enum IndexKind: String, Sendable, CaseIterable {
     case code
     case handoff
-    /// The handoff itself, which stands for a callback of a login.
+    /// The handoff itself, derived from a callback of a login.
     case handoffToken
     case zephrSession
     case stateKey
@@ -112,9 +115,9 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case sessionPass
     /// The place of a child in its parent's family.
     case childPlace
-    /// The seed of a key that a provider binds tokens to, where it was not made with a login.
+    /// The seed of a key that a provider binds tokens to, if the key was made without a login.
     case tokenKey
-    /// A session's access token for another API: whose, and the exact parameters that it is asked for with.
+    /// A session's access token for another API, with its owner and the exact parameters of its request.
     case audience
     /// A ticket of a hand-over, and one of the places that a session has for them.
     case handoverTicket, handoverSlot

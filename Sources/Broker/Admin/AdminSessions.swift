@@ -1,4 +1,4 @@
-/// Lists and ends sessions for operators; every ending leaves an audit record first (SEC-99).
+/// Lists and ends sessions for operators; an audit record is written before every ending (SEC-99).
 package struct AdminSessions: Sendable {
     private let context: BrokerContext
 
@@ -17,8 +17,9 @@ package struct AdminSessions: Sendable {
         }
     }
 
-    /// Returns a page of sessions, live or ended ("why was I logged out?"), all or those that belong to no key; a subject or
-    /// client needs its provider.
+    /// Returns a page of live or ended sessions ("why was I logged out?"), optionally only the unbound ones.
+    ///
+    /// A filter by subject or client also needs the provider.
     package func list(
         _ filter: Filter, _ state: SessionState, isUnbound: Bool = false, cursor: String?, limit: Int = 50
     ) async throws(BrokerProblem) -> SessionPage {
@@ -27,7 +28,7 @@ package struct AdminSessions: Sendable {
             limit: limit)
     }
 
-    /// Ends the session of a handle; `not_found` when there is none.
+    /// Ends the session of a handle; throws `not_found` if it is unknown.
     package func end(handle: SessionHandle, actor: String) async throws(BrokerProblem) {
         try await audit("end_session", target: handle.text, actor: actor)
         let row: SessionRow?
@@ -39,7 +40,7 @@ package struct AdminSessions: Sendable {
         try await EndSession(context).end(.token(row.tokenDigest), reason: .admin, handle: handle)
     }
 
-    /// Ends every session of a filter (a subject, a client, a provider); returns how many there were.
+    /// Ends every session of a filter (a subject, a client, a provider); returns the number of ended sessions.
     @discardableResult
     package func end(_ filter: Filter, actor: String) async throws(BrokerProblem) -> Int {
         let selector = try selector(filter)
@@ -49,16 +50,18 @@ package struct AdminSessions: Sendable {
         return try await EndSession(context).end(selector, reason: .admin)
     }
 
-    /// The part of an ending that one call came to.
+    /// The part of an ending that one call has completed.
     package struct PartlyEnded: Sendable {
         package var ended = 0
-        /// The sessions that stay, as this process cannot open them: another version's, or sealed under a key that it lacks.
+        /// The sessions that stay because this process cannot open them (of another version, or under a key that it lacks).
         package var unreadable = 0
-        /// The cursor to go on with, where there may be more.
+        /// The cursor to continue with, if there may be more sessions.
         package var nextCursor: String?
     }
 
-    /// Ends the sessions of a filter that belong to no key, for a few seconds; the binding is sealed, so each is read.
+    /// Ends the unbound sessions of a filter, for a few seconds.
+    ///
+    /// Each session is read, because its binding is sealed.
     package func endUnbound(
         _ filter: Filter, cursor: String?, actor: String
     ) async throws(BrokerProblem) -> PartlyEnded {
@@ -90,7 +93,7 @@ package struct AdminSessions: Sendable {
         return part
     }
 
-    /// The sessions that are read at once.
+    /// The number of sessions that are read at once.
     private static let unboundAtOnce = 200
 
     private func tag(_ subject: String?) -> String {

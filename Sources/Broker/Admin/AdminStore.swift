@@ -1,4 +1,4 @@
-/// Backs up and seals again for operators; each leaves an audit record first (SEC-99).
+/// Reseals the store and notes backups for operators; an audit record is written first (SEC-99).
 package struct AdminStore: Sendable {
     private let context: BrokerContext
     private let store: any StoreAdministration
@@ -10,7 +10,7 @@ package struct AdminStore: Sendable {
         self.resealing = resealing
     }
 
-    /// The number of stored values that need each key.
+    /// Returns the number of stored values that need each key.
     ///
     /// Exchanges count as long as their answers can be repeated.
     package func keyUse() async throws(BrokerProblem) -> [String: Int] {
@@ -22,13 +22,13 @@ package struct AdminStore: Sendable {
 
     package var progress: Resealing.Progress { resealing.progress }
 
-    /// Begins to seal again.
+    /// Begins to reseal the store.
     package func reseal(actor: String) async throws(BrokerProblem) -> Resealing.Progress {
         try await audit("reseal_keys", actor)
         do throws(StoreFailure) { return try await resealing.begin() } catch { throw BrokerProblem(error) }
     }
 
-    /// Writes that a backup is made.
+    /// Writes an audit record of a backup.
     package func noteBackup(actor: String) async throws(BrokerProblem) { try await audit("backup", actor) }
 
     private func audit(_ action: String, _ actor: String) async throws(BrokerProblem) {

@@ -1,5 +1,6 @@
-/// A login's wishes, checked against its client's registration: nothing the app says reaches the provider unless the
-/// configuration allows it (SEC-07, SEC-08).
+/// A login's wishes, checked against its client's registration.
+///
+/// A wish of the app reaches the provider only if the configuration allows it (SEC-07, SEC-08).
 struct LoginOrder: Sendable {
     let redirectURI: RedirectURI
     private(set) var scope: [String]
@@ -7,20 +8,20 @@ struct LoginOrder: Sendable {
     let socialProvider: String?
     let parameters: [(name: String, value: String)]
     let providerStarted: Bool
-    /// The demand on the sign-in, and the session that it is for.
+    /// The demand on the sign-in, and the session that the demand is for.
     private(set) var stepUp: LoginStepUp?
 
-    /// The names that only the broker sets.
+    /// The names that only the broker may set.
     private static let reserved: Set<String> = [
         "client_id", "client_secret", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce",
         "code_challenge", "code_challenge_method", "request", "request_uri", "dpop_jkt",
     ]
 
-    /// Creates the standard order of a client: its first redirect URI and its whole scope.
+    /// Creates the standard order of a client, with its first redirect URI and its whole scope.
     init(
         standardFor client: ClientProfile, parameters: [(name: String, value: String)] = [], providerStarted: Bool
     ) {
-        // A client has at least one redirect URI (checked at start-up); an impossible empty list yields a dead URI.
+        // Start-up checks that a client has at least one redirect URI. An impossible empty list gives a dead URI.
         redirectURI = client.redirectURIs.first ?? RedirectURI(unchecked: "invalid:/")
         scope = client.scope
         appChallenge = nil
@@ -31,7 +32,8 @@ struct LoginOrder: Sendable {
 
     /// Returns the order with a demand on the sign-in.
     ///
-    /// Of a session it asks for the scope that the session has, so that nothing is lost by it; what is never echoed stays.
+    /// For a session, the order asks for the scope that the session has, so that the step-up keeps it. `openid` and
+    /// `offline_access` are added, because providers do not echo them.
     func demanding(_ demand: StepUpDemand, for session: LiveSession?) throws(BrokerProblem) -> LoginOrder {
         let doubled = parameters.filter { $0.name == "acr_values" || $0.name == "max_age" }
         guard doubled.isEmpty else {
@@ -43,7 +45,7 @@ struct LoginOrder: Sendable {
         order.stepUp = LoginStepUp(demand: demand, session: session?.tokenDigest)
         guard let session else { return order }
         let granted = session.facts.scope
-        // Where the provider calls what it granted by other names than the file, nobody knows which of these were granted.
+        // If the provider's names of the granted scopes differ from the configured ones, it is unknown which were granted.
         if !granted.isEmpty, granted.allSatisfy({ $0 == "openid" || scope.contains($0) }) {
             order.scope = scope.filter {
                 granted.contains($0) || $0 == "openid" || ($0 == "offline_access" && session.row.refreshable)

@@ -3,9 +3,9 @@ package struct LoginSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var redirectURI: String
-    /// The broker's own PKCE verifier; nil when the app holds it, or without PKCE.
+    /// The broker's own PKCE verifier; nil if the app holds the verifier, or without PKCE.
     package var verifier: Secret?
-    /// The app's challenge, when the app holds the verifier (SEC-03).
+    /// The app's challenge, if the app holds the verifier (SEC-03).
     package var appChallenge: String?
     package var nonce: Secret?
     package var scope: [String]
@@ -13,13 +13,17 @@ package struct LoginSecrets: Sendable {
     package var socialProvider: String?
     /// The authorization request's demands on the sign-in.
     package var demands: SignInDemands
-    /// Whether a provider-started arrival made it (flow D): a second such arrival does not make a third login.
+    /// Whether a provider-started arrival made the login (flow D).
+    ///
+    /// A second such arrival then makes no further login.
     package var providerStarted: Bool
-    /// The thumbprint of the key that has to finish it; sealed, because it links logins of one device.
+    /// The thumbprint of the key that must finish the login.
+    ///
+    /// The thumbprint is sealed because it links the logins of one device.
     package var thumbprint: Digest?
-    /// The key that the provider was told to bind the code and the tokens to; nil where they are bound to none.
+    /// The key that the provider was asked to bind the code and the tokens to; nil if they are unbound.
     package var key: ProofKeyPair?
-    /// The app's demand on the sign-in, and the session that it is for.
+    /// The app's demand on the sign-in, and the session that the demand is for.
     package var stepUp: LoginStepUp?
 
     package init(
@@ -63,7 +67,7 @@ extension LoginSecrets {
         writer.optional(socialProvider)
         writer.optional(demands.maximumAge)
         writer.flag(providerStarted)
-        // Behind what the version before reads.
+        // The previous release stops reading here.
         writer.flag(demands.isSilent)
         writer.strings(demands.contextClasses)
         writer.optional(demands.claims)
@@ -99,7 +103,7 @@ extension LoginSecrets {
         self.stepUp = LoginStepUp(demand: try LoginStepUp.demand(&reader), session: stepUp?.session)
     }
 
-    /// Opens a login's row; one that does not open belongs to no login (`state_mismatch`).
+    /// Opens a login's row; throws `state_mismatch` for a row that fails to open.
     static func open(_ row: LoginRow, _ context: BrokerContext) throws(BrokerProblem) -> LoginSecrets {
         do {
             return try LoginSecrets(record: try context.vault.open(row.sealed, as: .login, row: row.state))
@@ -113,27 +117,27 @@ extension LoginSecrets {
 
 /// A pending login as stored.
 ///
-/// Single use, 10 minutes; rows are kept a day so that a late callback is `login_expired`.
+/// The login is for one use and lives 10 minutes. Its row is kept for a day, so that a late callback gets `login_expired`.
 package struct LoginRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         /// Waiting for its callback.
         case pending = 0
         /// Taken by the exchange in `exchange`.
         case claimed = 1
-        /// Ended by a finish that was not its starter's, or by an error callback.
+        /// Ended by an error callback, or because another party than its starter tried to finish it.
         case burned = 2
     }
 
-    /// SHA-256 of the state: the key.
+    /// The SHA-256 of the state; the row's key.
     package var state: Digest
-    /// SHA-256 of the login token.
+    /// The SHA-256 of the login token.
     package var loginTokenDigest: Digest
     /// The public id (`lgn_…`), for the handoff.
     package var loginID: String
     package var createdAt: WallTime
     package var expiresAt: WallTime
     package var status: Status
-    /// The exchange that took it.
+    /// The exchange that took the login.
     package var exchange: Digest?
     /// `LoginSecrets`, sealed as `.login` for the row `state`.
     package var sealed: Sealed

@@ -1,13 +1,15 @@
-/// Starts a login (flow A): mints state, verifier and nonce, asks the provider for the URL, stores the pending login.
+/// Starts a login (flow A): makes state, verifier and nonce, gets the URL from the provider, and stores the pending login.
 package struct StartLogin: Sendable {
     private let context: BrokerContext
 
-    /// All provider calls of one start end within this: as long as they take at the most, each with a limit of its own.
+    /// The time limit for all provider calls of one start.
+    ///
+    /// Each call also has its own limit, and this is the most that they take together.
     private static let callBudget = Duration.seconds(60)
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Starts a login that an app asked for.
+    /// Starts a login at an app's request.
     package func start(_ input: StartLoginInput) async throws(BrokerProblem) -> StartedLogin {
         if let session = input.steppingUp { return try await stepUp(session, input) }
         guard let name = input.provider else {
@@ -26,7 +28,7 @@ package struct StartLogin: Sendable {
             order, at: provider, client: client, loginToken: input.loginToken, key: key, charge: input.charge)
     }
 
-    /// Starts a login that steps a session up: it belongs to the session and to the session's key.
+    /// Starts a login that steps a session up; the login belongs to the session and to the session's key.
     private func stepUp(_ session: LiveSession, _ input: StartLoginInput) async throws(BrokerProblem) -> StartedLogin {
         let facts = session.facts
         guard let provider = context.providers[facts.provider], let client = provider.profile.client(facts.client)
@@ -48,7 +50,7 @@ package struct StartLogin: Sendable {
             key: facts.thumbprint.map { .proved($0) } ?? .none, charge: input.charge)
     }
 
-    /// Returns what a first sign-in is asked for where what is configured holds as well: the stricter of both.
+    /// Returns the demand on a first sign-in, combined with the configured demand; the stricter part of each counts.
     private static func joined(
         _ demand: StepUpDemand, _ client: ClientProfile
     ) throws(BrokerProblem) -> StepUpDemand {
@@ -63,7 +65,7 @@ package struct StartLogin: Sendable {
         return joined
     }
 
-    /// A demand that the provider cannot fulfil would open a browser for nothing, again and again.
+    /// Throws if the provider cannot fulfil a demand, because each such login would open a browser in vain.
     private static func checkCanFulfil(_ demand: StepUpDemand, _ profile: ProviderProfile) throws(BrokerProblem) {
         guard profile.stepUp.canFulfil(demand) else {
             throw BrokerProblem(
@@ -72,9 +74,9 @@ package struct StartLogin: Sendable {
         }
     }
 
-    /// Starts a login in place of an arrival that cannot make a session: flow D, or an exchange nobody knows the fate of.
+    /// Starts a login in place of an arrival that cannot make a session (flow D, or an exchange with an unknown outcome).
     ///
-    /// It is bound to the key that came with the arrival.
+    /// The login is bound to the key that came with the arrival.
     func restart(
         at provider: any ProviderClient, client: ClientProfile, parameters: [(name: String, value: String)] = [],
         demand: StepUpDemand? = nil, loginToken: Secret?, providerStarted: Bool, key: SignInKey, charge: Charge
@@ -84,7 +86,7 @@ package struct StartLogin: Sendable {
         return try await begin(order, at: provider, client: client, loginToken: loginToken, key: key, charge: charge)
     }
 
-    /// Returns the named client, or the only one.
+    /// Returns the named client, or else the provider's only client.
     static func client(_ name: ClientName?, of profile: ProviderProfile) throws(BrokerProblem) -> ClientProfile {
         if let name {
             guard let client = profile.client(name) else {
@@ -98,7 +100,9 @@ package struct StartLogin: Sendable {
         return only
     }
 
-    /// Charges the login before it exists and before its key's arithmetic, for every way to one leads through here.
+    /// Charges the login before it exists and before the arithmetic of its key.
+    ///
+    /// Every login begins here.
     private func begin(
         _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?,
         key signInKey: SignInKey, charge: Charge
@@ -134,7 +138,7 @@ package struct StartLogin: Sendable {
             nonce = client.nonce ? try context.vault.randomToken() : nil
             fresh = try context.vault.randomToken()
             loginID = "lgn_" + Base64URL.encode(try context.vault.random(16))
-            // One for each sign-in: whoever has the one knows nothing of the others.
+            // Each sign-in has its own key, so a stolen key reveals nothing about other sign-ins.
             key =
                 client.senderConstraint == .dpop
                 ? try context.vault.proofKeyPair(seed: try context.vault.random(32)) : nil
@@ -161,8 +165,8 @@ package struct StartLogin: Sendable {
             providerStarted: order.providerStarted, thumbprint: thumbprint, key: key,
             stepUp: order.stepUp?.joining(start.demands))
         let expiresAt = now.advanced(by: context.settings.loginLifetime)
-        // A pushed request may be good for a minute only (RFC 9126 section 2.2): for the URL to be opened, not for whoever
-        // is signing in there by then.
+        // A pushed request may be valid for only a minute (RFC 9126 section 2.2). The URL must be opened by then, but the
+        // sign-in there may take longer.
         let openBy = start.lifetime.map { now.advanced(by: $0) }.flatMap { $0 < expiresAt ? $0 : nil }
         let stateDigest = context.vault.digest(state)
         let insertion: LoginInsertion
@@ -188,8 +192,10 @@ package struct StartLogin: Sendable {
             openBy: openBy, loginToken: loginToken, transport: client.transport)
     }
 
-    /// Returns the presented login token when it belongs to a login that still waits, so that several logins of one
-    /// device share a starter; a token that the broker does not know is never adopted.
+    /// Returns the presented login token if it belongs to a pending login, so that several logins of one device share a
+    /// starter.
+    ///
+    /// An unknown token is never adopted.
     private func joinedToken(_ presented: Secret?, now: WallTime) async throws(BrokerProblem) -> Secret? {
         guard let presented else { return nil }
         do throws(StoreFailure) {
@@ -200,11 +206,11 @@ package struct StartLogin: Sendable {
     }
 }
 
-/// The members of `POST /v1/logins`, already decoded.
+/// The decoded members of `POST /v1/logins`.
 package struct StartLoginInput: Sendable {
-    /// Nil where a session is stepped up, whose provider it is.
+    /// The provider; nil if a session is stepped up, because its provider is used.
     package var provider: ProviderName?
-    /// Nil picks the provider's only client.
+    /// The client; nil picks the provider's only client.
     package var client: ClientName?
     package var redirectURI: String?
     package var scope: [String]?
@@ -212,14 +218,14 @@ package struct StartLoginInput: Sendable {
     package var codeChallengeMethod: String?
     package var socialProvider: String?
     package var parameters: [(name: String, value: String)]
-    /// The login token the request brought (cookie or body), to join a pending login's starter.
+    /// The login token of the request (cookie or body), to join a pending login's starter.
     package var loginToken: Secret?
     package var charge: Charge
     /// The proof of the key that the login is to be bound to.
     package var evidence = PresentedEvidence.none
     /// The demand on the sign-in.
     package var demand: StepUpDemand?
-    /// The live session that is to be stepped up, whose request showed a proof where it belongs to a key.
+    /// The live session to step up; if it belongs to a key, its request showed a proof.
     package var steppingUp: LiveSession?
 
     package init(
@@ -240,17 +246,17 @@ package struct StartLoginInput: Sendable {
     }
 }
 
-/// A login that has begun, as its starter gets to know it.
+/// A login that has begun, as its starter sees it.
 package struct StartedLogin: Sendable {
     package let loginID: String
     package let authorizationURL: Secret
-    /// The URL that the provider's own app opens instead, where it is on the device.
+    /// The URL that the provider's own app opens instead, if that app is on the device.
     package let appURL: Secret?
     package let state: Secret
     package let expiresAt: WallTime
-    /// The time until which the URL can be opened, where that is sooner.
+    /// The latest time for opening the URL, if it is earlier than `expiresAt`.
     package let openBy: WallTime?
-    /// The starter's secret: a cookie, or a body member for bearer clients.
+    /// The starter's secret, as a cookie, or as a body member for bearer clients.
     package let loginToken: Secret
     package let transport: ClientProfile.Transport
 
@@ -269,9 +275,9 @@ package struct StartedLogin: Sendable {
     }
 }
 
-/// The most logins pending (SEC-119).
+/// The limits on pending logins (SEC-119).
 ///
-/// Reaching a cap refuses new ones; nothing live is evicted.
+/// At a limit, new logins are refused, and live ones stay.
 package struct LoginLimits: Sendable, Equatable {
     package var pending: Int
     package var pendingPerToken: Int

@@ -1,17 +1,20 @@
 import Synchronization
 
-/// Receives OIDC Back-Channel Logout tokens: the signature is their authentication (SEC-66 … SEC-69).
+/// Receives OIDC Back-Channel Logout tokens, which are authenticated by their signature (SEC-66 … SEC-69).
 package struct BackchannelLogout: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Ends what a valid token names, among the sessions of the clients in its `aud`: with a `sid` those that have it and,
-    /// if it has a `sub`, those of that user whose own id_token had no `sid`; else all of the user's.
+    /// Ends the sessions that a valid token names, among the sessions of the clients in its `aud`.
     ///
-    /// The answer does not say whether there was any. A replayed token is `invalid_request`; a replay memory that
-    /// cannot be asked is a 503. A token that verifies is never limited; one that does not, and a fetch of newer keys
-    /// that it asks for, are charged as a wrong token.
+    /// If the token has a `sid`, it names the sessions with that `sid`. If it also has a `sub`, it names that user's sessions
+    /// whose own id_token lacked a `sid`. If the token has only a `sub`, it names all sessions of the user.
+    ///
+    /// The answer hides whether there was any session. A replayed token is `invalid_request`. If the replay memory is
+    /// unavailable, the answer is 503.
+    ///
+    /// A valid token is never limited. An invalid token, and a fetch of newer keys for it, are each charged as a wrong token.
     package func receive(
         provider name: ProviderName, token: Secret, charge: Charge = .nobody
     ) async throws(BrokerProblem) {
@@ -54,7 +57,7 @@ package struct BackchannelLogout: Sendable {
         context.events.emit(.logoutToken(provider: name, result: "accepted"))
     }
 
-    /// Ends what a token names; false for one that was used before.
+    /// Ends the sessions that a token names; false if the token was used before.
     private func consume(
         _ id: Digest, until: WallTime, ending selector: SessionSelector
     ) async -> Result<Bool, BrokerProblem> {
@@ -75,8 +78,8 @@ package struct BackchannelLogout: Sendable {
                 batches += 1
                 return batch
             case .replayed:
-                // Its twin, come at the same time, may have ended the last of what this one began with; and one that is
-                // asked again may have used the token itself.
+                // After a first batch, the same token may have arrived twice, and its twin ended the rest. After a lost
+                // response, this call itself may have used the token. Neither case counts as a replay.
                 isReplayed = batches == 0 && !wasInDoubt
                 return EndedBatch(ended: [], more: false)
             }
@@ -85,8 +88,10 @@ package struct BackchannelLogout: Sendable {
     }
 }
 
-/// The charges for one logout token's fetch of newer keys, and for its tries with several keys of one name: a wrong token each,
-/// which come back when the token verifies.
+/// The charges for verifying one token.
+///
+/// A fetch of newer keys, and each try with one of several keys of the same name, costs as much as a wrong token. The charges
+/// are refunded when the token verifies.
 final class KeyFetchCharge: Sendable {
     private enum State {
         case taken(Int)
@@ -98,7 +103,7 @@ final class KeyFetchCharge: Sendable {
 
     init(_ charge: Charge) { self.charge = charge }
 
-    /// Whether something was charged.
+    /// Whether anything was charged.
     var isTaken: Bool { state.withLock { if case .taken(let count) = $0 { count > 0 } else { false } } }
 
     private var count: Int {
@@ -109,10 +114,10 @@ final class KeyFetchCharge: Sendable {
         }
     }
 
-    /// The reason for which the caller could not be charged.
+    /// The problem that prevented a charge.
     var refusal: BrokerProblem? { state.withLock { if case .refused(let problem, _) = $0 { problem } else { nil } } }
 
-    /// Charges a fetch or a try; false when the caller cannot be charged.
+    /// Charges a fetch or a try; false if the charge is refused.
     func take() -> Bool {
         do throws(BrokerProblem) { try charge.takeWrongToken() } catch {
             let before = count
@@ -124,7 +129,7 @@ final class KeyFetchCharge: Sendable {
         return true
     }
 
-    /// Gives back what was taken.
+    /// Refunds all charges.
     func giveBack() {
         for _ in 0..<count { charge.giveBackWrongToken() }
     }

@@ -1,6 +1,7 @@
-/// The dependencies of every use case: the ports and the settings.
+/// The dependencies of every use case, which are the ports and the settings.
 ///
-/// A class, because every use case holds it and is made anew for a request: a copy would count a score of references.
+/// The context is a class, because every use case holds it and is made again for each request. A copied struct would retain
+/// about twenty references each time.
 package final class BrokerContext: Sendable {
     package let clock: BrokerClock
     package let spawner: Spawner
@@ -14,7 +15,7 @@ package final class BrokerContext: Sendable {
     /// The short-lived memory of this process; losing it costs a call, never a session.
     let memory: ProcessMemory
     package let watch: ClockWatch
-    /// The operations of a store that several processes share; nil where this process has it alone.
+    /// The operations of a store that several processes share; nil if this process has the store alone.
     let shared: (any SharedStore)?
 
     package init(
@@ -35,11 +36,11 @@ package final class BrokerContext: Sendable {
         memory = ProcessMemory(
             startedAt: clock.monotonic(), nonceScope: shared == nil ? Self.scope(vault, clock) : "")
         self.watch = watch
-        // Later looks are compared with what both clocks say now.
+        // Later looks are compared with the state of both clocks now.
         watch.look(clock)
     }
 
-    /// Returns the same broker with other providers and settings: what it keeps and remembers is shared.
+    /// Returns the same broker with other providers and settings; all state is shared.
     package func with(_ providers: ProviderDirectory, _ settings: BrokerSettings) -> BrokerContext {
         BrokerContext(self, providers, settings)
     }
@@ -59,15 +60,16 @@ package final class BrokerContext: Sendable {
         self.settings = settings
     }
 
-    /// Returns what no other process has.
+    /// Returns a text that only this process has.
     private static func scope(_ vault: any Vault, _ clock: BrokerClock) -> String {
-        // A vault that cannot give random bytes now fails every sign-in; the moment tells processes apart, too.
+        // Without random bytes, every sign-in fails anyway, and the moment also distinguishes processes.
         let random = (try? vault.random(16)) ?? []
         return "\(clock.now().milliseconds) \(clock.monotonic()) " + Base64URL.encode(random)
     }
 
-    /// Refuses to begin what would be sealed with a ring that opens nothing of what is stored: with the right one back,
-    /// nobody could open it.
+    /// Throws while the ring fails to open the stored values.
+    ///
+    /// Values that were sealed now could not be opened once the right ring is back.
     func requireRing() throws(BrokerProblem) {
         guard vault.isTheStores else {
             throw BrokerProblem(
@@ -79,40 +81,41 @@ package final class BrokerContext: Sendable {
 
 /// The configuration of the domain itself.
 package struct BrokerSettings: Sendable {
-    /// The time for which a login waits for its callback.
+    /// The lifetime of a login that waits for its callback.
     package var loginLifetime: Duration = .seconds(600)
     package var loginLimits = LoginLimits()
     package var sessionsPerSubjectAndClient = 50
-    /// Of a subject that is a shop: one more is refused, and nobody is signed out for it.
+    /// The limit for a subject that is a shop; a further session is refused, so that all devices stay signed in.
     package var sessionsPerShopAndClient = 1000
-    /// The time for which the same starter gets the same session again.
+    /// The time during which the same starter gets the same session again.
     package var replayWindow: Duration = .seconds(600)
-    /// The time for which an exchange's or refresh's claim stands unless its owner, who lives, renews it; longer than
-    /// all the provider calls of one claim together.
+    /// The lifetime of a claim of an exchange or refresh, unless its living owner renews it.
+    ///
+    /// This must be longer than all provider calls of one claim together.
     package var claimLifetime: Duration = .seconds(25)
-    /// The time for which a caller waits for another's exchange or refresh.
+    /// The longest wait of a caller for another caller's exchange or refresh.
     package var waiterPatience: Duration = .seconds(10)
     package var handoffLifetime: Duration = .seconds(60)
-    /// The time for which a handoff's row outlives it when nobody redeemed it, for a forward that is under way.
+    /// The time that the row of an unused handoff is kept after its expiry, for a forward in progress.
     package var handoffSlack: Duration = .seconds(60)
     package var registrationLifetime: Duration = .seconds(900)
-    /// Tokens are refreshed this long before they expire, and up to 5 % of it earlier.
+    /// The time between a token's refresh and its expiry, plus up to 5 % of jitter.
     package var refreshMargin: Duration = .seconds(60)
-    /// The time for which an access token that was forced by an upstream or an app is not forced again.
+    /// The pause before an access token from a forced refresh may be forced again.
     package var forcedRefreshPause: Duration = .seconds(60)
-    /// The origins at which the broker can be reached, for the addresses of proofs.
+    /// The origins of the broker's own addresses, for checking the addresses in proofs.
     package var proofOrigins = ProofOrigins()
 
     package init() {}
 }
 
-/// The time as the domain sees it: three closures, so that tests and simulations own it.
+/// The time as the domain sees it, as three closures that tests and simulations can replace.
 package struct BrokerClock: Sendable {
     /// The calendar time, for rows and lifetimes.
     package let now: @Sendable () -> WallTime
-    /// Time since some fixed moment that never goes back, for deadlines (SEC-128).
+    /// The time since some fixed moment; it never goes back and serves for deadlines (SEC-128).
     package let monotonic: @Sendable () -> Duration
-    /// Waits; throws `CancellationError` when the task is cancelled.
+    /// Waits; throws `CancellationError` if the task is cancelled.
     package let sleep: @Sendable (Duration) async throws -> Void
 
     /// Creates a clock from its closures.

@@ -1,4 +1,4 @@
-/// Everything the HTTP layer may call.
+/// The use cases that the HTTP layer may call.
 package struct BrokerUseCases: Sendable {
     package let startLogin: StartLogin
     package let forwardCode: ForwardCode
@@ -19,7 +19,7 @@ package struct BrokerUseCases: Sendable {
     package let registerPresenceKey: RegisterPresenceKey
     /// Returns the nonce for the next proof (RFC 9449 section 8).
     package let proofNonce: @Sendable () -> String
-    /// The origins at which the broker can be reached, for the addresses of proofs.
+    /// The origins of the broker's own addresses, for checking the addresses in proofs.
     package let proofOrigins: ProofOrigins
     package let backchannelLogout: BackchannelLogout
     package let adminSessions: AdminSessions

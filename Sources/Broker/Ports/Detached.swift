@@ -1,15 +1,15 @@
 import Synchronization
 
-/// Runs work that must not die with the request that wanted it: a code's exchange, a refresh.
+/// Runs work that must outlive the request that started it, for example a code's exchange or a refresh.
 package enum Detached {
-    /// Spawns `work` and waits for its result; nil when the waiting task is cancelled first, and the work goes on.
+    /// Spawns `work` and waits for its result; nil if the waiting task is cancelled first, and the work goes on.
     package static func run<Value: Sendable>(
         _ name: StaticString, on spawner: Spawner, _ work: @escaping @Sendable () async -> Value
     ) async -> Value? {
         await run(name, on: spawner) { _ in await work() }
     }
 
-    /// Spawns `work`, which may answer before it is done; nil when the waiting task is cancelled first.
+    /// Spawns `work`, which may answer before it is done; nil if the waiting task is cancelled first.
     package static func run<Value: Sendable>(
         _ name: StaticString, on spawner: Spawner,
         _ work: @escaping @Sendable (_ answer: @escaping @Sendable (Value) -> Void) async -> Value
@@ -59,11 +59,11 @@ private final class PendingResult<Value: Sendable>: Sendable {
     }
 }
 
-/// Starts detached work: `Broker` never writes `Task {`.
+/// Starts detached work, so that `Broker` never writes `Task {`.
 ///
-/// Production drains what was spawned on SIGTERM.
+/// In production, spawned work is finished on SIGTERM before the process ends.
 package struct Spawner: Sendable {
-    /// Starts `work` apart from the caller; its name is for logs and metrics, from a fixed set.
+    /// Starts `work` apart from the caller; `name` is from a fixed set, for logs and metrics.
     package let spawn: @Sendable (_ name: StaticString, _ work: @escaping @Sendable () async -> Void) -> Void
 
     /// Creates a spawner from its closure.

@@ -1,18 +1,18 @@
 import Synchronization
 
-/// A task's request as the log and the traces know it: its id, its span, and which session it concerns.
+/// The request of a task for the log and the traces: its id, its span, and the session that it concerns.
 ///
-/// Work that outlives its request takes the scope along.
+/// Work that outlives its request keeps the scope.
 package final class RequestScope: Sendable {
-    /// The scope of the request at hand; nil for work that no request wanted.
+    /// The scope of the present request; nil for work that no request started.
     @TaskLocal package static var current: RequestScope?
 
     package let requestID: String
-    /// Nil where nothing is traced.
+    /// The span of the request; nil if tracing is off.
     package let span: (any TraceSpan)?
-    /// Guards which session it is, and which upstream's call has failed.
+    /// Guards the session, and the upstream whose call has failed.
     private let noted = Mutex<(session: SessionHandle?, callee: FailedCallee?)>((nil, nil))
-    /// Guards whether the answer brings a nonce for the next proof.
+    /// Guards whether the answer has a nonce for the next proof.
     private let nonce = Mutex(false)
 
     package init(requestID: String, span: (any TraceSpan)? = nil) {
@@ -26,20 +26,20 @@ package final class RequestScope: Sendable {
     /// The upstream whose call has failed, for the log.
     package var failedCallee: FailedCallee? { noted.withLock { $0.callee } }
 
-    /// Whether the answer brings a nonce for the next proof.
+    /// Whether the answer has a nonce for the next proof.
     package var wantsNonce: Bool { nonce.withLock { $0 } }
 
-    /// Notes that the answer brings a nonce for the next proof.
+    /// Notes that the answer has a nonce for the next proof.
     func givesNonce() { nonce.withLock { $0 = true } }
 
-    /// Notes which session the request at hand concerns; the last one stays.
+    /// Notes the session that the present request concerns; the last one counts.
     package static func concerns(_ session: SessionHandle) { current?.noted.withLock { $0.session = session } }
 
-    /// Notes the upstream whose call has failed in the request at hand.
+    /// Notes the upstream whose call has failed in the present request.
     package static func failed(_ callee: FailedCallee) { current?.noted.withLock { $0.callee = callee } }
 }
 
-/// The upstream of a relayed call that has failed, and the API that its token was for, in the configuration's words.
+/// The upstream of a failed relayed call, and the API that its token was for, with their configured names.
 package struct FailedCallee: Sendable, Equatable {
     package let upstream: UpstreamName
     package let target: TokenTarget?
@@ -50,36 +50,39 @@ package struct FailedCallee: Sendable, Equatable {
     }
 }
 
-/// A piece of work in a trace: a request, a provider's or an upstream's call, a store's.
+/// A piece of work in a trace, for example a request, or a call to a provider, an upstream or the store.
 ///
-/// The executable makes them (decision 32). Names and attributes hold route templates, configured names, statuses and our
-/// own words: no query, token, cookie or subject.
+/// The executable makes the spans (decision 32). Names and attributes contain route templates, configured names, statuses and
+/// the broker's own words. Queries, tokens, cookies and subjects are excluded.
 package protocol TraceSpan: Sendable {
     /// 32 hexadecimal digits.
     var traceID: String { get }
-    /// The W3C field for who is called: it continues the trace.
+    /// The W3C `traceparent` field for the called party, which continues the trace.
     var traceparent: String { get }
-    /// The same for a third party: where the caller has chosen the trace's id, it has one of our own.
+    /// The `traceparent` field for a third party.
+    ///
+    /// If the caller chose the trace's id, this field has an id of the broker's own instead.
     var ownTraceparent: String { get }
-    /// Whether the caller's own context is continued, so that its `tracestate` may go along.
+    /// Whether the caller's own context is continued, so that its `tracestate` may be passed on.
     var continuesCaller: Bool { get }
 
-    /// Begins a span within this one; it ends by `end`.
+    /// Begins a span within this span; `end` ends it.
     func child(_ name: String, _ kind: TraceKind) -> any TraceSpan
     func set(_ name: StaticString, _ value: String)
     func set(_ name: StaticString, _ value: Int)
     /// Gives the span another name.
     func rename(_ name: String)
-    /// Believes the caller's decision whether the trace is recorded: the caller has proved to be one of us.
+    /// Follows the caller's decision whether to record the trace, because the caller has proved to be a backend of the
+    /// operator's.
     func believeCaller()
-    /// Ends it; with a word for what went wrong, where something did.
+    /// Ends the span; `fault` is a word for the fault, if there was one.
     func end(_ fault: String?)
 }
 
-/// The side of a call on which a span stands.
+/// The span's side of a call.
 package enum TraceKind: Sendable { case server, client }
 
-/// The methods that spans are named by: a stranger's words are no names.
+/// The methods that may be in the names of spans, because a stranger's words must not be.
 package enum TraceMethod {
     private static let known: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -87,10 +90,10 @@ package enum TraceMethod {
     package static func name(_ method: String) -> String { known.contains(method) ? method : "other" }
 }
 
-/// The context that came with a request.
+/// The trace context that came with a request.
 package struct TraceOrigin: Sendable {
     package let traceparent: String
-    /// Whether its decision what is recorded is believed.
+    /// Whether the broker follows the context's decision to record.
     package let isTrusted: Bool
 
     package init(traceparent: String, isTrusted: Bool) {
@@ -99,7 +102,7 @@ package struct TraceOrigin: Sendable {
     }
 }
 
-/// Begins spans that are within no other.
+/// Begins spans that have no parent span.
 package struct TraceStarter: Sendable {
     package let begin: @Sendable (_ name: String, _ kind: TraceKind, _ origin: TraceOrigin?) -> any TraceSpan
 

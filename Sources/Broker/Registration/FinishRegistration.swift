@@ -4,7 +4,9 @@ package struct FinishRegistration: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Registers once and makes the session; the same starter with the same attributes gets it again for 10 minutes.
+    /// Registers once and makes the session.
+    ///
+    /// For 10 minutes, the same starter with the same attributes gets the session again.
     package func finish(_ input: FinishRegistrationInput) async throws(BrokerProblem) -> SignedIn {
         guard let provider = context.providers[input.provider] else { throw BrokerProblem(.providerNotFound) }
         guard provider is any PartialRegistering else { throw BrokerProblem(.clientNotAllowed) }
@@ -17,7 +19,7 @@ package struct FinishRegistration: Sendable {
         let (row, isGuess) = try await input.charge.forWrongTokens { () async throws(BrokerProblem) in
             try await registration(registrationKey, provider, input, loginToken)
         }
-        // A guess has been charged as one.
+        // A guess has already been charged.
         let charge = isGuess ? Charge.nobody : input.charge
         return try await charge.forWrongTokens { () async throws(BrokerProblem) in
             try await finish(input, provider, row, loginToken)
@@ -54,7 +56,7 @@ package struct FinishRegistration: Sendable {
         return signedIn
     }
 
-    /// Demands the key that the registration is bound to; one that is bound to none goes by its client's mode.
+    /// Requires the key that the registration is bound to; an unbound registration follows its client's mode.
     private func binding(
         _ key: Digest, _ secrets: RegistrationSecrets, _ client: ClientProfile, _ input: FinishRegistrationInput
     ) async throws(BrokerProblem) -> SignInKey {
@@ -70,15 +72,16 @@ package struct FinishRegistration: Sendable {
         return .proved(thumbprint)
     }
 
-    /// Checks attributes against the fields that the registration needs, all of them together: Zephr would spend the state
-    /// key to say the same of the first.
+    /// Checks all attributes against the fields that the registration needs.
+    ///
+    /// Zephr reports only the first fault, and spends the state key for it.
     private static func check(
         _ attributes: [(name: String, value: JSONValue)], _ fields: [RegistrationField]
     ) throws(BrokerProblem) {
         guard !fields.isEmpty else { return }
         var faults: [FieldFault] = []
         for attribute in attributes {
-            // The fields are those that are missing; a site may take further ones, which only it knows.
+            // `fields` are the missing fields. A site may accept others, which only the site knows.
             guard let field = fields.first(where: { $0.name.hasBytes(of: attribute.name) }) else { continue }
             if !field.accepts(attribute.value) {
                 faults.append(FieldFault(JSONPointer.make(["attributes", attribute.name]), .wrongType))
@@ -93,8 +96,10 @@ package struct FinishRegistration: Sendable {
         guard faults.isEmpty else { throw BrokerProblem(.invalidRequest, errors: faults) }
     }
 
-    /// Returns the stored registration; an unknown state key is taken only from clients that start logins themselves,
-    /// and is charged as a start and as a guess before its row is made.
+    /// Returns the stored registration, or a new one for an unknown state key.
+    ///
+    /// An unknown state key is accepted only from clients that start logins themselves. It is charged as a start and as a guess
+    /// before its row is made.
     private func registration(
         _ key: Digest, _ provider: any ProviderClient, _ input: FinishRegistrationInput, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> (row: RegistrationRow, isGuess: Bool) {
@@ -120,7 +125,7 @@ package struct FinishRegistration: Sendable {
         } catch { throw BrokerProblem(storing: error) }
     }
 
-    /// Returns the attributes as one text that is the same for the same attributes in any order.
+    /// Returns the attributes as a text that is the same for any order of them.
     private static func canonical(_ attributes: [(name: String, value: JSONValue)]) -> String {
         var writer = JSONWriter()
         writer.object { writer in

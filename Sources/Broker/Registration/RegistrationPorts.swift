@@ -28,7 +28,7 @@ package struct RegistrationRequest: Sendable {
     package let stateKey: Secret
     /// Slug and value (string, number or boolean), in the app's order.
     package let attributes: [(name: String, value: JSONValue)]
-    /// The identifier from the callback; never the app's (docs/providers/zephr.md).
+    /// The identifier from the callback, never from the app (docs/providers/zephr.md).
     package let identifier: String?
 
     package init(
@@ -41,9 +41,9 @@ package struct RegistrationRequest: Sendable {
     }
 }
 
-/// The result of the register call, by the provider's status map.
+/// The result of the register call, according to the provider's status map.
 package enum RegistrationOutcome: Sendable {
-    /// The new Zephr session and when its cookie ends.
+    /// The new Zephr session, and the time when its cookie ends.
     case registered(session: Secret, expiresAt: WallTime?)
     case badAttributes
     case userExists

@@ -3,11 +3,11 @@ package struct RegistrationSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var stateKey: Secret
-    /// The person that the provider says it is about (an e-mail address); never overridden by the app.
+    /// The provider's identifier for the person (an e-mail address); the app never overrides it.
     package var identifier: String?
     package var fields: [RegistrationField]
     package var device: String?
-    /// The thumbprint of the key that has to finish it.
+    /// The thumbprint of the key that must finish the registration.
     package var thumbprint: Digest?
 
     /// The record to seal.
@@ -59,7 +59,7 @@ package struct RegistrationSecrets: Sendable {
         self.thumbprint = thumbprint
     }
 
-    /// Opens a row; a row that does not open is as good as expired.
+    /// Opens a row; a row that fails to open counts as expired.
     static func open(_ row: RegistrationRow, _ vault: any Vault) throws(BrokerProblem) -> RegistrationSecrets {
         do {
             return try RegistrationSecrets(record: try vault.open(row.sealed, as: .registration, row: row.key))
@@ -69,7 +69,7 @@ package struct RegistrationSecrets: Sendable {
         }
     }
 
-    /// Returns what the app sees.
+    /// Returns the registration as the app sees it.
     func view(expiresAt: WallTime) -> RegistrationView {
         RegistrationView(
             provider: provider, stateKey: stateKey, identifier: identifier, expiresAt: expiresAt, fields: fields)
@@ -78,7 +78,7 @@ package struct RegistrationSecrets: Sendable {
 
 /// A Zephr partial registration that waits for its attributes.
 ///
-/// One use, 15 minutes, bound to its starter.
+/// The registration is for one use, lives 15 minutes, and is bound to its starter.
 package struct RegistrationRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         case open = 0
@@ -88,16 +88,16 @@ package struct RegistrationRow: Sendable, Equatable {
         case closed = 2
     }
 
-    /// Index digest of (provider, state key): the key.
+    /// The index digest of (provider, state key); the row's key.
     package var key: Digest
-    /// SHA-256 of the starter's login token; nil when no login began it.
+    /// The SHA-256 of the starter's login token; nil if the registration began without a login.
     package var loginTokenDigest: Digest?
     package var createdAt: WallTime
     package var expiresAt: WallTime
     package var status: Status
-    /// The exchange that took it last.
+    /// The last exchange that took the registration.
     package var exchange: Digest?
-    /// Completions that the provider answered with bad attributes; one resubmission is allowed.
+    /// The number of completions whose attributes the provider refused; one resubmission is allowed.
     package var attempts: Int
     /// `RegistrationSecrets`, sealed as `.registration` for the row `key`.
     package var sealed: Sealed

@@ -14,7 +14,7 @@ struct Coatcheck: AsyncParsableCommand {
         ])
 
     static func main() async {
-        // The first thing that a broker does: whoever tells it of a new certificate does not ask whether it has begun.
+        // This comes first, because a certificate hook may send SIGHUP before the broker is ready.
         if CommandLine.arguments.dropFirst().first == Serve.configuration.commandName ?? "serve" {
             signal(SIGHUP, SIG_IGN)
         }
@@ -22,13 +22,13 @@ struct Coatcheck: AsyncParsableCommand {
     }
 }
 
-/// Works on the store of a stopped broker.
+/// The commands for the store of a stopped broker.
 struct StoreCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "store", abstract: "Move what is stored.", subcommands: [StoreCopy.self])
 }
 
-/// The questions that one may ask about a configuration and a running broker.
+/// The commands that compare a configuration with a running broker.
 struct ConfigCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "config", abstract: "Compare a configuration with the running one.",

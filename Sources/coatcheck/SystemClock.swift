@@ -1,7 +1,7 @@
 import Broker
 import Foundation
 
-/// The machine's time as the domain takes it.
+/// The machine's time in the domain's types.
 enum SystemClock {
     /// The calendar time.
     static func wallTime() -> WallTime {
@@ -10,14 +10,14 @@ enum SystemClock {
         return WallTime(milliseconds: Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000)
     }
 
-    /// The calendar time as spans have it: nanoseconds since 1970.
+    /// The calendar time for spans: nanoseconds since 1970.
     static func nanoseconds() -> UInt64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         return UInt64(clamping: time.tv_sec) &* 1_000_000_000 &+ UInt64(clamping: time.tv_nsec)
     }
 
-    /// Time since the machine started, sleep included, which never goes back (SEC-128).
+    /// The time since the machine started, sleep included, which never decreases (SEC-128).
     static func monotonic() -> Duration {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)

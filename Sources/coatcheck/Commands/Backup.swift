@@ -3,7 +3,7 @@ import Broker
 import Foundation
 import Glibc
 
-/// Has a running broker write a backup of its database.
+/// Requests a backup of the database from a running broker.
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Back up a running broker's SQLite database, through the management listener.",
@@ -21,7 +21,7 @@ struct Backup: AsyncParsableCommand {
 
     func run() async throws {
         let path = file.hasPrefix("/") ? file : FileManager.default.currentDirectoryPath + "/" + file
-        // Where it can be seen from here it need not be asked.
+        // If the file is visible here, the broker need not be asked.
         guard !FileManager.default.fileExists(atPath: path) else {
             throw ManagementClient.fault("\(file) exists already; it is not overwritten")
         }
@@ -37,7 +37,7 @@ struct Backup: AsyncParsableCommand {
         guard answer?["opens"] == .bool(true) else { throw ExitCode(1) }
     }
 
-    /// Looks whether what the broker has written is here.
+    /// Checks that the broker's file is visible here.
     private static func look(_ path: String, bytes: Int64) throws {
         var status = stat()
         guard stat(path, &status) == 0 else {

@@ -1,17 +1,19 @@
 import Glibc
 
-/// The owner of the store's files, where root runs a command: what the command makes there has to be the broker's, or
-/// the broker does not start.
+/// The owner of the store's files, when root runs a command.
+///
+/// Files that the command makes must belong to the broker's user, or the broker cannot start.
 struct BrokersUser: Sendable, CustomStringConvertible {
     private let user: uid_t
     private let group: gid_t
     let description: String
 
-    /// The end of a sentence about a file that was read as this user, not as root.
+    /// The end of a sentence about a file that was read as this user instead of root.
     var asWhom: String { "; read as \(self), whose the store is" }
 
-    /// Finds it by the database, or the nearest folder above it that stands; nil where the caller is not root, these are
-    /// root's own, or the store is elsewhere.
+    /// Finds the owner of the database, or of the nearest existing folder above it.
+    ///
+    /// Returns nil if the caller is not root, root owns the files, or the store is not SQLite.
     init?(of settings: StoreSettings) {
         guard geteuid() == 0, case .sqlite(let path, _) = settings else { return nil }
         var place = path
@@ -19,7 +21,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         while stat(place, &status) != 0 {
             guard errno == ENOENT, let slash = place.lastIndex(of: "/") else { return nil }
             place = slash == place.startIndex ? "/" : String(place[..<slash])
-            // The root folder stands.
+            // The root folder always exists.
             if place == "/", stat(place, &status) != 0 { return nil }
         }
         guard status.st_uid != 0 else { return nil }
@@ -28,9 +30,9 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         description = Self.name(of: user)
     }
 
-    /// Runs a step as that user, and is root again afterwards.
+    /// Runs a step as that user, and returns to root afterwards.
     ///
-    /// It is no wall between the two: whoever could take this process over meanwhile would be root.
+    /// This is no security boundary, because code that takes over the process meanwhile could return to root.
     func running<Value>(_ step: () async throws -> Value) async throws -> Value {
         let before = (group: getegid(), others: Self.groups())
         guard setgroups(1, [group]) == 0, setegid(group) == 0, seteuid(user) == 0 else {
@@ -42,7 +44,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         return try await step()
     }
 
-    /// Runs a step as the user of a store, or as who runs the command where that is as good.
+    /// Runs a step as the store's user, or as the caller if that is equivalent.
     static func running<Value>(
         _ settings: StoreSettings, _ step: (BrokersUser?) async throws -> Value
     ) async throws -> Value {
@@ -50,7 +52,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         return try await user.running { try await step(user) }
     }
 
-    /// Returns a user's name; the number where it has none.
+    /// Returns a user's name, or the number if there is no name.
     static func name(of user: uid_t) -> String {
         guard let entry = getpwuid(user), let name = entry.pointee.pw_name else { return "user \(user)" }
         return String(cString: name)

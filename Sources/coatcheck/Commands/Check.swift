@@ -3,7 +3,7 @@ import Broker
 import BrokerProviders
 import BrokerVault
 
-/// Checks a configuration file and says all that is wrong with it.
+/// Checks a configuration file and prints all its faults.
 struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a configuration file; status 1 if it cannot be used.",
@@ -15,12 +15,12 @@ struct Check: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try file.load()
-        // Root reads everything: what matters is whether the broker can.
+        // Root can read every file, but the question is whether the broker can.
         try await BrokersUser.running(configuration.store) { user in try await look(at: configuration, as: user) }
     }
 
     private func look(at configuration: Configuration, as user: BrokersUser?) async throws {
-        // Keys that `serve` would refuse at its start are refused here.
+        // Refuse keys here that `serve` would refuse at its start.
         do throws(StartFailure) { _ = try KeyRingFile.load(configuration.keys) } catch {
             throw refuse("keys: \(error)" + (user?.asWhom ?? ""))
         }
@@ -37,7 +37,7 @@ struct Check: AsyncParsableCommand {
         guard findings.allSatisfy(\.isGood) else { throw ExitCode(1) }
     }
 
-    /// Makes the provider clients as `serve` does, and no call.
+    /// Makes the provider clients as `serve` does, but calls no provider.
     private func checkProviders(_ configuration: Configuration) async throws {
         let transport = ProviderHTTP(settings: configuration.outbound)
         let fault: (any Error)?
@@ -59,9 +59,9 @@ struct Check: AsyncParsableCommand {
     }
 }
 
-/// The meaning of a client's bindings, in the words of `coatcheck check`.
+/// The meaning of a client's bindings, as `coatcheck check` prints it.
 enum BindingWords {
-    /// Returns a line for each setting of a client's that is not `off`.
+    /// Returns a line for each client setting that is not `off`.
     static func lines(_ configuration: Configuration) -> [String] {
         var lines: [String] = []
         for provider in configuration.providers {

@@ -2,7 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerVault
 
-/// Says which settings of a file are other ones than the running broker's.
+/// Prints the settings of a file that differ from the running broker's.
 struct ConfigDiff: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "diff",
@@ -66,13 +66,15 @@ struct ConfigDiff: AsyncParsableCommand {
     }
 }
 
-/// The paths of what sign-ins ask for so that other APIs' tokens can be had (RFC 8707).
+/// The paths of settings that sign-ins request for tokens of other APIs (RFC 8707).
 enum TargetPath {
     static let note =
         "sign-ins ask for more than before: where the provider gives tokens only for what the sign-in asked for, sessions from "
         + "before get `invalid_target` from it (502 `provider_error`) at these until a step-up or a new sign-in"
 
-    /// Whether a path is a resource or scope of a `token` or of `tokens`; an exchange asks for nothing at the sign-in.
+    /// Whether a path is a resource or scope of a `token` or of `tokens`.
+    ///
+    /// An exchange requests nothing at the sign-in.
     static func isOfSignIn(_ path: String) -> Bool {
         guard path.hasPrefix("upstreams.") || path.hasPrefix("backends.") else { return false }
         return ["resource", "scope"].contains { key in

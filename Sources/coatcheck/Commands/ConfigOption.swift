@@ -1,14 +1,18 @@
 import ArgumentParser
 
-/// The option that names the configuration file.
+/// The option for the configuration file.
 struct ConfigOption: ParsableArguments {
     @Option(name: .long, help: "The configuration file.", completion: .file(extensions: ["yaml", "yml"]))
     var config: String
 
-    /// Loads the file; on a fault prints every problem on standard error and ends with status 1.
+    /// Loads the file.
+    ///
+    /// On a fault, prints every problem on standard error and ends with status 1.
     func load() throws -> Configuration { try Self.load(config) }
 
-    /// Loads a file; on a fault prints every problem on standard error and ends with status 1.
+    /// Loads a file.
+    ///
+    /// On a fault, prints every problem on standard error and ends with status 1.
     static func load(_ config: String) throws -> Configuration {
         do throws(ConfigurationFailure) {
             return try Configuration.load(path: config)
@@ -20,7 +24,7 @@ struct ConfigOption: ParsableArguments {
     }
 }
 
-/// The configuration file that a command takes its defaults from.
+/// The configuration file that provides a command's defaults.
 struct ConfigDefaults: ParsableArguments {
     @Option(
         name: .long, help: "The configuration file, for the management listener's address.",

@@ -4,7 +4,7 @@ import Broker
 import NIOCore
 import NIOHTTP1
 
-/// Asks a running broker how it is, for whoever has no curl: a container's health check above all.
+/// Requests a running broker's health, mainly for a container's health check without curl.
 struct Health: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Ask the management listener whether the broker is ready; status 1 if it is not.",
@@ -15,7 +15,7 @@ struct Health: AsyncParsableCommand {
     @Flag(help: "Only whether it lives: do not ask for its store and keys.") var live = false
 
     func run() async throws {
-        // No token goes with it, so any address will do.
+        // The request carries no token, so any address is acceptable.
         let configured = try management == nil ? defaults.config.map { try ManagementAddress.read($0) } : nil
         let url = management ?? configured ?? ManagementClient.standardAddress
         var settings = HTTPClient.Configuration(redirectConfiguration: .disallow)

@@ -12,7 +12,7 @@ struct Keys: AsyncParsableCommand {
         @Option(name: .long, help: "The key file.", completion: .file(extensions: ["json"]))
         var file: String
 
-        /// Reads the ring; ends with status 1 when it cannot be used.
+        /// Reads the ring; ends with status 1 if it cannot be used.
         func ring() throws -> KeyRing {
             guard let bytes = BoundedFile.read(file, limit: 65_536) else {
                 StandardError.write("\(file) cannot be read")
@@ -98,7 +98,9 @@ struct Keys: AsyncParsableCommand {
         }
     }
 
-    /// Runs a step; a fault is said on standard error and ends the command with status 1.
+    /// Runs a step.
+    ///
+    /// A fault is printed on standard error and ends the command with status 1.
     static func explaining<Value, Failure: Error>(_ file: String, _ body: () throws(Failure) -> Value) throws -> Value {
         do throws(Failure) {
             return try body()
@@ -109,11 +111,11 @@ struct Keys: AsyncParsableCommand {
     }
 }
 
-/// The key file that a configuration names.
+/// The path of a configuration's key file.
 enum KeyFileName {
-    /// Reads that part of the configuration alone, nil where the keys are elsewhere.
+    /// Reads only that part of the configuration; returns nil if the keys are elsewhere.
     ///
-    /// The other files that the configuration names need not be here.
+    /// The configuration's other files need not exist here.
     static func read(_ file: String) throws -> String? {
         let text: String
         do throws(ConfigurationFailure) { text = try Configuration.text(of: file) } catch {

@@ -2,7 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerVault
 
-/// Takes an old key out of the ring, when no row needs it any more.
+/// Removes an old key from the ring when no row needs it any more.
 struct KeysRemove: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove", abstract: "Take an old key out of the key file, unless stored rows need it.",
@@ -11,7 +11,7 @@ struct KeysRemove: AsyncParsableCommand {
             is stopped or the store is PostgreSQL. One that was asked is asked again whether it has put the key away.
             """)
 
-    /// The time for which replicas may still seal with the key before, after another one has begun to.
+    /// The time in which replicas may still seal with the previous key, after a newer one has begun to seal.
     private static let grace = Duration.seconds(60)
 
     @OptionGroup var file: Keys.File

@@ -2,7 +2,7 @@ import ArgumentParser
 import Broker
 import BrokerVault
 
-/// Has a running broker seal again what older keys have sealed.
+/// Makes a running broker reseal the values that older keys have sealed.
 struct KeysReseal: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reseal",
@@ -44,8 +44,9 @@ struct KeysReseal: AsyncParsableCommand {
         }
     }
 
-    /// Compares the newest key of the file with the broker's: sealing everything again under an old key would look like
-    /// success.
+    /// Compares the file's newest key with the broker's.
+    ///
+    /// Otherwise resealing under an old key would look like success.
     private func lookWhetherItHeard(_ running: RunningRing) async throws {
         let ring: KeyRing
         let place: String
@@ -72,13 +73,15 @@ struct KeysReseal: AsyncParsableCommand {
     }
 }
 
-/// The key ring of a running broker, asked until it has heard of a change to its file.
+/// The key ring of a running broker, polled until the broker has read a change to its file.
 struct RunningRing: Sendable {
-    /// Longer than a broker takes to look at its file, twice.
+    /// The number of seconds to wait, more than twice the broker's interval for checking the file.
     private static let patience = 15
     let management: ManagementClient
 
-    /// Returns the use of each key of the ring, by id; keys that only stored rows name are none of it.
+    /// Returns the use of each key of the ring, by id.
+    ///
+    /// Keys that only stored rows name are left out.
     func keys() async throws -> [String: String] {
         let answer = try await management.call("GET", "/admin/v1/keys", within: .seconds(600))
         guard let items = answer?["items"]?.array?.compactMap(\.object) else {
@@ -90,8 +93,9 @@ struct RunningRing: Sendable {
         }
     }
 
-    /// Waits until the ring is as it should be; ends the command with status 1 and a sentence where it does not come to
-    /// that.
+    /// Waits until the ring is right.
+    ///
+    /// If it never is, ends the command with a sentence and status 1.
     func wait(for file: String, toTell what: String, until isRight: ([String: String]) -> Bool) async throws {
         for attempt in 1...Self.patience {
             if isRight(try await keys()) { return }

@@ -5,11 +5,11 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// The options of the commands that talk to a running broker, and the call they make.
+/// The options of commands that call a running broker, and the call itself.
 struct ManagementClient: ParsableArguments {
-    /// The address of a broker that was not told otherwise.
+    /// The default address of the management listener.
     static let standardAddress = "http://127.0.0.1:9090"
-    /// The variable that names the token's file where no option does.
+    /// The environment variable for the token's file, if no option gives it.
     private static let tokenVariable = "COATCHECK_TOKEN_FILE"
 
     @Option(
@@ -23,21 +23,21 @@ struct ManagementClient: ParsableArguments {
 
     init() {}
 
-    /// Creates one for a command with options of its own.
+    /// Creates a client for a command with its own options.
     init(management: String?, tokenFile: String) {
         self.management = management
         self.tokenFile = tokenFile
     }
 
-    /// Whether somebody said which token to ask with.
+    /// Whether a token is configured.
     var hasToken: Bool { token != nil }
 
     private var token: String? { tokenFile ?? ProcessInfo.processInfo.environment[Self.tokenVariable] }
 
-    /// Whether the listener is on this machine, as far as its address says.
+    /// Whether the listener's address is on this machine.
     var isOnLoopback: Bool { WebURL(management ?? Self.standardAddress)?.isLoopback ?? false }
 
-    /// Returns one that asks the listener of a configuration file, where no other was named.
+    /// Returns a client for the listener in a configuration file, unless an address was given.
     func completed(by config: String?) throws -> ManagementClient {
         guard management == nil, let config else { return self }
         var client = self
@@ -45,9 +45,9 @@ struct ManagementClient: ParsableArguments {
         return client
     }
 
-    /// Makes one call; returns the parsed body.
+    /// Makes one call and returns the parsed body.
     ///
-    /// A token leaves for loopback or over TLS only.
+    /// A token is sent only to loopback or over TLS.
     func call(
         _ method: String, _ path: String, body content: [UInt8]? = nil, within limit: Duration = .seconds(15)
     ) async throws -> JSONObject? {
@@ -99,11 +99,13 @@ struct ManagementClient: ParsableArguments {
     }
 }
 
-/// The address at which this machine reaches the management listener of a configuration file.
+/// The address of a configuration file's management listener, as seen from this machine.
 enum ManagementAddress {
     private static let path = "management.listen"
 
-    /// Reads that part of the file alone: what else it names (secrets above all) need not be here.
+    /// Reads only that part of the file.
+    ///
+    /// The other files that it names, secrets above all, need not exist here.
     static func read(_ file: String) throws -> String {
         let text: String
         do throws(ConfigurationFailure) { text = try Configuration.text(of: file) } catch {
@@ -119,7 +121,9 @@ enum ManagementAddress {
         return url(listen)
     }
 
-    /// Returns the URL of a listener; one that listens everywhere is on loopback, too.
+    /// Returns a listener's URL.
+    ///
+    /// For a listener on all interfaces, loopback is used.
     static func url(_ listen: ListenAddress) -> String {
         switch listen.host {
         case "0.0.0.0": "http://127.0.0.1:\(listen.port)"

@@ -4,9 +4,9 @@ import BrokerStore
 import BrokerVault
 import Foundation
 
-/// Tries what a configuration names: keys, store, and every provider, side by side.
+/// Tries a configuration's keys, store and providers concurrently.
 enum OnlineCheck {
-    /// One line of the answer.
+    /// One line of the result.
     struct Finding: Sendable, CustomStringConvertible {
         let place: String
         let isGood: Bool
@@ -39,7 +39,9 @@ enum OnlineCheck {
         return findings + configuration.providers.compactMap(site)
     }
 
-    /// Reading the configuration has refused what lies outside; the line says what was compared.
+    /// Reading the configuration has already refused other URIs.
+    ///
+    /// This line reports the comparison.
     private static func site(_ provider: ProviderSection) -> Finding? {
         guard let site = provider.cloverSite else { return nil }
         let count = provider.clients.reduce(0) { $0 + $1.settings.profile.redirectURIs.count }
@@ -51,7 +53,7 @@ enum OnlineCheck {
     private static func probe(_ client: any ProviderClient, _ signer: (any ProofSigner)?) async -> [Finding] {
         guard let inspected = client as? any ProviderInspection else { return [] }
         var results = await inspected.probe()
-        // What cannot be had at all is not asked for, too.
+        // Skip further requests if the first one failed.
         if let signer, let pushing = client as? any RequestPushing, results.first?.isGood == true {
             results += await pushing.pushUnopened(signer)
         }
@@ -74,7 +76,7 @@ enum OnlineCheck {
         }
     }
 
-    /// Tries the key ring on the store; nil where one of the two cannot be had, which is said elsewhere.
+    /// Tries the key ring on the store; returns nil if one of them is unavailable, which another finding reports.
     private static func ring(_ configuration: Configuration) async -> Finding? {
         if case .sqlite(let path, _) = configuration.store, !FileManager.default.fileExists(atPath: path) { return nil }
         guard let vault = try? Composition.makeVault(configuration.keys),
@@ -87,7 +89,7 @@ enum OnlineCheck {
 
     /// Opens the store without migrating it.
     ///
-    /// One that a running broker holds is in use, which is as good an answer.
+    /// A store that a running broker has locked counts as good.
     private static func store(_ settings: StoreSettings) async -> Finding {
         switch settings {
         case .sqlite(let path, _): await sqlite(path)
@@ -117,7 +119,8 @@ enum OnlineCheck {
         }
     }
 
-    /// Compares the clock with the store's; nil where it has none, or does not answer, which is said elsewhere.
+    /// Compares the clock with the store's; returns nil if the store has no clock or does not answer, which another finding
+    /// reports.
     private static func storeClock(_ settings: StoreSettings) async -> Finding? {
         guard case .postgresql(let place) = settings, let time = try? await PostgreSQLStore.time(place.connection)
         else { return nil }

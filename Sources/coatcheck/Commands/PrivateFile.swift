@@ -2,15 +2,15 @@ import Broker
 import Foundation
 import Glibc
 
-/// Writes files that hold secrets: closed to others whatever the umask, on disk before it says so (SEC-51).
+/// Writes files with secrets: closed to other users whatever the umask, and synced to disk (SEC-51).
 ///
-/// A file that is made as root belongs to whom the folder belongs to; one that is replaced keeps its owner, group and
-/// mode, so that the broker goes on reading it whoever ran the command.
+/// A file that root makes belongs to the folder's owner. A replaced file keeps its owner, group and mode, so that the broker
+/// can still read it.
 enum PrivateFile {
     enum Failure: Error, CustomStringConvertible {
         case exists(String)
         case system(String, reason: String)
-        /// The file is another user's, and this one may not give it a new one.
+        /// The file belongs to another user, and this user may not give a new file to that one.
         case owner(String, user: String)
 
         var description: String {
@@ -23,7 +23,7 @@ enum PrivateFile {
         }
     }
 
-    /// The owner of a file, and who may read it.
+    /// The owner, group and mode of a file.
     private struct Access: Equatable {
         var user: uid_t
         var group: gid_t
@@ -40,7 +40,7 @@ enum PrivateFile {
         }
     }
 
-    /// Creates a file; throws `exists` when there is one.
+    /// Creates a file; throws `exists` if there is one.
     static func create(_ path: String, content: Secret) throws(Failure) {
         var status = stat()
         let isRoots = geteuid() == 0 && stat(folder(of: path), &status) == 0
@@ -49,19 +49,19 @@ enum PrivateFile {
         try syncFolder(of: path)
     }
 
-    /// Replaces a file in one step: a reader sees the old one or the new one.
+    /// Replaces a file in one step, so that a reader sees the old one or the new one.
     ///
-    /// Through a link it replaces what that points to.
+    /// If the path is a link, the link's target is replaced.
     static func replace(_ path: String, content: Secret) throws(Failure) {
         let place = target(of: path)
         var status = stat()
         guard lstat(place, &status) == 0 else { throw .system(path, reason: reason()) }
         guard status.st_mode & S_IFMT == S_IFREG else { throw .system(path, reason: "it is no ordinary file") }
         let draft = place + ".new"
-        // The rest that a crash left behind is nobody's.
+        // An existing draft was left by a crash.
         unlink(draft)
         do throws(Failure) { try write(draft, content: content, Access(status)) } catch {
-            // It is said of the file that was named.
+            // The error names the file that the caller named.
             switch error {
             case .system(_, let reason): throw .system(draft, reason: reason)
             case .owner(_, let user): throw .owner(path, user: user)
@@ -76,13 +76,13 @@ enum PrivateFile {
         try syncFolder(of: place)
     }
 
-    /// Writes a new file; what does not come to its end is removed.
+    /// Writes a new file, and removes it if writing fails.
     private static func write(_ path: String, content: Secret, _ access: Access?) throws(Failure) {
         let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_CREAT | O_EXCL, 0o600)
         guard descriptor >= 0 else { throw errno == EEXIST ? .exists(path) : .system(path, reason: reason()) }
         defer { close(descriptor) }
         do throws(Failure) {
-            // Before it holds anything: from here on nobody reads it who may not.
+            // Set the access while the file is empty, so that unauthorised users can never read its content.
             try give(descriptor, path, access)
             let bytes = content.bytes()
             var offset = 0
@@ -99,7 +99,7 @@ enum PrivateFile {
         }
     }
 
-    /// Gives an empty file its owner, group and mode.
+    /// Sets the owner, group and mode of an empty file.
     private static func give(_ descriptor: Int32, _ path: String, _ access: Access?) throws(Failure) {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw .system(path, reason: reason()) }
@@ -112,7 +112,7 @@ enum PrivateFile {
         guard fchmod(descriptor, access.mode) == 0 else { throw .system(path, reason: reason()) }
     }
 
-    /// Returns the target of a path; the path itself where nothing is there.
+    /// Returns the target of a path, or the path itself if nothing exists there.
     private static func target(of path: String) -> String {
         guard let resolved = realpath(path, nil) else { return path }
         defer { free(resolved) }

@@ -1,7 +1,9 @@
 import Foundation
 import Glibc
 
-/// A bar on standard error: redrawn on a terminal, a line for each tenth elsewhere.
+/// A progress bar on standard error.
+///
+/// A terminal shows one line that is redrawn. Other outputs get a line for each tenth.
 struct ProgressBar {
     private let total: Int
     private let isTerminal: Bool
@@ -13,7 +15,7 @@ struct ProgressBar {
         isTerminal = isatty(2) == 1
     }
 
-    /// Goes on by so many.
+    /// Adds to the progress.
     mutating func advance(_ count: Int) {
         done += count
         let percent = total > 0 ? min(done * 100 / total, 100) : 100

@@ -23,7 +23,7 @@ struct Restore: AsyncParsableCommand {
             throw ManagementClient.fault("the store is no SQLite database: restore PostgreSQL with its own means")
         }
         do {
-            // It may be root's alone.
+            // The backup may be readable for root only.
             let copy = try BackupFile(backup)
             try await BrokersUser.running(configuration.store) { user in
                 let vault: OpenSSLVault
@@ -60,11 +60,11 @@ struct Restore: AsyncParsableCommand {
     }
 }
 
-/// The log-outs that restoring a backup loses, in words.
+/// The log-outs that a restore loses, in words.
 struct EndingsLoss: CustomStringConvertible {
     let description: String
 
-    /// Creates it; nil where nothing is lost.
+    /// Creates the sentence; nil if no log-out is lost.
     init?(_ copy: DatabaseCopy, _ endings: EndingsSummary?, file: String?) {
         guard let last = copy.lastMoment else { return nil }
         let since = "log-outs since \(last.rfc3339), the last moment that the backup knows of,"

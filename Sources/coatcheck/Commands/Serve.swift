@@ -27,12 +27,13 @@ struct Serve: AsyncParsableCommand {
     var trustClock = false
 
     func run() async throws {
-        // certbot's and logrotate's hooks do not ask whether the process has begun. (It is ignored from `main` on.)
+        // Hooks of certbot and logrotate may send SIGHUP before the process is ready. (`main` makes the process ignore it
+        // first.)
         let hangups = await UnixSignalsSequence(trapping: .sighup)
-        // The reader of the log may go: that is no reason to die.
+        // If the reader of the log goes away, the broker continues.
         signal(SIGPIPE, SIG_IGN)
         ProcessMetrics.begin()
-        // Changes from here on are read again once everything runs.
+        // Changes to the file after this point are read again when everything runs.
         let configuration = try file.load()
         let sink = LogSink()
         let log = ProcessLog(level: configuration.log.level, now: SystemClock.wallTime, emit: { sink.write($0) })
@@ -61,8 +62,8 @@ struct Serve: AsyncParsableCommand {
         let composition: Composition
         let sockets: ListeningSockets
         do {
-            // Right behind the lock, which the process before gives up just before its sockets: from here on connections
-            // wait until everything is ready.
+            // Open the sockets right after taking the lock. The previous process releases its lock just before its sockets.
+            // From here on, connections wait until everything is ready.
             sockets = try await ListeningSockets.open(configuration, handedOver: handedOver, wait: wait)
             composition = try Composition.make(configuration, log: log, store: store)
         } catch {
@@ -103,8 +104,9 @@ struct Serve: AsyncParsableCommand {
 }
 
 extension ClockStart {
-    /// The words for an operator; nil where there is nothing to tell, or the comparison with the database's clock has
-    /// said it.
+    /// The words for an operator.
+    ///
+    /// Nil if there is nothing to report, or if the comparison with the database's clock has reported it.
     fileprivate var words: (message: String, detail: String)? {
         switch self {
         case .believed, .off: nil

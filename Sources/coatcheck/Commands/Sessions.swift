@@ -35,7 +35,7 @@ struct Sessions: AsyncParsableCommand {
                 ].compactMap { name, value in value.map { (name: name, value: $0) } }
                 let query = pairs.isEmpty ? "" : "?" + FormPairs.encode(pairs)
                 let page = try await management.call("GET", "/admin/v1/sessions" + query)
-                // After the first answer: a refusal is no table.
+                // Print the heading after the first answer, so that a refusal has no heading.
                 if cursor == nil, !noHeader { print(columns.map { $0.uppercased() }.joined(separator: "\t")) }
                 for item in page?["items"]?.array ?? [] { print(line(item.object)) }
                 cursor = page?["next_cursor"]?.string
@@ -54,7 +54,9 @@ struct Sessions: AsyncParsableCommand {
             }.joined(separator: "\t")
         }
 
-        /// A subject is a provider's text: what could move a terminal's cursor is left out.
+        /// Removes characters that could move a terminal's cursor.
+        ///
+        /// The text comes from a provider, as a subject does.
         private static func printable(_ text: String) -> String {
             String(
                 String.UnicodeScalarView(
@@ -104,7 +106,7 @@ struct Sessions: AsyncParsableCommand {
                     + FormPairs.encode(
                         [("provider", provider)] + named("client", client) + named("binding", unbound ? "none" : nil))
             }
-            // Sessions without a key are ended some at a time, from where the call before left off.
+            // Sessions without a key are ended in batches, and each call continues where the last one stopped.
             var (ended, unreadable): (Int64, Int64) = (0, 0)
             var cursor: String?
             repeat {

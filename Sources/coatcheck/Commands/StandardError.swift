@@ -1,6 +1,6 @@
 import Foundation
 
-/// Writes lines for a person on standard error.
+/// Writes lines for people to standard error.
 enum StandardError {
     static func write(_ text: String) { FileHandle.standardError.write(Data((text + "\n").utf8)) }
 }

@@ -3,7 +3,7 @@ import Broker
 import BrokerStore
 import Foundation
 
-/// Copies a store into another one, of any engine.
+/// Copies a store into another one, whatever their engines are.
 struct StoreCopy: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "copy", abstract: "Copy everything into another, empty store; no broker may be at work on either.",
@@ -16,7 +16,7 @@ struct StoreCopy: AsyncParsableCommand {
     @Option(help: "The other store: sqlite:FILE or postgresql://…, or env:NAME for a variable that holds its URL.")
     var to: String
 
-    /// The number of rows that go over at once.
+    /// The number of rows in one batch.
     private static let batch = 500
 
     func run() async throws {
@@ -26,7 +26,7 @@ struct StoreCopy: AsyncParsableCommand {
             if case (.sqlite(let from, _), .sqlite(let path, _)) = (settings, target), from == path {
                 throw StartFailure("that is the same store")
             }
-            // Where both are SQLite's, whoever has the first has the second.
+            // If both stores are SQLite, the first one's owner also has access to the second.
             try await BrokersUser.running(settings.isLocked ? settings : target) { _ in
                 let source = try await settings.openForCopy()
                 do {
@@ -78,7 +78,7 @@ struct StoreCopy: AsyncParsableCommand {
         }
     }
 
-    /// Returns how many rows stay behind because nobody can read them.
+    /// Copies all rows, and returns the number of unreadable ones that were left out.
     private func copyRows(_ source: any AdministeredStore, to destination: any AdministeredStore) async throws -> Int {
         let counts = try await source.rowCounts()
         var bar = ProgressBar(total: counts.values.reduce(0, +))

@@ -1,15 +1,15 @@
 import Broker
 import BrokerProviders
 
-/// The certificates that a configuration has its clients and upstreams show.
+/// The certificates that a configuration uses for its clients and upstreams.
 enum Certificates {
-    /// Returns all of them, in the file's order.
+    /// Returns all certificates, in the file's order.
     static func all(_ configuration: Configuration) -> [ClientIdentity] {
         configuration.providers.flatMap(\.clients).compactMap(\.settings.wire.connection.identity)
             + configuration.upstreams.compactMap(\.connection.identity)
     }
 
-    /// Returns the first that would be refused at a time, at the setting that names its file; nil if all are valid.
+    /// Returns the first certificate that would be refused at a time, as a problem of its setting; nil if all are valid.
     static func firstFault(_ configuration: Configuration, at now: WallTime) -> ConfigProblem? {
         for identity in all(configuration) {
             guard let fault = identity.current.fault(at: now) else { continue }

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// The whole configuration file, checked.
+/// The whole configuration file after all checks.
 struct Configuration: Sendable {
     let server: ServerSettings
     let management: ManagementSettings
@@ -15,13 +15,15 @@ struct Configuration: Sendable {
     let appLinks: AppLinkSettings
     let outbound: TransportSettings
     let log: LogSettings
-    /// Nil where nothing is traced.
+    /// The settings for tracing; nil if tracing is off.
     let tracing: TracingSettings?
-    /// Every setting by its path, to compare configurations by.
+    /// Every setting by its path, for comparing configurations.
     let values: ConfigValues
-    /// The lines of the file, for faults that show later.
+    /// The lines of the file, for faults that are found later.
     let lines: ConfigLines
-    /// The faults that are allowed and unwise; start-up logs each.
+    /// Faults that are allowed but unwise.
+    ///
+    /// They are logged at the start.
     let warnings: [ConfigProblem]
 
     /// The settings of the domain itself.
@@ -31,7 +33,7 @@ struct Configuration: Sendable {
         return settings
     }
 
-    /// The longest that a session of any client may live.
+    /// The longest lifetime of any client's sessions.
     var longestLifetime: Duration {
         providers.flatMap(\.clients).map(\.settings.profile.lifetimes.absolute).reduce(session.lifetimes.absolute, max)
     }
@@ -54,13 +56,15 @@ struct Configuration: Sendable {
         return configuration
     }
 
-    /// Reads the configuration file at a path; `{file: …}` and other relative paths are relative to its folder.
+    /// Reads the configuration file at a path.
+    ///
+    /// `{file: …}` and other relative paths begin at its folder.
     static func load(path: String) throws(ConfigurationFailure) -> Configuration {
         let text = try text(of: path)
         return try load(text: text, sources: .process(directory: folder(of: path)))
     }
 
-    /// Returns the folder that a configuration file's relative paths begin at.
+    /// Returns the folder where a configuration file's relative paths begin.
     static func folder(of path: String) -> String {
         let directory = path.contains("/") ? String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) : ""
         return path.hasPrefix("/") && directory.isEmpty ? "/" : directory
@@ -76,7 +80,7 @@ struct Configuration: Sendable {
             throw failure(path == "-" ? "\(error): standard input is `/dev/stdin`" : "\(error)")
         }
         guard !bytes.isEmpty else { throw failure("is empty") }
-        // Some editors begin a file with this mark.
+        // The byte order mark that some editors write at the beginning.
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { bytes.removeFirst(3) }
         guard let text = String(validating: bytes, as: UTF8.self) else {
             throw failure(
@@ -97,7 +101,9 @@ struct Configuration: Sendable {
     }
 }
 
-/// The file as far as it could be read: what is missing is nil, so that the rules can look at the rest.
+/// The parts of the file that could be read.
+///
+/// Missing parts are nil, so that the rules can check the rest.
 struct ConfigurationDraft {
     let server: ServerSettings?
     let management: ManagementSettings
@@ -106,7 +112,7 @@ struct ConfigurationDraft {
     let session: SessionSettings
     let limits: LimitSettings
     let providers: [ProviderSection]
-    /// The names of all providers of the file, those that could not be read included.
+    /// The names of all providers in the file, including the unreadable ones.
     let providerNames: [String]
     let upstreams: [UpstreamSection]
     let backends: [BackendSection]
@@ -134,7 +140,7 @@ struct ConfigurationDraft {
         tracing = TracingSettings(root.section("tracing"))
     }
 
-    /// Returns the configuration, or nil when something that has to be there is missing.
+    /// Returns the configuration; nil if a required part is missing.
     func complete(_ warnings: [ConfigProblem], _ values: ConfigValues, _ lines: ConfigLines) -> Configuration? {
         guard let server, let store, let keys else { return nil }
         let targets = ConfiguredTargets(upstreams, backends)
@@ -145,7 +151,7 @@ struct ConfigurationDraft {
     }
 }
 
-/// The reason for which a configuration cannot be used: every problem found, in the order of the file.
+/// The reason why a configuration cannot be used: every problem found, in the file's order.
 struct ConfigurationFailure: Error, Sendable, CustomStringConvertible {
     let problems: [ConfigProblem]
 

@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// Checks what one section cannot see by itself: redirect URIs, references, and addresses across the whole file.
+/// Checks rules that span several sections: redirect URIs, references and addresses.
 enum ConfigurationRules {
     /// Reports every contradiction between sections.
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
@@ -29,7 +29,7 @@ enum ConfigurationRules {
         EffectRules.check(draft, context)
     }
 
-    /// A token that is bound to a key of ours is of no use to a backend that is given it bare, and nobody else's.
+    /// A token bound to the broker's own key is useless for a backend that receives the bare token.
     private static func checkForwardedTokens(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.forwardAccessToken {
             for provider in draft.providers {
@@ -45,7 +45,7 @@ enum ConfigurationRules {
         }
     }
 
-    /// A client whose every request needs a proof cannot pass a proxy that does not say what the proof was about.
+    /// A client that needs a proof for every request cannot pass a proxy that does not forward the proof's request line.
     private static func checkEvidence(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.may.contains(.forwardAuth) {
             guard !backend.settings.originalRequest else { continue }
@@ -104,7 +104,7 @@ enum ConfigurationRules {
         }
     }
 
-    /// No two providers use one registration: a code of one would be redeemable through the other (SEC-112).
+    /// Two providers must not share a registration, because each could redeem the other's codes (SEC-112).
     private static func checkRegistrations(_ providers: [ProviderSection], _ context: ConfigContext) {
         var owners: [String: ProviderName] = [:]
         for provider in providers {
@@ -122,8 +122,9 @@ enum ConfigurationRules {
         }
     }
 
-    /// One key at two providers: an assertion made for the one could be shown to the other, unless each names its own
-    /// issuer as the only audience (audience injection).
+    /// Two providers may share a signing key only if each names its own issuer as the only audience.
+    ///
+    /// Otherwise an assertion for one could be shown to the other (audience injection).
     private static func checkSigningKeys(_ providers: [ProviderSection], _ context: ConfigContext) {
         var uses: [String: [(provider: ProviderSection, client: ClientSection)]] = [:]
         for provider in providers {
@@ -144,7 +145,9 @@ enum ConfigurationRules {
 
     private static func checkReferences(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         let providers = Dictionary(draft.providers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-        /// Returns what is wrong with a reference; nil also where the provider itself could not be read, which was said.
+        /// Returns the fault of a reference.
+        ///
+        /// Returns nil if there is none, or if the provider itself is unreadable, which is reported elsewhere.
         func fault(_ provider: ProviderName, _ clients: Set<ClientName>?) -> String? {
             guard draft.providerNames.contains(provider.text) else {
                 return "names a provider that is not configured"
@@ -189,7 +192,7 @@ enum ConfigurationRules {
     }
 }
 
-/// Checks what stands behind an upstream's connections.
+/// Checks the TLS settings of an upstream.
 enum UpstreamTLSRules {
     static func check(_ upstream: UpstreamSection, _ provider: ProviderSection?, _ context: ConfigContext) {
         guard let settings = upstream.settings else { return }
@@ -200,7 +203,7 @@ enum UpstreamTLSRules {
         if connection.identity != nil || connection.trust != nil, !settings.base.isSecure {
             report("needs an https `base_url`")
         }
-        // A token is good only on connections with the certificate that its client showed.
+        // Such a token is valid only on connections with its client's certificate.
         let bound = (provider?.clients.map(\.settings.profile) ?? []).filter {
             $0.senderConstraint == .mtls && settings.clients?.contains($0.name) != false
         }
@@ -218,14 +221,14 @@ enum UpstreamTLSRules {
     }
 }
 
-/// Compares the app association files with the redirect URIs that are meant to open the app.
+/// Compares the app association files with the redirect URIs that open the app.
 enum AppLinkRules {
-    /// Warns of https redirect URIs on this host that iOS would keep from the app.
+    /// Warns of https redirect URIs on this host that iOS would open in the browser.
     static func check(_ draft: ConfigurationDraft, publicURL: WebURL, _ context: ConfigContext) {
         guard let ios = draft.appLinks.ios else { return }
         for provider in draft.providers {
             for client in provider.clients {
-                // The broker's own callback is for the browser.
+                // The broker's own callback belongs to the browser.
                 let own = client.settings.profile.redirectURIs.filter {
                     WebURL($0.normalizedBase)?.origin == publicURL.origin && !$0.path.hasPrefix("/callback/")
                 }

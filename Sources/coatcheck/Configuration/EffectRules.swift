@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// Warns of settings whose effect is another than their words suggest.
+/// Warns of settings with surprising effects.
 enum EffectRules {
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for provider in draft.providers {
@@ -21,7 +21,7 @@ enum EffectRules {
         checkShells(draft, context)
     }
 
-    /// A bound session's token that the device may have is a bearer token outside the broker.
+    /// A bound session's token in the app's hands is a bearer token outside the broker.
     private static func checkToken(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile
         guard profile.binding.mode == .enforce, profile.handsOutAccessToken, profile.senderConstraint == .off else {
@@ -46,7 +46,7 @@ enum EffectRules {
         }
     }
 
-    /// A ticket for a page of another origin than the broker's is redeemed by that page's backend.
+    /// A ticket for a page of another origin is redeemed by that page's backend.
     private static func checkOrigins(
         _ client: ClientSection, of provider: ProviderSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {
@@ -66,7 +66,9 @@ enum EffectRules {
         }
     }
 
-    /// Two upstreams at one address: the calls that one demands a step-up for must not go through the other without it.
+    /// Two upstreams at one address.
+    ///
+    /// Calls that need a step-up at one must not pass through the other without it.
     private static func checkNeighbours(
         _ upstream: UpstreamSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {
@@ -103,7 +105,7 @@ enum EffectRules {
             path: "session.allowed_origins", severity: .warning)
     }
 
-    /// A browser keeps a page's cookie of the broker only if both are of one site, unless the cookie has `SameSite=None`.
+    /// A browser keeps the broker's cookie for a page only if both are of one site, or the cookie has `SameSite=None`.
     private static func checkSites(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         guard let server = draft.server, draft.session.sameSite != .none else { return }
         for origin in draft.session.allowedOrigins {
@@ -116,12 +118,12 @@ enum EffectRules {
     }
 }
 
-/// Sites as browsers tell them apart: the scheme and the registrable domain.
+/// Sites as browsers define them: the scheme and the registrable domain.
 enum Site {
-    /// Returns whether two addresses may be of one site.
+    /// Returns whether two addresses may belong to one site.
     ///
-    /// Only the list of public suffixes tells for sure. Hosts that differ in their last two labels never are; an address and a
-    /// name never are, such as `127.0.0.1` and `localhost`.
+    /// Only the list of public suffixes gives certainty. Hosts with different last two labels are always different sites. So
+    /// are an address and a name, such as `127.0.0.1` and `localhost`.
     static func mayBeOne(_ one: WebURL, _ other: WebURL) -> Bool {
         guard one.isSecure == other.isSecure else { return false }
         if one.host == other.host { return true }

@@ -1,11 +1,12 @@
 import BrokerHTTP
 
-/// The descriptors that a service manager says it has handed over (`sd_listen_fds(3)`): systemd's socket units, or whoever
-/// does as they do.
+/// The descriptors that a service manager has handed over, according to the environment (`sd_listen_fds(3)`).
 ///
-/// Read from the environment and nothing else; what the descriptors are is looked at by `ListeningSocket`.
+/// systemd's socket units do this, and compatible managers. `ListeningSocket` checks the descriptors themselves.
 struct HandOver: Sendable, Equatable {
-    /// The variables that tell of it; `LISTEN_PIDFDID` is of no use here, and goes with them.
+    /// The variables of a hand-over.
+    ///
+    /// `LISTEN_PIDFDID` is unused here, but removed with the others.
     static let variables = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_PIDFDID"]
 
     /// The first of the descriptors.
@@ -14,7 +15,9 @@ struct HandOver: Sendable, Equatable {
     /// The descriptors by listener.
     let descriptors: [ListenerName: Int32]
 
-    /// Reads the environment of the process `pid`; nothing is handed over where it does not speak of it.
+    /// Reads the environment of the process `pid`.
+    ///
+    /// Without these variables, nothing was handed over.
     init(_ environment: [String: String], pid: Int32) throws(StartFailure) {
         let (countText, pidText) = (environment["LISTEN_FDS"], environment["LISTEN_PID"])
         guard countText != nil || pidText != nil else {
@@ -39,7 +42,7 @@ struct HandOver: Sendable, Equatable {
                 "LISTEN_FDS is \(count): there are \(ListenerName.allCases.count) listeners at most, "
                     + ListenerName.allCases.map(\.rawValue).joined(separator: ", "))
         }
-        // An empty list of names is one empty name.
+        // An empty list of names consists of one empty name.
         let names =
             environment["LISTEN_FDNAMES"].map { $0.split(separator: ":", omittingEmptySubsequences: false) }
             ?? Array(repeating: "", count: Int(count))
@@ -62,9 +65,11 @@ struct HandOver: Sendable, Equatable {
         self.descriptors = descriptors
     }
 
-    /// Returns whose socket it is; one without a name is the public one.
+    /// Returns the listener of a socket.
+    ///
+    /// A socket without a name belongs to the public listener.
     private static func listener(_ name: Substring) -> ListenerName? {
-        // Names that systemd and its library give a socket that has none.
+        // systemd and its library use these names for unnamed sockets.
         name.isEmpty || name == "unknown" || name.hasSuffix(".socket") ? .public : ListenerName(rawValue: String(name))
     }
 

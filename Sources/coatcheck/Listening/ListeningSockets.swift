@@ -4,22 +4,23 @@ import BrokerWire
 import Foundation
 import Synchronization
 
-/// The sockets of the broker's listeners: those that were handed over, and its own for the rest.
+/// The sockets of the broker's listeners: those that were handed over, and its own for the others.
 ///
-/// They are closed when everything else has ended, so that between the last request that is served and the next process
-/// nobody finds a closed door: what comes in meanwhile waits (handed over) or is told to come again (its own).
+/// They are closed after everything else has ended, so that clients always find an open port until the next process.
+/// Connections that arrive in between wait if the socket was handed over. On the broker's own sockets they are asked to retry.
 final class ListeningSockets: Sendable {
-    /// The longest time that those who were told to come again may take to hear it.
+    /// The longest time for sending such an answer.
     private static let farewell = Duration.milliseconds(50)
 
     private let sockets: [ListenerName: ListeningSocket]
-    /// The servers that refuse, until the end.
+    /// The servers that ask clients to retry, until the end.
     private let refusing = Mutex<[HTTPServer]>([])
 
     private init(_ sockets: [ListenerName: ListeningSocket]) { self.sockets = sockets }
 
-    /// Takes what this process's environment says was handed over, and removes it from there: a program that is started
-    /// later must not take it for its own.
+    /// Takes the sockets that the environment describes, and removes the variables.
+    ///
+    /// Otherwise a child process could take the sockets for its own.
     static func handedOver() throws(StartFailure) -> [ListenerName: ListeningSocket] {
         let environment = ProcessInfo.processInfo.environment
         for name in HandOver.variables { unsetenv(name) }
@@ -35,9 +36,9 @@ final class ListeningSockets: Sendable {
         return sockets
     }
 
-    /// Begins to listen wherever the configuration says and nothing was handed over.
+    /// Opens the configured listeners that were not handed over.
     ///
-    /// An address that another process has is tried again through `wait`, which throws when that has lasted too long.
+    /// If another process has an address, `wait` retries, and throws after its limit.
     static func open(
         _ configuration: Configuration, handedOver: [ListenerName: ListeningSocket], wait: StartWait
     ) async throws -> ListeningSockets {
@@ -78,10 +79,10 @@ final class ListeningSockets: Sendable {
         return socket
     }
 
-    /// Keeps a server that refuses until the end.
+    /// Keeps a server that asks clients to retry, until the end.
     func keep(_ server: HTTPServer) { refusing.withLock { $0.append(server) } }
 
-    /// Closes everything: whoever waits for the addresses has them now.
+    /// Closes all sockets, so that a waiting process can take the addresses.
     func close() async {
         for socket in sockets.values { socket.close() }
         let servers = refusing.withLock { servers in
@@ -101,7 +102,7 @@ final class ListeningSockets: Sendable {
     }
 }
 
-/// The reason for which a listener has no socket, in a sentence for the operator that says which one it is.
+/// The reason why a listener has no socket, in a sentence for the operator that names the listener.
 struct ListenerFailure: Error, CustomStringConvertible {
     let listener: ListenerName
     let reason: ListenFailure

@@ -1,27 +1,27 @@
 import Broker
 
-/// Waits at the start for what the process before still holds: SQLite's lock, a listener's address.
+/// Waits at the start for resources that the previous process still holds: SQLite's lock and a listener's address.
 ///
-/// One time limit for all of it.
+/// One time limit covers all of them.
 struct StartWait: Sendable {
-    /// The longest time in all.
+    /// The longest total wait.
     static let limit = Duration.seconds(30)
-    /// The time between two attempts: what a restart without a hand-over costs at most.
+    /// The time between two attempts, which a restart without a hand-over costs at most.
     private static let pause = Duration.milliseconds(10)
 
     private let clock: BrokerClock
     private let end: Duration
-    /// Is told why, once for each thing that is waited for.
+    /// Called with the reason, once for each resource.
     private let waits: @Sendable (String) -> Void
 
-    /// Begins the time.
+    /// Starts the time limit.
     init(clock: BrokerClock, waits: @escaping @Sendable (String) -> Void) {
         self.clock = clock
         self.waits = waits
         end = clock.monotonic() + Self.limit
     }
 
-    /// Does `attempt` until it succeeds, fails by something else than what is waited for, or the time is up.
+    /// Repeats `attempt` until it succeeds, fails for another reason, or the time is up.
     func retrying<Value, Failure: Error>(
         _ attempt: () async throws(Failure) -> Value, while isHeld: (Failure) -> Bool
     ) async throws -> Value {

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Turns the domain's events into log lines and metrics.
 ///
-/// It is the one place that names both.
+/// Only this type names both.
 struct EventLog: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
@@ -14,7 +14,7 @@ struct EventLog: Sendable {
         self.metrics = metrics
     }
 
-    /// The port that the domain emits through.
+    /// The port through which the domain emits events.
     var sink: EventSink { EventSink { [self] event in take(event) } }
 
     private func take(_ event: BrokerEvent) {
@@ -29,7 +29,7 @@ struct EventLog: Sendable {
             write(.notice, "login refused", provider, client, [("code", code.rawValue), ("detail", detail)])
         case .issuerUnchecked(let provider):
             count("issuers_unchecked", [("provider", provider.text)])
-            // Once is enough to be read; how often it happens is the metric's to say.
+            // One log line is enough, because the metric counts the further events.
             if unchecked.isFirst(provider) {
                 write(
                     .warning, "callbacks name an issuer that cannot be checked: set `callback_issuer`", provider, nil)
@@ -49,7 +49,7 @@ struct EventLog: Sendable {
                 provider, client, [("session", session.text)])
         case .proofJudged(let provider, let client, let result):
             count("proofs", provider, client, [("result", result)])
-            // Another's key beside a session token is what a thief sends.
+            // A thief of a session token would send another key's proof.
             if result == ProofRefusal.key.result {
                 write(.warning, "a session token was sent with another key's proof", provider, client)
             }
@@ -151,7 +151,7 @@ struct EventLog: Sendable {
         }
     }
 
-    /// Operations that do not pass the timed store.
+    /// Operations that bypass the timed store.
     static let uncounted = ["reseal", "tokenVersions", "takeProof", "returnProof"]
 
     private func takeOther(_ event: BrokerEvent) {
@@ -185,7 +185,7 @@ struct EventLog: Sendable {
             log.write(
                 .error, "a sealed row did not open", [("kind", kind.rawValue), ("unknown_key", String(unknownKey))])
         case .storeFailed(let operation, let detail):
-            // Failures that pass the timed store are counted there, also where nobody says it in a line of its own.
+            // The timed store counts failures that pass it, even those without a log line.
             if Self.uncounted.contains(operation.description) {
                 count("store_failures", [("operation", operation.description)])
             }
@@ -215,7 +215,7 @@ struct EventLog: Sendable {
     }
 }
 
-/// Remembers of which providers something was said already, so that it is said once.
+/// Remembers the providers that a line was already logged for, so that it is logged once.
 final class FirstTimes: Sendable {
     private let seen = Mutex<Set<ProviderName>>([])
 

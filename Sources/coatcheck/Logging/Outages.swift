@@ -2,15 +2,15 @@ import Broker
 import BrokerProviders
 import Synchronization
 
-/// Says in the log when something that the broker depends on goes away, and when it is back: one line each.
+/// Logs one line when a dependency of the broker becomes unreachable, and one when it is back.
 ///
-/// What each call of an outage met is in the requests' lines and the metrics.
+/// The requests' lines and the metrics show the calls during the outage.
 final class Outages: Sendable {
     private let log: ProcessLog
     private let monotonic: @Sendable () -> Duration
-    /// Whether the process is on its way out: what closes then is no outage.
+    /// Whether the process is ending, so that closing connections are not an outage.
     private let isEnding: @Sendable () -> Bool
-    /// Guards whether PostgreSQL was ever reached, and since when it is away.
+    /// Guards whether PostgreSQL was ever reached, and the time since it is away.
     private let store = Mutex<(isKnown: Bool, awaySince: Duration?)>((false, nil))
 
     init(
@@ -21,7 +21,7 @@ final class Outages: Sendable {
         self.isEnding = isEnding
     }
 
-    /// Takes note of a provider's breaker that opens or closes.
+    /// Logs a provider's breaker that opens or closes.
     func note(_ turn: BreakerTurn) {
         let calls = turn.isLogOut ? "its log-out page" : "all calls to it"
         let members = [("provider", turn.provider.text), ("calls", calls)]
@@ -32,8 +32,9 @@ final class Outages: Sendable {
         }
     }
 
-    /// Takes note of what the connection tells that hears of other replicas: it is made at the start and kept, so it says whether
-    /// PostgreSQL is there.
+    /// Handles a notice of the connection for other replicas' notices.
+    ///
+    /// This connection is always kept open, so its state shows whether PostgreSQL is reachable.
     func note(_ notice: EndingNotice) {
         let now = monotonic()
         switch notice {

@@ -4,11 +4,11 @@ import Glibc
 import Logging
 import Synchronization
 
-/// The log of this process: a level, a clock and where lines go.
+/// The log of this process: a level, a clock and a destination.
 struct ProcessLog: Sendable {
     let threshold: LogThreshold
     let now: @Sendable () -> WallTime
-    /// Takes a finished line.
+    /// Receives a finished line.
     let emit: @Sendable ([UInt8]) -> Void
 
     init(
@@ -19,7 +19,7 @@ struct ProcessLog: Sendable {
         self.emit = emit
     }
 
-    /// Members that are numbers, and are written as such.
+    /// The members that are written as numbers.
     private static let numbers: Set<String> = [
         "at_most_ms", "changes", "count", "delay_ms", "port", "providers_kept", "providers_made", "requests", "status",
         "streams", "took_ms", "away_ms",
@@ -30,8 +30,8 @@ struct ProcessLog: Sendable {
 
     /// Writes a line.
     ///
-    /// A line that a request caused has its id, and the trace's. Members are our own words or have been reduced to a
-    /// fixed set; no secret may be among them.
+    /// A line about a request has the request's and the trace's ids. Members are the broker's own words, or values from a fixed
+    /// set. They must not contain a secret.
     func write(_ level: LogSettings.Level, _ message: String, _ members: [(String, String)] = []) {
         guard takes(level) else { return }
         var line = LogLine(now(), level: level.rawValue, message: message)
@@ -52,7 +52,7 @@ extension LogSettings.Level {
     var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
 }
 
-/// Writes swift-log's events as JSON lines: ours, and those of the libraries that take a logger.
+/// Writes swift-log's events as JSON lines, from the broker and from libraries with a logger.
 struct JSONLogHandler: LogHandler {
     let label: String
     let sink: LogSink
@@ -84,7 +84,7 @@ struct JSONLogHandler: LogHandler {
     }
 }
 
-/// Takes log lines and writes them in a thread of its own: a slow reader of the log never holds up an event loop.
+/// Receives log lines and writes them on a thread of its own, so that a slow reader never delays an event loop.
 ///
 /// A line that does not fit into the buffer is dropped and counted.
 final class LogSink: Sendable {
@@ -94,17 +94,17 @@ final class LogSink: Sendable {
         var isClosed = false
     }
 
-    /// The most bytes that may wait.
+    /// The most waiting bytes.
     static let capacity = 1 << 20
-    /// The time for which the first line of a batch waits for more, in seconds.
+    /// The time in seconds that a batch's first line waits for more.
     private static let gathering = 0.005
-    /// Guards the lines that wait.
+    /// Guards the waiting lines.
     private let state = Mutex(State())
     private let signal = DispatchSemaphore(value: 0)
     private let finished = DispatchSemaphore(value: 0)
     private let descriptor: Int32
 
-    /// Creates a sink that writes to a file descriptor, standard error unless told otherwise.
+    /// Creates a sink that writes to a file descriptor, by default standard error.
     init(descriptor: Int32 = 2) {
         self.descriptor = descriptor
         let thread = Thread { [self] in work() }
@@ -113,12 +113,12 @@ final class LogSink: Sendable {
         thread.start()
     }
 
-    /// The number of bytes that wait to be written.
+    /// The number of waiting bytes.
     var waiting: Int { state.withLock { $0.buffer.count } }
 
     /// Takes one line without its line end.
     ///
-    /// Never blocks for longer than another writer's append.
+    /// The longest wait is for another caller's append.
     func write(_ line: [UInt8]) {
         let wasEmpty = state.withLock { state -> Bool in
             guard !state.isClosed, state.buffer.count + line.count < Self.capacity else {
@@ -133,7 +133,7 @@ final class LogSink: Sendable {
         if wasEmpty { signal.signal() }
     }
 
-    /// Writes what waits and ends the thread; waits a second at most.
+    /// Writes the waiting lines and ends the thread, within a second.
     func close() {
         state.withLock { $0.isClosed = true }
         signal.signal()
@@ -143,7 +143,7 @@ final class LogSink: Sendable {
     private func work() {
         while true {
             signal.wait()
-            // Lines that come close together share one write: waking and writing cost more than making them.
+            // Lines at nearly the same time share one write, because waking and writing cost more than making them.
             if !state.withLock({ $0.isClosed }) { Thread.sleep(forTimeInterval: Self.gathering) }
             let (bytes, dropped, isClosed) = state.withLock { state in
                 let taken = (state.buffer, state.dropped, state.isClosed)
@@ -165,22 +165,22 @@ final class LogSink: Sendable {
         while offset < bytes.count {
             let count = bytes[offset...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             if count < 0, errno == EINTR { continue }
-            // Nobody reads the log any more: that is no reason to stop serving.
+            // The log's reader is gone, but the broker continues to serve.
             guard count > 0 else { return }
             offset += count
         }
     }
 }
 
-/// Writes texts into a JSON log line so that nothing in them can be taken for anything else (SEC-115).
+/// Writes texts into a JSON log line so that they cannot imitate other parts of it (SEC-115).
 enum LogText {
-    /// The number of characters of one text that are kept.
+    /// The most characters of one text.
     static let limit = 1024
 
     /// Appends a JSON string.
     ///
-    /// Controls, line and paragraph separators, and marks that change the reading direction are escaped; what is longer
-    /// than the limit is cut and says so.
+    /// Controls, line and paragraph separators, and marks that change the reading direction are escaped. A longer text is cut
+    /// and marked as cut.
     static func append(_ text: String, to line: inout [UInt8]) {
         line.append(UInt8(ascii: "\""))
         defer { line.append(UInt8(ascii: "\"")) }
@@ -233,11 +233,11 @@ final class LogThreshold: Sendable {
     /// Returns whether lines of a level are written.
     func takes(_ level: LogSettings.Level) -> Bool { level.rank >= rank.load(ordering: .relaxed) }
 
-    /// Goes on with another level.
+    /// Switches to another level.
     func adopt(_ level: LogSettings.Level) { rank.store(level.rank, ordering: .relaxed) }
 }
 
-/// One line of the log in the making: a JSON object with time, level and message, then further members.
+/// A log line under construction: a JSON object with time, level and message, then further members.
 struct LogLine {
     private(set) var bytes: [UInt8]
 
@@ -259,13 +259,13 @@ struct LogLine {
         LogText.append(message, to: &bytes)
     }
 
-    /// Adds a member; the name is one of our own words.
+    /// Adds a member with one of the broker's own names.
     mutating func add(_ name: String, _ value: String) {
         addName(name)
         LogText.append(value, to: &bytes)
     }
 
-    /// Adds a member whose name is somebody else's.
+    /// Adds a member with a foreign name.
     mutating func add(foreign name: String, _ value: String) {
         bytes.append(UInt8(ascii: ","))
         LogText.append(name, to: &bytes)
@@ -281,7 +281,7 @@ struct LogLine {
         bytes.append(contentsOf: String(value).utf8)
     }
 
-    /// Adds the ids of the request that the line is about, if it is about one.
+    /// Adds the ids of the line's request, if there is one.
     mutating func add(_ scope: RequestScope?) {
         guard let scope else { return }
         add("request_id", scope.requestID)
@@ -303,7 +303,7 @@ struct LogLine {
     }
 }
 
-/// Members that are the same in many lines, written once.
+/// Members that many lines share, written once.
 struct LogMembers: Sendable {
     fileprivate let bytes: [UInt8]
 

@@ -1,6 +1,6 @@
-/// Every metric that the broker has, with the sentence that `/metrics` says of it.
+/// All metrics of the broker, with the help text that `/metrics` prints.
 enum MetricCatalogue {
-    /// The sentences, by the metric's name.
+    /// The help texts, by the metric's name.
     static let help: [String: String] = [
         "coatcheck_access_tokens_handed_out_total": "Access tokens that apps fetched, where their client may.",
         "coatcheck_admin_actions_total": "What was done through the management listener.",

@@ -2,12 +2,12 @@ import Broker
 import BrokerHTTP
 import Synchronization
 
-/// Keeps every metric of the process, and gives them as Prometheus text.
+/// Holds every metric of the process, and writes them as Prometheus text.
 ///
-/// A counter stays for the life of the process: one that vanished would look like a restart. Labels come from fixed sets;
-/// should one not, a family stops growing at `seriesLimit` and counts what it left out (SEC-118).
+/// A counter exists for the life of the process, because its disappearance would look like a restart. Labels come from fixed
+/// sets. As a precaution, a family stops growing at `seriesLimit`, and the series left out are counted (SEC-118).
 final class MetricsRegistry: Sendable {
-    /// The most label combinations that one metric may have.
+    /// The most label combinations of one metric.
     static let seriesLimit = 512
 
     enum Series {
@@ -27,9 +27,11 @@ final class MetricsRegistry: Sendable {
         var leftOut: Int64 = 0
     }
 
-    /// Guards the table; the series guard themselves.
+    /// Guards the table.
+    ///
+    /// The series have their own guards.
     private let state = Mutex(State())
-    /// Takes what a full family gets.
+    /// Receives the values of series that a full family lacks.
     private let overflow = (counter: CounterSeries(), gauge: GaugeSeries(), histogram: HistogramSeries())
 
     /// Returns the counter of a name and its labels.
@@ -56,7 +58,8 @@ final class MetricsRegistry: Sendable {
         return found
     }
 
-    /// Sets a gauge for each of these label values and forgets all others of that name: what is no longer there has no age.
+    /// Sets a gauge for each of these label values, and removes the others of that name, because a vanished subject has no
+    /// value.
     func setGauges(_ label: String, _ values: [(dimensions: [(String, String)], value: Double)]) {
         let wanted = Set(values.map { Key(label: label, dimensions: $0.dimensions.flatMap { [$0.0, $0.1] }) })
         state.withLock { state in
@@ -68,7 +71,7 @@ final class MetricsRegistry: Sendable {
         for (dimensions, value) in values { gauge(label, dimensions).set(value) }
     }
 
-    /// Returns the number of series that a name has.
+    /// Returns the number of a metric's series.
     func seriesCount(of label: String) -> Int { state.withLock { $0.sizes[label, default: 0] } }
 
     private func series(_ label: String, _ dimensions: [(String, String)], make: () -> Series) -> Series? {
@@ -86,7 +89,7 @@ final class MetricsRegistry: Sendable {
         }
     }
 
-    /// Forgets a gauge whose subject is gone.
+    /// Removes a gauge whose subject is gone.
     func forget(gauge label: String, _ dimensions: [(String, String)]) {
         let key = Key(label: label, dimensions: dimensions.flatMap { [$0.0, $0.1] })
         state.withLock { state in
@@ -110,7 +113,7 @@ final class CounterSeries: Sendable {
 
     var value: Int64 { count.load(ordering: .relaxed) }
 
-    /// Takes over what somebody else has counted, who never counts down.
+    /// Adopts a count from another counter, which never decreases.
     func advance(to value: Int64) { count.max(value, ordering: .relaxed) }
 
     func increment(by amount: Int64) { count.wrappingAdd(amount, ordering: .relaxed) }
@@ -118,7 +121,7 @@ final class CounterSeries: Sendable {
 
 /// Holds the newest value.
 final class GaugeSeries: Sendable {
-    /// Guards the value: adding reads it first.
+    /// Guards the value, because adding reads it first.
     private let state = Mutex(0.0)
 
     var value: Double { state.withLock { $0 } }
@@ -143,7 +146,7 @@ final class HistogramSeries: Sendable {
         var nanoseconds: Int64 = 0
     }
 
-    /// Guards the counts, so that a reading adds up.
+    /// Guards the counts, so that a reading is consistent.
     private let state = Mutex(Reading(buckets: Array(repeating: 0, count: bounds.count)))
 
     var reading: Reading { state.withLock { $0 } }
@@ -158,14 +161,14 @@ final class HistogramSeries: Sendable {
     }
 }
 
-/// Remembers the series of each kind of request or call, so that the hot path does not look them up by their labels.
+/// Remembers the series of each kind of request or call, so that the hot path needs no lookup by labels.
 final class KnownSeries<Key: Hashable & Sendable, Series: Sendable>: Sendable {
     /// Guards the table.
     ///
-    /// Its keys come from fixed sets; the registry bounds what they could become.
+    /// Its keys come from fixed sets, and the registry limits their number.
     private let table = Mutex<[Key: Series]>([:])
 
-    /// Returns the series of `key`; makes them when it is met for the first time.
+    /// Returns the series of `key`, and makes them at the first call.
     func find(_ key: Key, make: () -> Series) -> Series {
         if let found = table.withLock({ $0[key] }) { return found }
         let made = make()
@@ -174,15 +177,17 @@ final class KnownSeries<Key: Hashable & Sendable, Series: Sendable>: Sendable {
     }
 }
 
-/// A status as a metric's label: its own number where the broker itself may answer with it, else its class.
+/// A status as a metric's label: the exact number if the broker itself may answer with it, and the class otherwise.
 ///
-/// An upstream answers with any it likes, and each would be a series (SEC-118).
+/// An upstream may answer with any number, and each would become a series (SEC-118).
 enum StatusLabel: Hashable {
     case exact(Int)
-    /// The hundreds of it; 0 is none that HTTP knows.
+    /// The first digit of the status; 0 for a status outside HTTP's classes.
     case group(Int)
 
-    /// The statuses that the broker answers with; 499 is the log's word for a client that hung up.
+    /// The statuses of the broker's own answers.
+    ///
+    /// In the log, 499 means that the client hung up.
     private static let own = Set(ProblemCode.allCases.map(\.status)).union([200, 201, 202, 204, 303, 499])
 
     init(_ status: Int) {

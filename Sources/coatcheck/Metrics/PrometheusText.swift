@@ -55,7 +55,9 @@ enum PrometheusText {
         return "{" + pairs.joined(separator: ",") + "}"
     }
 
-    /// A name as Prometheus takes it: other characters than letters, digits and `_` become `_`.
+    /// A name in Prometheus's form.
+    ///
+    /// Characters other than letters, digits and `_` become `_`.
     private static func name(_ text: String) -> String {
         var result = ""
         for (index, scalar) in text.unicodeScalars.enumerated() {

@@ -2,17 +2,19 @@ import Broker
 import BrokerProviders
 import BrokerRelay
 
-/// Makes every counter whose labels are known beforehand, at zero: an alert on an increase does not see the first event
-/// of a counter that begins with it.
+/// Creates every counter with known labels at zero.
 ///
-/// Calling it again adds what is new and changes nothing else.
+/// Otherwise an alert on an increase would miss the first event, which creates the counter. Further calls add new counters and
+/// change no others.
 enum StartingSeries {
-    /// The most series of one metric that may be made beforehand; the rest come with their first event.
+    /// The most series of one metric that are created beforehand.
+    ///
+    /// The others are created by their first event.
     static let limit = MetricsRegistry.seriesLimit / 2
 
     private typealias Labels = [(String, String)]
 
-    /// Makes the series of a configuration.
+    /// Creates the series of a configuration.
     static func register(_ configuration: Configuration, _ metrics: MetricsRegistry) {
         let clients = configuration.providers.flatMap { provider in
             provider.clients.map { (provider: provider.name.text, client: $0.settings.profile.name.text) }
@@ -31,7 +33,7 @@ enum StartingSeries {
         }
     }
 
-    /// Makes the series of these names.
+    /// Creates the series of these names.
     static func register(
         providers: [String], clients: [(provider: String, client: String)], upstreams: [String],
         _ metrics: MetricsRegistry
@@ -73,8 +75,10 @@ enum StartingSeries {
     private struct Maker {
         let metrics: MetricsRegistry
 
-        /// Makes a counter for each combination; the first of the further labels for all, then the second, so that what
-        /// matters most is there when the limit is met.
+        /// Creates a counter for each combination.
+        ///
+        /// The first of the further labels is created for all owners, then the second, so that the limit leaves out the less
+        /// important ones.
         func counters(_ name: String, _ owners: [Labels], _ further: [Labels] = [[]]) {
             let label = "coatcheck_\(name)_total"
             for more in further {
@@ -92,7 +96,7 @@ enum StartingSeries {
     ]
     private static let actions = ["end_session", "end_sessions", "reseal_keys", "backup"]
 
-    /// The results of logins that somebody may want to know the first of.
+    /// The results of logins whose first occurrence may matter.
     private static let logins: [String] =
         ["succeeded", "burned"]
         + [

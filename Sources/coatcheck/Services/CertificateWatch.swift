@@ -3,14 +3,14 @@ import BrokerProviders
 import BrokerRelay
 import Synchronization
 
-/// The certificates that a configuration shows: its clients' by provider and client, and those of upstreams.
+/// The certificates that a configuration uses: its clients' by provider and client, and its upstreams'.
 struct ShownCertificates: Sendable {
     /// A client's certificate.
     struct OfClient: Sendable {
         let provider: ProviderName
         let client: ClientName
         let identity: ClientIdentity
-        /// Whether the client's tokens are to be bound to it.
+        /// Whether the client's tokens are bound to the certificate.
         let binds: Bool
     }
 
@@ -18,7 +18,9 @@ struct ShownCertificates: Sendable {
     let upstreams: [(name: UpstreamName, identity: ClientIdentity)]
     private let byClient: [ProviderName: [ClientName: OfClient]]
 
-    /// Finds those of the providers as they run: one that was kept shows what it did before.
+    /// Finds the certificates of the running providers.
+    ///
+    /// A provider that a reload kept uses its earlier certificate.
     init(_ providers: ProviderDirectory, _ upstreams: [UpstreamSection]) {
         clients = providers.all.flatMap { provider in
             ((provider as? any ProviderInspection)?.identities ?? []).compactMap { name, identity in
@@ -38,7 +40,7 @@ struct ShownCertificates: Sendable {
         }
     }
 
-    /// Finds the relay's certificates; nil where no client shows any.
+    /// Returns the relay's source of certificates; nil if no client uses one.
     var relay: ClientCertificates? {
         guard !byClient.isEmpty else { return nil }
         return { [byClient] provider, client, isBound in
@@ -56,9 +58,9 @@ extension RelayCertificate {
     }
 }
 
-/// Keeps the certificates that are shown what their files say: read again every ten seconds and whenever it is asked for.
+/// Keeps the certificates in step with their files, which are read every ten seconds and on demand.
 ///
-/// A pair that does not load leaves the one before; so does one that is not valid while that is.
+/// If a pair does not load, the previous one stays. The same applies to a pair that is not valid while the previous one is.
 final class CertificateWatch: Sendable {
     static let interval = Duration.seconds(10)
     /// The most bytes of a file.
@@ -78,12 +80,14 @@ final class CertificateWatch: Sendable {
     private let now: @Sendable () -> WallTime
     private let log: ProcessLog
     private let failures: CounterSeries
-    /// Guards what was seen of each pair at the last look, good or not.
+    /// Guards the state of each pair at the last reading, valid or not.
     private let seen = Mutex<[ClientIdentity.Files: Seen]>([:])
 
     private struct Seen {
         var digest: Digest
-        /// Whether it was not valid then: with time it may be, or the one before no longer.
+        /// Whether the pair was not valid then.
+        ///
+        /// Later it may become valid, or the previous one may expire.
         var isHeld = false
     }
 
@@ -98,7 +102,9 @@ final class CertificateWatch: Sendable {
         failures = metrics.counter("coatcheck_certificate_reload_failures_total", [])
     }
 
-    /// Reads the files; blocks while it does.
+    /// Reads the files.
+    ///
+    /// Blocks.
     func read() -> Texts {
         var texts: Texts = [:]
         for files in Set(identities.map(\.identity.files)) {
@@ -112,7 +118,9 @@ final class CertificateWatch: Sendable {
         return texts
     }
 
-    /// Takes what was read; `isAsked` tells of what is wrong also where it was before.
+    /// Handles the texts that were read.
+    ///
+    /// With `isAsked`, known faults are reported again.
     func take(_ texts: Texts, isAsked: Bool) {
         seen.withLock { seen in
             for (files, text) in texts {
@@ -131,7 +139,9 @@ final class CertificateWatch: Sendable {
         }
     }
 
-    /// Has a pair shown from now on; returns whether it is held back, for it is not valid and the one before is.
+    /// Puts a pair into use.
+    ///
+    /// Returns whether it is held back, because it is not valid and the previous one is.
     private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
         let owners = identities.filter { $0.identity.files == files }
         let certificate: ClientCertificate
@@ -181,7 +191,7 @@ final class CertificateWatch: Sendable {
     }
 }
 
-/// Has the files looked at without waiting for one that does not answer.
+/// Rereads the files without waiting for one that does not answer.
 struct CertificateRereading: Sendable {
     private struct Texts: Sendable {
         let texts: CertificateWatch.Texts
@@ -205,14 +215,14 @@ struct CertificateRereading: Sendable {
             take: { watch.take($0.texts, isAsked: $0.isAsked) })
     }
 
-    /// Looks at the files, until they were taken or hang.
+    /// Reads the files, and returns when the result was handled or the reading hangs.
     func look(isAsked: Bool) async {
-        // A look by the clock alone leaves them to the reading that hangs.
+        // If a reading hangs, the periodic one does nothing.
         guard isAsked || !reading.isReading else { return }
         _ = await reading.run { [watch] in Texts(texts: watch.read(), isAsked: isAsked) }
     }
 
-    /// The work of looking every ten seconds.
+    /// The periodic reading, every ten seconds.
     var service: RepeatedWork {
         RepeatedWork(clock: clock, delay: CertificateWatch.interval) {
             await look(isAsked: false)
@@ -221,7 +231,7 @@ struct CertificateRereading: Sendable {
     }
 }
 
-/// Tells the operator of a server that refuses a client's certificate: at once, and then once a minute.
+/// Logs a server's refusals of a client's certificate: the first at once, later ones once a minute.
 final class CertificateRefusals: Sendable {
     private static let pause = Duration.seconds(60)
 
@@ -235,7 +245,7 @@ final class CertificateRefusals: Sendable {
         self.monotonic = monotonic
     }
 
-    /// Takes note of a refusal.
+    /// Handles a refusal.
     func note(_ provider: ProviderName, _ client: ClientName, _ detail: String) {
         let (name, now) = ("\(provider) \(client)", monotonic())
         let isDue = told.withLock { told in

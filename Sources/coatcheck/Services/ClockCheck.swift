@@ -2,11 +2,12 @@ import Broker
 import BrokerHTTP
 import Synchronization
 
-/// Compares the process's clock with the store's now and then, looks for evidence while the clock is doubted, and says in the
-/// log what is doubted and why.
+/// Compares the process's clock with the store's at intervals, and logs doubts with their reason.
+///
+/// While the clock is in doubt, it also looks for evidence.
 final class ClockCheck: Sendable {
     private struct Said {
-        /// Whether the last word in the log was that the clock is not the store's.
+        /// Whether the last log line reported that the clock differs from the store's.
         var isApart = false
         var doubt: ClockDoubt?
         var witnesses: [ClockWitness] = []
@@ -17,24 +18,30 @@ final class ClockCheck: Sendable {
     private let log: ProcessLog
     private let said = Mutex(Said())
 
-    /// The most that they may part without a word.
+    /// The largest difference that is not logged.
     static let tolerance = Duration.seconds(5)
     private static let interval = Duration.seconds(2)
     private static let attempts = 3
 
-    /// Creates the check; `store` is nil where the store has no clock of its own.
+    /// Creates the check.
+    ///
+    /// `store` is nil if the store has no clock of its own.
     init(_ context: BrokerContext, _ store: (any SharedStore)?, log: ProcessLog) {
         self.context = context
         comparison = store.map { ClockComparison(context, $0) }
         self.log = log
     }
 
-    /// Compares before anything is served: some times, where a store under load answers too late to say anything.
+    /// Compares before any request is served.
+    ///
+    /// Several attempts are made, because a store under load may answer too late for a comparison.
     func begin() async {
         for _ in 0..<Self.attempts where comparison != nil && context.watch.ahead == nil { await look() }
     }
 
-    /// Compares once; a store that does not answer says nothing of the clock.
+    /// Compares once.
+    ///
+    /// If the store does not answer, there is no result.
     func look() async {
         guard let comparison, (try? await comparison.look()) != nil, let ahead = context.watch.ahead else { return }
         let isApart = ahead > Self.tolerance || ahead < .zero - Self.tolerance
@@ -55,7 +62,7 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// Writes a line when a doubt begins, gets or loses a witness, or ends.
+    /// Logs a line when a doubt begins, gets or loses a witness, or ends.
     private func tell() {
         let now = context.watch.standing(context.clock)
         let before = said.withLock { said in
@@ -76,7 +83,7 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// The work of comparing.
+    /// The periodic comparison.
     var comparing: RepeatedWork {
         RepeatedWork(clock: context.clock, delay: Self.interval) { [self] in
             await look()
@@ -84,7 +91,9 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// The work of looking for evidence, which may wait for providers; `providers` are those that run.
+    /// The periodic search for evidence, which may wait for providers.
+    ///
+    /// `providers` returns the running ones.
     func inquiring(_ providers: @escaping @Sendable () -> ProviderDirectory) -> RepeatedWork {
         let inquiry = ClockInquiry(
             context, kernel: KernelClock.isSynchronised,
@@ -100,7 +109,7 @@ final class ClockCheck: Sendable {
 }
 
 extension ClockDoubt {
-    /// The consequence, for operators.
+    /// The consequence, in words for operators.
     fileprivate var consequence: String {
         switch self {
         case .jumped, .absent, .behind: "no session runs out; on SQLite nobody can sign in without evidence"

@@ -2,9 +2,9 @@ import Broker
 import ServiceLifecycle
 import UnixSignals
 
-/// Reads the configuration file again and puts it in the place of the running one, whole or not at all.
+/// Reads the configuration file again and replaces the running configuration, either completely or not at all.
 ///
-/// Whatever is wrong with it, the running configuration goes on, and the log says why.
+/// If the file has a fault, the running configuration stays, and the log gives the reason.
 struct ConfigurationReload: Sendable {
     typealias Load = @Sendable () throws(ConfigurationFailure) -> Configuration
 
@@ -34,11 +34,13 @@ struct ConfigurationReload: Sendable {
         if !isBegun { exchange.refuse(["its files do not answer: several readings of them hang"]) }
     }
 
-    /// Exchanges nothing more from here on.
+    /// Prevents further replacements.
     func stop() { reading.stop() }
 }
 
-/// Puts a configuration that was read in the place of the running one; used by one at a time.
+/// Replaces the running configuration by one that was read.
+///
+/// Only one caller uses this at a time.
 private struct Exchange: Sendable {
     private let parts: ProcessParts
     private let running: ConfigurationOwner
@@ -64,7 +66,7 @@ private struct Exchange: Sendable {
         let changes = configuration.values.changes(since: old.configuration.values)
         guard !changes.isEmpty else {
             reloaded.increment(by: 1)
-            // A warning may be due since the file was read: a key's mode stands in no setting.
+            // A warning may have become due since the last reading, because a key file's mode is not a setting.
             warn(configuration)
             return parts.log.write(.notice, "configuration unchanged")
         }
@@ -81,7 +83,7 @@ private struct Exchange: Sendable {
         old.forget(whatIsNotIn: configuration)
         reloaded.increment(by: 1)
         warn(configuration)
-        // Paths have no values in them.
+        // Paths contain no values.
         parts.log.write(
             .notice, "configuration reloaded",
             [
@@ -103,13 +105,14 @@ private struct Exchange: Sendable {
     }
 }
 
-/// Runs an action at each SIGHUP until shutdown; signals that come while it runs have it run once more.
+/// Runs an action at each SIGHUP until shutdown.
 ///
-/// The signals are trapped by whoever starts the process, so that none is lost that came before the action could run.
+/// Signals during a run cause one more run. The caller traps the signals at the process's start, so that early ones are not
+/// lost.
 struct ReloadOnHangup: Service {
     let signals: UnixSignalsSequence
     let action: @Sendable () async -> Void
-    /// The work after the last run, which a shutdown does not wait for.
+    /// The work after the last run, which the shutdown does not wait for.
     let end: @Sendable () -> Void
 
     func run() async throws {
@@ -117,7 +120,7 @@ struct ReloadOnHangup: Service {
         end()
     }
 
-    /// Runs an action for what a sequence brings, one at a time.
+    /// Runs an action for the elements of a sequence, one at a time.
     static func run<Signals: AsyncSequence & Sendable>(
         _ signals: Signals, _ action: @escaping @Sendable () async -> Void
     ) async {

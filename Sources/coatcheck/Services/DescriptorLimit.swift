@@ -1,8 +1,8 @@
 import Glibc
 
-/// The most descriptors that the process may have, and how many of them connections may take (SEC-105).
+/// The limit on the process's descriptors, and the share for connections (SEC-105).
 enum DescriptorLimit {
-    /// Raises the soft limit to the hard one; returns what then holds.
+    /// Raises the soft limit to the hard one, and returns the resulting limit.
     static func raise() -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1024 }
@@ -14,9 +14,9 @@ enum DescriptorLimit {
         return Int(clamping: limit.rlim_cur)
     }
 
-    /// Returns how many connections the listeners for apps and backends may have together.
+    /// Returns the number of connections that the listeners for apps and backends may have together.
     ///
-    /// Half of the descriptors: a relayed call takes one of its own, and management, the store and provider calls need
-    /// theirs when everybody is there.
+    /// Half of the descriptors are for connections. Relayed calls, management, the store and provider calls need the others
+    /// even at full load.
     static func connections(of descriptors: Int) -> Int { max(min(descriptors / 2, 100_000), 8) }
 }

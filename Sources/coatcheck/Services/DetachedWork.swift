@@ -2,28 +2,28 @@ import Broker
 import ServiceLifecycle
 import Synchronization
 
-/// The production spawner: work that must not die with the request that wanted it.
+/// The production spawner, for work that must outlive the request that started it.
 ///
-/// On shutdown it waits until all of it is done; the service group's own limit cuts what hangs (SEC-123).
+/// The shutdown waits until all of it is done. The service group's own limit cuts hanging work (SEC-123).
 final class DetachedWork: Service {
     private struct State {
         var running = 0
         var waiters: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// Guards the count of running work and who waits for it to come to nothing.
+    /// Guards the number of running pieces of work, and the waiters for its end.
     private let state = Mutex(State())
     private let gauge: GaugeSeries
 
     init(metrics: MetricsRegistry) { gauge = metrics.gauge("coatcheck_detached_work") }
 
-    /// The port that the domain spawns through.
+    /// The port through which the domain spawns work.
     var spawner: Spawner { Spawner { [self] name, work in spawn(name, work) } }
 
     private func spawn(_ name: StaticString, _ work: @escaping @Sendable () async -> Void) {
         state.withLock { $0.running += 1 }
         gauge.increment(by: 1)
-        // Nothing of the request goes along but what its lines and spans are known by.
+        // The work inherits only the request's ids for its log lines and spans.
         let scope = RequestScope.current
         Task.detached { [self] in
             await RequestScope.$current.withValue(scope) { await work() }
@@ -42,7 +42,7 @@ final class DetachedWork: Service {
         for waiter in waiters { waiter.resume() }
     }
 
-    /// Waits until nothing runs.
+    /// Waits until all work has ended.
     func drained() async {
         await withCheckedContinuation { continuation in
             let isIdle = state.withLock { state in

@@ -4,10 +4,12 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Gives memory back to the system that the process has freed: glibc keeps what is free, and a broker that was busy once
-/// (many sessions cached, many bodies held) would stay large for good.
+/// Returns freed memory to the system.
+///
+/// glibc keeps freed memory. After a busy time with many cached sessions or held bodies, the broker would otherwise stay large
+/// for good.
 final class FreedMemory: Sendable {
-    /// Guards when it was last done.
+    /// Guards the time of the last attempt.
     private let rule: Mutex<FreedMemoryRule>
 
     /// Creates the work while the process is at rest, before it listens.
@@ -16,12 +18,13 @@ final class FreedMemory: Sendable {
     /// The fewest unused bytes so far, if the system shows them.
     var atRest: Int? { rule.withLock { $0.fewest } }
 
-    /// Looks at what the cache has let go and at what is free, and gives memory back when it is worth it and some time has
-    /// passed.
+    /// Checks the cache's released rows and the unused memory.
+    ///
+    /// Returns memory if that is worthwhile and enough time has passed.
     func look(at cache: SessionCache, _ moment: Duration) {
         guard rule.withLock({ $0.mayTry(at: moment) }) else { return }
         let released = cache.released
-        // It walks the free lists: not on a thread that others wait for.
+        // This walks the free lists, so keep it off threads that others wait for.
         DispatchQueue.global(qos: .utility).async { [self] in check(released, moment) }
     }
 
@@ -39,7 +42,7 @@ final class FreedMemory: Sendable {
         rule.withLock { $0.tried(leaving: after, at: moment) }
     }
 
-    /// Returns how much memory is used and how much is not, or nil if the system does not show it.
+    /// Returns the used and the unused memory; nil if the system does not show them.
     private static func figures(_ released: Int) -> FreedMemoryRule.Figures? {
         #if canImport(Glibc)
             guard let statm = BoundedFile.read("/proc/self/statm", limit: 4096) else { return nil }
@@ -55,63 +58,63 @@ final class FreedMemory: Sendable {
     }
 }
 
-/// Decides when free memory is worth giving back.
+/// Decides when returning memory is worthwhile.
 ///
-/// A try that leaves much behind says nothing of the next one: a page stays as long as one small block of it is in use, and when
-/// that block is freed, the whole page can go although little more is free than before. So what was left behind is tried again when
-/// less is in use, and once a minute in any case.
+/// If an attempt leaves much behind, the next one may still succeed. A page stays as long as one small block in it is in use.
+/// When that block is freed, the whole page can be returned, although little more is free than before. Therefore another
+/// attempt is made when less memory is in use, and once a minute in any case.
 struct FreedMemoryRule: Sendable {
-    /// The memory of the process at a moment, in bytes.
+    /// The process's memory at a moment, in bytes.
     struct Figures: Sendable, Equatable {
-        /// The resident bytes that neither the heap's users nor files account for: about what is free.
+        /// The resident bytes that neither the heap's users nor files account for, which are approximately free.
         var unused: Int
         /// The bytes in use on the heap.
         var used: Int
-        /// The rows that the cache has let go so far.
+        /// The number of rows that the cache has released so far.
         var released: Int
     }
 
-    /// So many dead rows are worth a try: some 10 MiB.
+    /// The number of released rows that justifies an attempt, about 10 MiB.
     static let rows = 4096
-    /// So many unused bytes are, beyond the fewest that there ever were.
+    /// The number of unused bytes that justifies an attempt, beyond the lowest number so far.
     static let bytes = 8 << 20
-    /// So many bytes have to be freed since the last try for another one at what it left behind.
+    /// The number of bytes that must be freed after an attempt to justify another for the same remainder.
     static let freed = 1 << 20
-    /// The least time between two tries: they hold up whoever allocates.
+    /// The shortest time between two attempts, because they delay all allocations.
     static let pause = Duration.seconds(10)
-    /// The time after which what was left behind is tried again.
+    /// The time after which the remainder is attempted again.
     static let patience = Duration.seconds(60)
 
     /// The fewest unused bytes so far.
     ///
-    /// The first look may come in the midst of a load, so they are counted from the start on.
+    /// The count begins at the start, because the first check may happen under load.
     private(set) var fewest: Int?
-    /// The figures behind the last try, and its moment.
+    /// The figures after the last attempt, and its time.
     private var last: (figures: Figures, moment: Duration)?
 
-    /// Creates the rule of a process with its figures at rest, if the system shows them.
+    /// Creates the rule with the process's figures at rest, if the system shows them.
     init(atRest figures: Figures?) { fewest = figures?.unused }
 
-    /// Returns whether it is time for a look.
+    /// Returns whether a check is due.
     func mayTry(at moment: Duration) -> Bool { last.map { moment - $0.moment >= Self.pause } ?? true }
 
-    /// Takes note of what there is.
+    /// Notes the present figures.
     mutating func note(_ figures: Figures) {
         fewest = min(fewest ?? figures.unused, figures.unused)
     }
 
-    /// Returns whether to give memory back.
+    /// Returns whether to return memory now.
     func isWorthIt(_ figures: Figures, at moment: Duration) -> Bool {
         guard let last else { return figures.released >= Self.rows || figures.unused >= Self.bytes }
         if figures.released - last.figures.released >= Self.rows { return true }
-        // A load has ended. The fewest bytes may be the load's own, if the process began under it.
+        // A load has ended. The fewest bytes may belong to the load, if the process began under it.
         if last.figures.used - figures.used >= Self.bytes { return figures.unused >= Self.bytes }
         guard figures.unused - (fewest ?? 0) >= Self.bytes else { return false }
         return figures.unused - last.figures.unused >= Self.bytes
             || last.figures.used - figures.used >= Self.freed || moment - last.moment >= Self.patience
     }
 
-    /// Takes note of a try.
+    /// Notes an attempt.
     mutating func tried(leaving figures: Figures, at moment: Duration) {
         fewest = min(fewest ?? figures.unused, figures.unused)
         last = (figures, moment)

@@ -1,11 +1,11 @@
 import CTimex
 import Dispatch
 
-/// The kernel's word on its clock, which a time service keeps.
+/// The kernel's information about its clock, which a time service maintains.
 enum KernelClock {
-    /// Returns whether the kernel says that its clock is synchronised; nil where the call is missing or refused.
+    /// Returns whether the kernel reports its clock as synchronised; nil if the call is missing or refused.
     ///
-    /// The call reads only, so it needs no capability.
+    /// The call only reads, so it needs no capability.
     static func isSynchronised() async -> Bool? {
         await withCheckedContinuation { waiter in
             DispatchQueue.global().async { waiter.resume(returning: read()) }

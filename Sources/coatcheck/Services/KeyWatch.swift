@@ -2,20 +2,22 @@ import Broker
 import BrokerVault
 import Synchronization
 
-/// Keeps the vault's ring what the key file says: read again when its text changes, by whatever way (another file in its
-/// place, a link that points elsewhere), and when a new key's time to seal has come.
+/// Keeps the vault's ring in step with the key file.
+///
+/// The file is read again when its text changes, even through a replaced file or another link target, and when a new key's time
+/// to seal has come.
 final class KeyWatch: Sendable {
     private struct State {
-        /// The digest of the text that was looked at last, good or not.
+        /// The digest of the last text, valid or not.
         var seen: Digest
-        /// The digest of the text whose ring is in use.
+        /// The digest of the current ring's text.
         var used: Digest
-        /// The ring in use.
+        /// The current ring.
         var ring: KeyRing
         var sealing: String
-        /// Whether the last look went wrong, which is said once.
+        /// Whether the last check failed, so that the failure is logged once.
         var isFaulty = false
-        /// The file's ring, where it was refused because its index key is another.
+        /// The file's ring, if it was refused because of a different index key.
         var refused: KeyRing?
     }
 
@@ -23,7 +25,9 @@ final class KeyWatch: Sendable {
     private let vault: OpenSSLVault
     private let now: @Sendable () -> WallTime
     private let log: ProcessLog
-    /// Guards what was seen; no file is read while it is held.
+    /// Guards the state.
+    ///
+    /// Files are read outside it.
     private let state: Mutex<State>
 
     init(
@@ -38,20 +42,24 @@ final class KeyWatch: Sendable {
             State(seen: vault.digest(text), used: vault.digest(text), ring: ring, sealing: vault.currentKeyID))
     }
 
-    /// The ring in use.
+    /// The current ring.
     var ring: KeyRing { state.withLock { $0.ring } }
 
-    /// Looks at the file and the time; blocks while the file does.
+    /// Checks the file and the time.
+    ///
+    /// Blocks while reading the file.
     func look(isAsked: Bool = false) { take(read(), isAsked: isAsked) }
 
-    /// Reads the file; blocks while it does.
+    /// Reads the file.
+    ///
+    /// Blocks.
     func read() -> Result<[UInt8], StartFailure> {
         do throws(StartFailure) { return .success(try KeyRingFile.bytes(settings)) } catch { return .failure(error) }
     }
 
-    /// Takes what was read, and looks at the time.
+    /// Handles the text that was read, and checks the time.
     ///
-    /// `isAsked` looks also where nothing has changed. A file that cannot be used changes nothing.
+    /// With `isAsked`, an unchanged text is handled too. An unusable file changes nothing.
     func take(_ text: Result<[UInt8], StartFailure>, isAsked: Bool) {
         let moment = now()
         state.withLock { state in
@@ -60,10 +68,10 @@ final class KeyWatch: Sendable {
                 let digest = vault.digest(bytes)
                 let isNew = digest != state.seen
                 state.seen = digest
-                // A text that went wrong before goes wrong again until it changes; one that was away may be back.
+                // A faulty text stays faulty until it changes. But a file that was missing may be back with the same text.
                 if digest == state.used { state.isFaulty = false }
                 if isNew || isAsked {
-                    // Refused is what the file says now, and nothing that it said before.
+                    // `refused` refers to the file's present text only.
                     state.refused = nil
                     try take(KeyRingFile.ring(bytes, of: settings.place), &state, moment)
                     state.used = digest
@@ -76,13 +84,13 @@ final class KeyWatch: Sendable {
         }
     }
 
-    /// Looks at the time alone.
+    /// Checks the time alone.
     func lookAtTime() {
         let moment = now()
         state.withLock { lookAtTime(&$0, moment) }
     }
 
-    /// A key that waits is known: its time comes whatever has become of the file.
+    /// A waiting key is already known, so its time comes whatever happens to the file.
     private func lookAtTime(_ state: inout State, _ moment: WallTime) {
         guard state.ring.sealingID(at: moment) != state.sealing else { return }
         do throws(StartFailure) { try take(state.ring, &state, moment) } catch {
@@ -90,16 +98,17 @@ final class KeyWatch: Sendable {
         }
     }
 
-    /// The file's ring, where it is not taken because its index key is another than that of the ring in use.
+    /// The file's ring, if it is not used because its index key differs from the current ring's.
     var refused: KeyRing? { state.withLock { $0.refused } }
 
-    /// Takes a refused ring whole, its index key with it, in place of one that opens nothing of what is stored; returns the
-    /// ids of the keys that go.
+    /// Uses a refused ring with its index key, in place of a ring that opens no stored value.
+    ///
+    /// Returns the ids of the removed keys.
     func takeWhole(_ ring: KeyRing) -> Set<String> {
         let moment = now()
         return state.withLock { state in
             let before = Set(state.ring.list.map(\.id))
-            // Where the file has changed meanwhile, its text is looked at once more.
+            // If the file has changed meanwhile, its text is handled again.
             let isTheFiles = state.refused != nil
             do throws(StartFailure) { try take(ring, &state, moment, isWhole: true) } catch { return [] }
             if isTheFiles { state.used = state.seen }
@@ -124,8 +133,7 @@ final class KeyWatch: Sendable {
     }
 }
 
-/// Has the key file looked at every two seconds and whenever it is asked for, without waiting for a file that does not
-/// answer.
+/// Checks the key file every two seconds and on demand, without waiting for a file that does not answer.
 struct KeyRereading: Sendable {
     static let interval = Duration.seconds(2)
 
@@ -153,9 +161,11 @@ struct KeyRereading: Sendable {
             take: { watch.take($0.bytes, isAsked: $0.isAsked) })
     }
 
-    /// Looks at the file, until it was taken or hangs; `isAsked` looks also where nothing has changed.
+    /// Checks the file, and returns when its text was handled or the reading hangs.
+    ///
+    /// With `isAsked`, an unchanged text is handled too.
     func look(isAsked: Bool) async {
-        // A look by the clock alone leaves the file to the reading that hangs.
+        // If a reading hangs, the periodic check looks at the time only.
         guard isAsked || !reading.isReading else { return watch.lookAtTime() }
         let isBegun = await reading.run { [watch] in Text(bytes: watch.read(), isAsked: isAsked) }
         if !isBegun {
@@ -163,7 +173,7 @@ struct KeyRereading: Sendable {
         }
     }
 
-    /// The work of looking every two seconds.
+    /// The periodic check, every two seconds.
     var service: RepeatedWork {
         RepeatedWork(clock: clock, delay: Self.interval) {
             await look(isAsked: false)

@@ -2,16 +2,16 @@ import BrokerHTTP
 import BrokerWire
 import ServiceLifecycle
 
-/// A listener as a service: accepts until shutdown, and ends when the last of its connections has.
+/// A listener as a service, which accepts until shutdown and ends with its last connection.
 ///
-/// From then until the process ends, its own socket is answered by 503 `shutting_down`; one that was handed over is left
-/// to the next process, which finds what came in meanwhile.
+/// Until the process ends, its own socket then answers 503 `shutting_down`. A socket that was handed over is left to the next
+/// process, which finds the waiting connections.
 struct Listener: Service {
     let name: ListenerName
     let service: CurrentService
     let configuration: HTTPServer.Configuration
     let sockets: ListeningSockets
-    /// Is told the port.
+    /// Called with the port.
     let listening: @Sendable (Int) -> Void
 
     func run() async throws {
@@ -20,7 +20,7 @@ struct Listener: Service {
         listening(server.port)
         try? await gracefulShutdown()
         if !socket.isHandedOver {
-            // Beside the server that drains, so that at no moment nobody accepts.
+            // Start this next to the draining server, so that one of them accepts at every moment.
             let refusing = try? await HTTPServer.start(service.refusing, configuration, on: socket)
             if let refusing { sockets.keep(refusing) }
         }

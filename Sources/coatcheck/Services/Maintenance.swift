@@ -1,11 +1,13 @@
 import Broker
 
-/// Makes the background work of the broker: sweeping expired rows, and telling providers which tokens ended.
+/// Makes the broker's background work, for example sweeping expired rows and revoking tokens at providers.
 enum Maintenance {
-    /// Sweeps in small batches: at once again while there is more, every 30 s when there is nothing.
+    /// Sweeps in small batches.
+    ///
+    /// The next batch follows at once if there is more to do, and after 30 s otherwise.
     static func sweeper(_ context: BrokerContext, owner: String) -> RepeatedWork {
         let sweeper = Sweeper(context, owner: owner)
-        // Its lease says that a broker works on the store: soon, for those who would copy it.
+        // The sweeper's lease shows that a broker works on the store. Take it soon, so that a copy is refused.
         return RepeatedWork(clock: context.clock, delay: .milliseconds(250)) {
             do throws(StoreFailure) {
                 guard let count = try await sweeper.sweep() else { return .seconds(60) }
@@ -15,12 +17,12 @@ enum Maintenance {
                 return .seconds(30)
             }
         } end: {
-            // Where the store is away it lapses by itself.
+            // If the store is away, the lease lapses.
             try? await sweeper.stop()
         }
     }
 
-    /// Tells listeners of the refreshes of other replicas.
+    /// Notifies listeners of other replicas' refreshes.
     static func refreshes(_ context: BrokerContext, _ store: any SharedStore) -> RepeatedWork {
         let refreshes = ReplicaRefreshes(context, store)
         return RepeatedWork(clock: context.clock, delay: .seconds(1)) {
@@ -31,7 +33,7 @@ enum Maintenance {
         }
     }
 
-    /// Finds the ends of sessions that nobody tells: relayed answers and event streams end with them.
+    /// Finds sessions that ended without a notice, and ends their relayed answers and event streams.
     static func endings(_ context: BrokerContext) -> RepeatedWork {
         let watch = EndWatch(context)
         return RepeatedWork(clock: context.clock, delay: EndWatch.pause) {
@@ -40,7 +42,7 @@ enum Maintenance {
         }
     }
 
-    /// Lets go of cached rows that have died, also when nobody asks for anything, and of their memory.
+    /// Releases expired cached rows and their memory, even without requests.
     static func trimming(_ context: BrokerContext) -> RepeatedWork {
         let memory = FreedMemory()
         return RepeatedWork(clock: context.clock, delay: .seconds(5)) {
@@ -53,7 +55,7 @@ enum Maintenance {
 
     /// Works the outbox every second, every 50 ms while rows are due, and every 20 ms after a full batch.
     ///
-    /// `revocations` is asked for each time, because the providers may be others.
+    /// `revocations` is called each time, because the providers may have changed.
     static func revocations(
         _ context: BrokerContext, _ revocations: @escaping @Sendable () -> Revocations
     ) -> RepeatedWork {

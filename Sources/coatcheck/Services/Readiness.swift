@@ -3,9 +3,9 @@ import BrokerHTTP
 import ServiceLifecycle
 import Synchronization
 
-/// Turns readiness red before anything else stops, and gives load balancers the time to notice (SEC-123).
+/// Reports unready before anything else stops, so that load balancers have time to notice (SEC-123).
 final class Readiness: Service {
-    /// The longest that a shutdown may take, this delay included.
+    /// The longest time for a shutdown, this delay included.
     let limit: Duration
     private let delay: Duration
     private let load: ServerLoad
@@ -14,7 +14,9 @@ final class Readiness: Service {
     private let draining = Atomic<Bool>(false)
     private let began = Mutex(Duration.zero)
 
-    /// Creates it: listeners close `delay` after readiness turned red, and have `timeout` for what is under way.
+    /// Creates the service.
+    ///
+    /// Listeners close `delay` after readiness turned red, and then have `timeout` for running requests.
     init(delay: Duration, timeout: Duration, load: ServerLoad, log: ProcessLog, clock: BrokerClock) {
         self.delay = delay
         self.load = load
@@ -23,10 +25,10 @@ final class Readiness: Service {
         limit = delay + timeout
     }
 
-    /// Whether the process is on its way out.
+    /// Whether the process is ending.
     var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-    /// The service that stops after the listeners that drain, and says so.
+    /// The service that stops after the draining listeners, and logs it.
     var end: some Service { End(readiness: self) }
 
     func run() async throws {
@@ -47,7 +49,7 @@ final class Readiness: Service {
 
         func run() async throws {
             guard await Readiness.shutdownBegins() else {
-                // Cancelled: the time was up before the listeners had finished.
+                // The task was cancelled, because the time was up before the listeners had finished.
                 if readiness.isDraining { readiness.write(.warning, "drain cut short") }
                 return
             }
@@ -55,7 +57,7 @@ final class Readiness: Service {
         }
     }
 
-    /// Waits for the shutdown; returns false when it is not a graceful one.
+    /// Waits for the shutdown; returns false if it is not a graceful one.
     private static func shutdownBegins() async -> Bool {
         do {
             try await gracefulShutdown()

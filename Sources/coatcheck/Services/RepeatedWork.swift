@@ -3,10 +3,10 @@ import ServiceLifecycle
 
 /// Repeats a piece of work with pauses until shutdown.
 ///
-/// The work says how long to pause. What it holds it gives back at a clean stop, before the store closes.
+/// The work returns the next pause. At a clean stop, `end` releases its resources before the store closes.
 struct RepeatedWork: Service {
     let clock: BrokerClock
-    /// The pause before the first run, so that start-up is not slowed.
+    /// The pause before the first run, which keeps the start fast.
     let delay: Duration
     let work: @Sendable () async -> Duration
     /// The work after the last run.

@@ -1,31 +1,35 @@
 import Foundation
 import Synchronization
 
-/// Reads files again whenever it is asked to, each time on a thread of its own: a file that blocks (a mount that hangs)
-/// holds up neither the next reading nor the end of the process.
+/// Reads files on demand, each time on a thread of its own.
 ///
-/// Values that were read are taken one after the other. One that comes back after a newer one was taken is thrown away.
+/// A file that blocks, for example on a hanging mount, delays neither the next reading nor the end of the process. Values are
+/// handled one after the other. A value that arrives after a newer one is discarded.
 final class Rereading<Value: Sendable>: Sendable {
     private struct State {
         var begun = 0
         var underWay = 0
-        /// The number of the newest that was taken.
+        /// The number of the newest handled value.
         var taken = 0
         var isStopped = false
     }
 
-    /// The most readings that may hang at a time: each keeps a thread.
+    /// The most hanging readings.
+    ///
+    /// Each keeps a thread.
     static var maximum: Int { 4 }
-    /// The time for which a reading is waited for before it is said to hang.
+    /// The time after which a reading counts as hanging.
     static var patience: Duration { .seconds(5) }
 
     private let sleep: @Sendable (Duration) async throws -> Void
     private let take: @Sendable (Value) -> Void
     private let isLate: @Sendable () -> Void
-    /// Guards what was taken, and that one is taken at a time.
+    /// Guards the state, and ensures that one value is handled at a time.
     private let state = Mutex(State())
 
-    /// Creates it: `take` gets what was read, `isLate` hears of a reading that hangs.
+    /// Creates the reader.
+    ///
+    /// `take` handles a value, and `isLate` is called when a reading hangs.
     init(
         sleep: @escaping @Sendable (Duration) async throws -> Void, isLate: @escaping @Sendable () -> Void,
         take: @escaping @Sendable (Value) -> Void
@@ -35,13 +39,12 @@ final class Rereading<Value: Sendable>: Sendable {
         self.take = take
     }
 
-    /// Whether a reading is under way.
+    /// Whether a reading is in progress.
     var isReading: Bool { state.withLock { $0.underWay > 0 } }
 
-    /// Begins a reading, and returns when it was taken, hangs, or the task is cancelled; false when so many hang that none
-    /// was begun.
+    /// Begins a reading, and returns when its value was handled, it hangs, or the task is cancelled.
     ///
-    /// One that hangs is taken when it comes back.
+    /// Returns false if too many readings hang, so that none was begun. A hanging reading's value is handled when it arrives.
     func run(_ read: @escaping @Sendable () -> Value) async -> Bool {
         let number = state.withLock { state -> Int? in
             guard state.underWay < Self.maximum, !state.isStopped else { return nil }
@@ -80,6 +83,8 @@ final class Rereading<Value: Sendable>: Sendable {
         }
     }
 
-    /// Takes nothing more: when it returns, nothing is being taken.
+    /// Stops handling values.
+    ///
+    /// When this returns, no value is being handled.
     func stop() { state.withLock { $0.isStopped = true } }
 }

@@ -1,9 +1,9 @@
 import Broker
 
-/// The background work of sealing again, when it was asked for.
+/// The background work of resealing, after it was requested.
 enum ResealWork {
     private static let idle = Duration.milliseconds(500)
-    /// Between batches, so that what users wait for comes first.
+    /// The pause between batches, so that users' requests come first.
     private static let pause = Duration.milliseconds(5)
 
     static func service(_ resealing: Resealing, _ context: BrokerContext) -> RepeatedWork {

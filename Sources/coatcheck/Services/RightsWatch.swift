@@ -2,13 +2,13 @@ import Broker
 import BrokerStore
 import Synchronization
 
-/// Checks now and then whether the store's role has the rights that the tables need.
+/// Checks at intervals whether the store's role has the rights that the tables need.
 ///
-/// A process that starts without them is not ready until it has them. One that has had them and loses some, because another
-/// role has migrated, reports it and stays in the balancer: it still serves sessions.
+/// A process that starts without them is not ready until it has them. A process that loses some later, because another role has
+/// migrated, reports the loss and stays in the balancer. It still serves sessions.
 final class RightsWatch: Sendable {
     private struct State {
-        /// The rights that were lacking at the last look; nil for none.
+        /// The rights that were lacking at the last check; nil if all were there.
         var lacking: String?
         var hadAll = false
     }
@@ -18,10 +18,14 @@ final class RightsWatch: Sendable {
     private let state = Mutex(State())
 
     private static let interval = Duration.seconds(30)
-    /// The pause while rights are lacking: an operator is probably granting them.
+    /// The pause while rights are lacking.
+    ///
+    /// It is short, because an operator is probably granting them.
     private static let faultyInterval = Duration.seconds(2)
 
-    /// Creates it; `ask` returns the rights that are lacking, in a sentence.
+    /// Creates the check.
+    ///
+    /// `ask` returns the lacking rights in a sentence.
     init(_ ask: @escaping @Sendable () async throws(StoreFailure) -> String?, log: ProcessLog) {
         self.ask = ask
         self.log = log
@@ -30,10 +34,12 @@ final class RightsWatch: Sendable {
     /// Whether the process may take traffic.
     var isGood: Bool { state.withLock { $0.lacking == nil || $0.hadAll } }
 
-    /// The rights that were lacking at the last look, in a sentence; nil for none.
+    /// The rights that were lacking at the last check, in a sentence; nil if all were there.
     var lacking: String? { state.withLock { $0.lacking } }
 
-    /// Looks once; a store that does not answer leaves the finding as it was.
+    /// Checks once.
+    ///
+    /// If the store does not answer, the last result stays.
     func look() async {
         let found: String?
         do throws(StoreFailure) { found = try await ask() } catch { return }
@@ -52,7 +58,7 @@ final class RightsWatch: Sendable {
         }
     }
 
-    /// The work of looking.
+    /// The periodic check.
     func service(_ clock: BrokerClock) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: Self.faultyInterval) { [self] in
             await look()

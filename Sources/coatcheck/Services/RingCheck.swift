@@ -2,19 +2,23 @@ import Broker
 import BrokerStore
 import BrokerVault
 
-/// The share of what a store holds that the key ring opens, by a sample: rows' keys are random, so any of them are.
+/// The share of stored values that the key ring opens, determined by a sample.
+///
+/// Rows' keys are random, so consecutive rows are a random sample.
 struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     private(set) var tried = 0
     private(set) var opened = 0
-    /// The keys that rows name and the ring does not have.
+    /// The keys that rows name and the ring lacks.
     private(set) var missing: Set<String> = []
-    /// The number of values that have their key in the ring and do not open all the same.
+    /// The number of values whose key is in the ring and which do not open.
     private(set) var faulty = 0
     /// The number of values that were sealed by a ring that was not the store's, and their keys.
     private(set) var foreign = 0
     private(set) var foreignKeys: Set<String> = []
 
-    /// Tries a ring on some values; `strangers` are keys of rings that were not the store's.
+    /// Tries a ring on some values.
+    ///
+    /// `strangers` are keys of rings that were not the store's.
     init(_ sample: [SealedRow], _ vault: OpenSSLVault, strangers: Set<String> = []) {
         for row in sample {
             tried += 1
@@ -36,13 +40,13 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether the ring is the store's: of ten values nine open at least.
+    /// Whether the ring is the store's, which requires that nine of ten values open.
     ///
-    /// A few that do not are somebody's doing, or of a key that is being looked for, and no reason to turn everybody away.
-    /// What another ring has sealed, while it stood in this one's place, no ring of the store's opens: it does not count.
+    /// A few unopened values may be damaged, or their key may be on its way. They are no reason to refuse all requests. Values
+    /// from a ring that wrongly replaced this one are not counted, because none of the store's rings opens them.
     var isGood: Bool { (tried - foreign - opened) * 10 <= tried - foreign }
 
-    /// Whether the ring is none of the store's: it opens nothing, and lacks the keys of what there is.
+    /// Whether the ring cannot be the store's, because it opens no value and lacks the values' keys.
     var opensNothing: Bool { opened == 0 && !missing.isEmpty }
 
     var description: String {
@@ -59,7 +63,7 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         return text
     }
 
-    /// The number of values of each place that are tried.
+    /// The number of sampled values for each place.
     private static let sampled = 20
 
     /// Tries a ring on a store.
@@ -70,7 +74,7 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         return RingCheck(sample, vault, strangers: await ForeignKeys.known(among: check.missing, store))
     }
 
-    /// Takes a sample of what a store holds, from a random place on.
+    /// Samples a store's values, beginning at a random place.
     static func sample(
         of store: any StoreAdministration, _ vault: OpenSSLVault
     ) async throws(StoreFailure) -> [SealedRow] {
@@ -88,20 +92,21 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// The keys of rings that stood in the place of the store's, as the store remembers them: leases that nobody renews
-/// (decision 54).
+/// The keys of rings that wrongly replaced the store's, as the store remembers them, by leases without renewal (decision 54).
 enum ForeignKeys {
-    /// Longer than a row lives that one of them has sealed.
+    /// The duration of these leases, which is longer than the life of any row that such a key has sealed.
     private static let memory = Duration.seconds(10 * 365 * 86_400)
 
-    /// Returns which of these keys are such.
+    /// Returns the foreign ones of these keys.
     static func known(among ids: Set<String>, _ store: any BrokerStore) async -> Set<String> {
         var known: Set<String> = []
         for id in ids where (try? await store.lease(name(of: id))) != nil { known.insert(id) }
         return known
     }
 
-    /// Has the store remember them; where it does not, whoever found out remembers.
+    /// Stores foreign keys.
+    ///
+    /// If the store fails, only this process remembers them.
     static func note(_ ids: Set<String>, at now: WallTime, _ store: any BrokerStore) async {
         for id in ids {
             _ = try? await store.acquireLease(name(of: id), owner: id, now: now, until: now.advanced(by: memory))

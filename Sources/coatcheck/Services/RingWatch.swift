@@ -3,15 +3,17 @@ import BrokerStore
 import BrokerVault
 import Synchronization
 
-/// Tries now and then whether the key ring opens what is stored; where it does not, readiness turns red.
+/// Checks at intervals whether the key ring opens the stored values, and turns readiness red if not.
 ///
-/// A ring that opens nothing is not the store's: nothing is begun under it, and the file's ring takes its place, index key
-/// and all, as soon as that one opens something.
+/// A ring that opens no value is not the store's, so new sign-ins are refused under it. The file's ring replaces it, with its
+/// index key, as soon as that ring opens a value.
 final class RingWatch: Sendable {
     private struct State {
-        /// The last finding.
+        /// The last result.
         var found: RingCheck?
-        /// Keys of rings that were not the store's, as far as anybody has asked: the store remembers them.
+        /// The known keys of rings that were not the store's.
+        ///
+        /// The store remembers them all.
         var strangers: Set<String> = []
     }
 
@@ -23,7 +25,9 @@ final class RingWatch: Sendable {
     private let state = Mutex(State())
 
     private static let interval = Duration.seconds(30)
-    /// While it does not fit, somebody is mending it.
+    /// The pause while the ring does not match.
+    ///
+    /// It is short, because an operator is probably replacing the ring.
     private static let faultyInterval = Duration.seconds(2)
 
     init(
@@ -37,16 +41,18 @@ final class RingWatch: Sendable {
         self.log = log
     }
 
-    /// Whether the ring opened the store's rows when it was tried last.
+    /// Whether the ring opened the store's rows at the last check.
     var isGood: Bool { state.withLock { $0.found?.isGood ?? true } }
 
-    /// The last finding, in words; empty where there is nothing to say.
+    /// The last result in words; empty if there is none.
     var description: String { state.withLock { $0.found?.description ?? "" } }
 
-    /// The values that were sealed by a ring that was not the store's, in words; nil where there are none.
+    /// The number of values that were sealed by a ring that was not the store's, as text; nil if it is zero.
     var foreign: String? { state.withLock { state in state.found.flatMap { $0.foreign > 0 ? "\($0)" : nil } } }
 
-    /// Tries it; a store that does not answer says nothing about the keys.
+    /// Checks once.
+    ///
+    /// If the store does not answer, there is no result.
     func look() async {
         guard let sample = try? await RingCheck.sample(of: store, vault) else { return }
         var check = RingCheck(sample, vault)
@@ -79,7 +85,7 @@ final class RingWatch: Sendable {
         }
     }
 
-    /// Returns those of the keys that were none of the store's.
+    /// Returns the foreign ones of these keys.
     private func strangers(among ids: Set<String>) async -> Set<String> {
         let known = state.withLock { $0.strangers }
         let found = known.union(await ForeignKeys.known(among: ids.subtracting(known), store))
@@ -87,11 +93,11 @@ final class RingWatch: Sendable {
         return found
     }
 
-    /// The work of trying it.
+    /// The periodic check.
     func service(_ clock: BrokerClock) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: Self.faultyInterval) { [self] in
             await look()
-            // One that could not be tried yet is tried soon.
+            // If the ring could not be checked yet, the next check comes soon.
             return state.withLock { $0.found?.isGood ?? false } ? Self.interval : Self.faultyInterval
         }
     }

@@ -2,11 +2,11 @@ import Broker
 import BrokerVault
 import Synchronization
 
-/// Keeps in the store how often each key has sealed, so that the advice to rotate counts every process and every restart.
+/// Counts each key's seals in the store, so that the advice to rotate covers all processes and restarts.
 final class SealUse: Sendable {
     private let vault: OpenSSLVault
     private let store: any BrokerStore
-    /// Guards what the store has been told of this process's seals.
+    /// Guards the counts of this process that the store already has.
     private let told = Mutex<[String: Int]>([:])
 
     init(_ vault: OpenSSLVault, _ store: any BrokerStore) {
@@ -14,9 +14,9 @@ final class SealUse: Sendable {
         self.store = store
     }
 
-    /// Adds what was sealed since the last time, and learns what others have sealed.
+    /// Adds the seals since the last call, and reads the totals of all processes.
     ///
-    /// A write whose answer was lost is counted twice rather than never.
+    /// A write with a lost answer is counted twice, which is better than not at all.
     func tell() async throws(StoreFailure) {
         let counts = vault.sealCounts
         let before = told.withLock { $0 }
@@ -26,7 +26,7 @@ final class SealUse: Sendable {
         vault.noteSeals(elsewhere: totals.merging(counts) { $0 - $1 })
     }
 
-    /// The work of telling the store every minute, and once more at the end.
+    /// The work of updating the counts every minute, and once more at the end.
     func service(_ context: BrokerContext) -> RepeatedWork {
         RepeatedWork(clock: context.clock, delay: .seconds(2)) { [self] in
             do throws(StoreFailure) {

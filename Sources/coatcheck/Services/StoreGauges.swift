@@ -4,16 +4,16 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Samples what would be too dear to measure at every scrape: how many sessions live, and the room that their store has.
+/// Samples values that are too expensive for every scrape: the number of live sessions, and the disk space of their store.
 final class StoreGauges: Sendable {
     static let interval = Duration.seconds(30)
 
     private let store: any StoreAdministration
-    /// The database file; nil where the store is elsewhere.
+    /// The database file; nil for a store without one.
     private let path: String?
     private let metrics: MetricsRegistry
     private let now: @Sendable () -> WallTime
-    /// Whether the disk is being asked: one that hangs is not asked again.
+    /// Whether a query of the disk is running, so that a hanging disk is not queried again.
     private let isAsking = Atomic<Bool>(false)
 
     init(
@@ -26,7 +26,9 @@ final class StoreGauges: Sendable {
         if case .sqlite(let path, _) = settings { self.path = path } else { path = nil }
     }
 
-    /// Samples once; what cannot be read now keeps its last value.
+    /// Samples once.
+    ///
+    /// A value that cannot be read now keeps its last reading.
     func sample() async {
         if let live = try? await store.liveSessions(now: now()) {
             metrics.gauge("coatcheck_sessions_live").set(Int64(live))
@@ -34,7 +36,7 @@ final class StoreGauges: Sendable {
         askDisk()
     }
 
-    /// The work of sampling.
+    /// The periodic sampling.
     func service(_ clock: BrokerClock) -> RepeatedWork {
         RepeatedWork(clock: clock, delay: .milliseconds(100)) { [self] in
             await sample()
@@ -42,7 +44,7 @@ final class StoreGauges: Sendable {
         }
     }
 
-    /// Asks the disk on a thread of its own, and waits for nothing: a network's disk may take its time.
+    /// Queries the disk on a thread of its own without waiting, because a network disk may be slow.
     private func askDisk() {
         guard let path, !isAsking.exchange(true, ordering: .acquiringAndReleasing) else { return }
         DispatchQueue.global(qos: .utility).async { [self] in

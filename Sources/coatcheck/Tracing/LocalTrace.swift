@@ -1,18 +1,18 @@
 import Synchronization
 
-/// The state that all spans share that this process adds to one trace.
+/// The shared state of all spans that this process adds to one trace.
 final class LocalTrace: Sendable {
     let id: String
-    /// The id that third parties see: our own, whoever has chosen the trace's.
+    /// The id that third parties see, which is always the broker's own.
     ///
-    /// A trusted proxy passes on what strangers send it.
+    /// A trusted proxy may pass on an id that a stranger has chosen.
     let ownID: String
     /// Whether a caller's context is continued.
     let continuesCaller: Bool
     private let callerSamples: Bool
     private let sampled: Atomic<Bool>
 
-    /// Creates a trace of our own.
+    /// Creates a new trace of the broker's own.
     init(isSampled: Bool) {
         id = TraceID.fresh()
         ownID = id
@@ -21,7 +21,9 @@ final class LocalTrace: Sendable {
         sampled = Atomic(isSampled)
     }
 
-    /// Continues a caller's; a stranger's decision what is recorded counts for nothing.
+    /// Continues a caller's trace.
+    ///
+    /// A stranger's decision about recording is ignored.
     init(continuing parent: TraceParent, isTrusted: Bool, isSampled: Bool) {
         id = parent.traceID
         ownID = TraceID.fresh()
@@ -30,10 +32,10 @@ final class LocalTrace: Sendable {
         sampled = Atomic(isTrusted ? parent.isSampled : isSampled)
     }
 
-    /// Whether its spans are sent.
+    /// Whether the trace's spans are sent.
     var isSampled: Bool { sampled.load(ordering: .relaxed) }
 
-    /// Takes the caller's decision, who has proved to be one of us.
+    /// Adopts the caller's decision about recording, after the caller has authenticated.
     func believeCaller() {
         if continuesCaller { sampled.store(callerSamples, ordering: .relaxed) }
     }

@@ -8,16 +8,16 @@ import Synchronization
 
 /// Sends spans to a collector: OTLP over HTTP, in the protocol's JSON (decision 32).
 ///
-/// Nothing waits for it: what the queue has no room for, and what the collector does not take, is dropped and counted.
+/// Callers never wait for it. Spans that the queue has no room for, or that the collector refuses, are dropped and counted.
 final class OTLPExporter: Service {
     private struct State {
         var waiting: [FinishedSpan] = []
         var isRefused = false
     }
 
-    /// The most spans that may wait.
+    /// The most waiting spans.
     static let capacity = 8192
-    /// The number of spans that go into one call.
+    /// The number of spans in one call.
     private static let batch = 512
     private static let interval = Duration.seconds(1)
     private static let connectTimeout = TimeAmount.seconds(2)
@@ -29,7 +29,7 @@ final class OTLPExporter: Service {
     private let sent: CounterSeries
     private let log: ProcessLog
     private let clock: BrokerClock
-    /// Guards what waits.
+    /// Guards the waiting spans.
     private let state = Mutex(State())
 
     init(_ settings: TracingSettings, metrics: MetricsRegistry, log: ProcessLog, clock: BrokerClock) {
@@ -42,7 +42,7 @@ final class OTLPExporter: Service {
         configuration.httpVersion = .http1Only
         configuration.tracing.tracer = nil
         configuration.connectionPool.retryConnectionEstablishment = false
-        // The operator has named the collector, wherever it is; a loopback name has to stay one.
+        // The operator has chosen the collector, so any address is allowed. But a loopback name must resolve to loopback.
         let policy: AddressPolicy = settings.isLoopback ? .loopbackOnly : .any
         configuration.http1_1ConnectionDebugInitializer = { channel in
             if policy.allows(channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }) {
@@ -58,12 +58,14 @@ final class OTLPExporter: Service {
     }
 
     deinit {
-        // One that never ran has to close it, too.
+        // If `run` was never called, the client is closed here.
         let client = client
         Task.detached { try? await client.shutdown() }
     }
 
-    /// Takes a span that has ended; never blocks for longer than another's append.
+    /// Takes a span that has ended.
+    ///
+    /// The longest wait is for another caller's append.
     func add(_ span: FinishedSpan) {
         let hasRoom = state.withLock { state in
             guard state.waiting.count < Self.capacity else { return false }
@@ -73,7 +75,7 @@ final class OTLPExporter: Service {
         if !hasRoom { dropped("queue", 1) }
     }
 
-    /// The number of spans that wait; for tests.
+    /// The number of waiting spans, for tests.
     var waiting: Int { state.withLock { $0.waiting.count } }
 
     func run() async throws {
@@ -87,7 +89,9 @@ final class OTLPExporter: Service {
         try? await client.shutdown()
     }
 
-    /// Sends what waits; what the collector does not take goes with it.
+    /// Sends the waiting spans.
+    ///
+    /// Spans that the collector refuses are dropped.
     private func sendWaiting() async {
         while true {
             let spans = state.withLock { state in
@@ -111,7 +115,7 @@ final class OTLPExporter: Service {
         }
     }
 
-    /// Makes one call; returns why it failed.
+    /// Makes one call; returns the reason if it failed.
     private func send(_ spans: [FinishedSpan]) async -> String? {
         var request = HTTPClientRequest(url: url)
         request.method = .POST
@@ -136,7 +140,8 @@ final class OTLPExporter: Service {
 
     // MARK: The protocol's JSON
 
-    /// The name that tells this process from its replicas: the machine's, which is a pod's in Kubernetes, and the process's id.
+    /// The name that distinguishes this process from its replicas: the machine's name, which is the pod's in Kubernetes, and
+    /// the process's id.
     private static let instance: String = {
         var name = [CChar](repeating: 0, count: 256)
         guard gethostname(&name, name.count - 1) == 0 else { return String(getpid()) }
@@ -215,7 +220,7 @@ final class OTLPExporter: Service {
 }
 
 extension FinishedSpan.Value {
-    /// Writes the one member of an `AnyValue`.
+    /// Writes the single member of an `AnyValue`.
     fileprivate func write(to writer: inout JSONWriter) {
         switch self {
         case .text(let text): writer.member("stringValue", text)
@@ -230,7 +235,7 @@ struct ProcessTracing: Sendable {
     let starter: TraceStarter
     private let share: SampledShare
 
-    /// Creates it; nil where nothing is traced.
+    /// Creates the tracing; nil if it is off.
     init?(_ settings: TracingSettings?, metrics: MetricsRegistry, log: ProcessLog, clock: BrokerClock) {
         guard let settings else { return nil }
         let exporter = OTLPExporter(settings, metrics: metrics, log: log, clock: clock)
@@ -240,6 +245,8 @@ struct ProcessTracing: Sendable {
         share = tracer.share
     }
 
-    /// Takes what a reloaded configuration says; where traces go takes a restart.
+    /// Adopts a reloaded configuration.
+    ///
+    /// Another destination for traces needs a restart.
     func adopt(_ settings: TracingSettings?) { if let settings { share.adopt(settings.sample) } }
 }

@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// A span under way.
+/// A span in progress.
 final class OTLPSpan: TraceSpan {
     private struct State {
         var name: String
@@ -16,7 +16,7 @@ final class OTLPSpan: TraceSpan {
     private let trace: LocalTrace
     private let start: UInt64
     private let tracer: OTLPTracer
-    /// Guards what changes while it is under way.
+    /// Guards the values that change during the span.
     private let state: Mutex<State>
 
     init(_ name: String, _ kind: TraceKind, in trace: LocalTrace, parentID: String?, tracer: OTLPTracer) {
@@ -72,7 +72,7 @@ final class OTLPSpan: TraceSpan {
     }
 }
 
-/// A span that has ended, as it waits to be sent.
+/// A span that has ended and waits to be sent.
 struct FinishedSpan: Sendable {
     /// The value of an attribute.
     enum Value: Sendable, Equatable {
@@ -92,13 +92,15 @@ struct FinishedSpan: Sendable {
     let hasFailed: Bool
 }
 
-/// The tracer of this process: makes spans, decides which traces are recorded, reads W3C contexts.
+/// The tracer of this process, which makes spans, decides about recording, and reads W3C contexts.
 struct OTLPTracer: Sendable {
-    /// The part of the traces that is recorded, where no caller whom we believe has decided.
+    /// The fraction of recorded traces, unless a trusted caller has decided.
     let share: SampledShare
-    /// Reads the wall clock: nanoseconds since 1970.
+    /// Reads the wall clock, in nanoseconds since 1970.
     let nanoseconds: @Sendable () -> UInt64
-    /// Takes a span that has ended; must not block.
+    /// Receives a span that has ended.
+    ///
+    /// The closure must not block.
     let finished: @Sendable (FinishedSpan) -> Void
 
     init(
@@ -121,20 +123,20 @@ struct OTLPTracer: Sendable {
         }
     }
 
-    /// Decides by chance and not by the trace's id, which a stranger may have chosen.
+    /// Decides at random, because a stranger may have chosen the trace's id.
     private func decide() -> Bool {
         let sample = share.value
         return sample >= 1 || (sample > 0 && Double.random(in: 0..<1) < sample)
     }
 }
 
-/// The part of the traces that is recorded; a reload changes it.
+/// The fraction of recorded traces, which a reload may change.
 final class SampledShare: Sendable {
     private let bits: Atomic<UInt64>
 
     init(_ value: Double) { bits = Atomic(value.bitPattern) }
 
-    /// From 0 to 1.
+    /// The fraction, from 0 to 1.
     var value: Double { Double(bitPattern: bits.load(ordering: .relaxed)) }
 
     func adopt(_ value: Double) { bits.store(value.bitPattern, ordering: .relaxed) }

@@ -10,12 +10,12 @@ struct TraceParent: Sendable, Equatable {
         self.isSampled = isSampled
     }
 
-    /// Reads a field; nil for what the specification says to ignore.
+    /// Reads a field; nil if the specification requires ignoring it.
     init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count >= 55, bytes[2] == 0x2D, bytes[35] == 0x2D, bytes[52] == 0x2D,
             let version = Self.hexadecimal(bytes[0..<2]), version != "ff",
-            // A later version's additions come after another dash; this one has nothing more.
+            // A later version adds text behind another dash. This version ends here.
             bytes.count == 55 || (version != "00" && bytes[55] == 0x2D),
             let trace = Self.hexadecimal(bytes[3..<35]), let span = Self.hexadecimal(bytes[36..<52]),
             let flags = Self.hexadecimal(bytes[53..<55]).flatMap({ UInt8($0, radix: 16) }),
@@ -32,7 +32,9 @@ struct TraceParent: Sendable, Equatable {
     }
 }
 
-/// Makes the ids of traces and spans: random, never all zeros, and no secrets.
+/// Makes the ids of traces and spans.
+///
+/// They are random, never all zeros, and not secret.
 enum TraceID {
     /// Returns 32 hexadecimal digits.
     static func fresh() -> String { hexadecimal(.random(in: 1 ... .max)) + hexadecimal(.random(in: 1 ... .max)) }

@@ -10,13 +10,13 @@ import NIOSSL
 import ServiceLifecycle
 import UnixSignals
 
-/// The whole broker, wired and not yet listening: what `serve` runs, and what tests can build for themselves.
+/// The whole broker, wired and not yet listening, for `serve` and for tests.
 struct Composition: Sendable {
     let parts: ProcessParts
-    /// The configuration at work.
+    /// The owner of the running configuration.
     let running: ConfigurationOwner
 
-    /// Wires everything; throws a sentence for the operator when a part cannot be made.
+    /// Wires everything; throws a sentence for the operator if a part cannot be made.
     static func make(
         _ configuration: Configuration, log: ProcessLog, store: any AdministeredStore,
         clock system: BrokerClock = SystemClock.clock
@@ -74,7 +74,7 @@ struct Composition: Sendable {
         (try? vault.randomToken(bytes: 12).reveal()) ?? "process"
     }
 
-    /// Makes the vault of a configuration, for a command.
+    /// Makes the vault of a configuration for a command.
     static func makeVault(_ settings: KeySettings) throws(StartFailure) -> OpenSSLVault {
         try makeVault(KeyRingFile.load(settings), SystemClock.wallTime())
     }
@@ -87,26 +87,31 @@ struct Composition: Sendable {
         }
     }
 
-    /// Ends what holds connections and files; everything that uses them has ended before.
+    /// Closes connections and files, after everything that uses them has ended.
     func close() async {
         let last = running.current
         await last.relay.shutdown()
         await last.transport.shutdown()
-        // Uses that could not be told are not counted: an advice, not a limit.
+        // If the last seals cannot be stored, they are not counted. The count serves an advice, so this is acceptable.
         try? await parts.sealUse.tell()
         await parts.store.close()
     }
 }
 
 extension Composition {
-    /// Is told of a listener that accepts, by its name and port.
+    /// Called when a listener starts accepting, with its name and port.
     typealias Listening = @Sendable (_ listener: ListenerName, _ port: Int) -> Void
 
     /// Returns the services in the order of their start.
     ///
-    /// They stop in the opposite order: readiness turns red, the listeners for apps and backends drain, the background
-    /// work ends, what was spawned finishes, and the management listener goes last. The sockets are closed behind the
-    /// store, by whoever opened them. `load` reads the configuration file again.
+    /// They stop in the opposite order:
+    /// - Readiness turns red.
+    /// - The listeners for apps and backends drain.
+    /// - The background work ends.
+    /// - Spawned work finishes.
+    /// - The management listener ends.
+    ///
+    /// The sockets are closed after the store, by their opener. `load` reads the configuration file again.
     func services(
         on sockets: ListeningSockets, hangups: UnixSignalsSequence, listening: @escaping Listening,
         load: @escaping @Sendable () throws(ConfigurationFailure) -> Configuration
@@ -124,14 +129,14 @@ extension Composition {
         let keys = KeyRereading(parts.keyWatch, context.clock, log: parts.log)
         func listener(_ name: ListenerName) -> Listener {
             var settings = HTTPServer.Configuration()
-            // Operators come by loopback: no TLS there.
+            // Operators connect through loopback, so this listener has no TLS.
             let isPlain = name == .management
             settings.terms = { [running] in isPlain ? running.current.plainTerms : running.current.terms }
             settings.handshakes = handshakes
             settings.ledger = PeerLedger(refused: parts.connectionMetrics.refused) { [running] in
                 running.current.peers($0)
             }
-            // Management is outside the cap: health answers when everybody is there.
+            // Management is outside the cap, so that health checks are answered at full load.
             settings.cap = name == .management ? nil : parts.connections
             let service = CurrentService(running: running) { current in
                 switch name {
@@ -150,7 +155,7 @@ extension Composition {
             ReloadOnHangup(
                 signals: hangups,
                 action: { [ringWatch = parts.ringWatch] in
-                    // Beside each other: the files of one may hang.
+                    // These run concurrently, because one's files may hang.
                     async let keysAreRead: Void = keys.look(isAsked: true)
                     await reload.run()
                     await certificates.look(isAsked: true)
@@ -169,7 +174,7 @@ extension Composition {
             StoreGauges(parts.store, first.store, parts.metrics, now: context.clock.now).service(context.clock),
             parts.readiness.end,
         ]
-        // It goes after everything that makes spans.
+        // The exporter stops after all services that make spans.
         if let tracing = parts.tracing { services.insert(tracing.exporter, at: 1) }
         if let rightsWatch = parts.rightsWatch { services.append(rightsWatch.service(context.clock)) }
         services.append(parts.clockCheck.inquiring { [running] in running.current.context.providers })

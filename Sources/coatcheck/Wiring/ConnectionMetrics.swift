@@ -2,17 +2,19 @@ import Broker
 import BrokerWire
 import Synchronization
 
-/// Counts the connections that are turned away, and names once a minute whose they were.
+/// Counts refused connections, and logs once a minute which addresses they came from.
 struct ConnectionMetrics: Sendable {
-    /// The owner of the limit that a connection met.
+    /// The scope of the limit that a connection reached.
     enum Reason: String, CaseIterable {
-        /// Its address's, or its IPv6 /64's.
+        /// The limit of the address, or of its IPv6 /64.
         case address
-        /// Its IPv6 /56's.
+        /// The limit of its IPv6 /56.
         case customer
-        /// Its IPv6 /48's.
+        /// The limit of its IPv6 /48.
         case network
-        /// Everybody's: it waits until another ends.
+        /// The limit of all connections.
+        ///
+        /// The connection waits until another one ends.
         case all
     }
 
@@ -20,7 +22,7 @@ struct ConnectionMetrics: Sendable {
 
     private let log: ProcessLog
     private let metrics: MetricsRegistry
-    /// The addresses and networks that were named this minute.
+    /// The addresses and networks that were logged this minute.
     private let named: AddressLines
     private let isFullNamed: AddressLines
 
@@ -29,11 +31,11 @@ struct ConnectionMetrics: Sendable {
         self.metrics = metrics
         named = AddressLines(window: .seconds(60), capacity: 64, monotonic: monotonic)
         isFullNamed = AddressLines(window: .seconds(60), capacity: 1, monotonic: monotonic)
-        // An alert does not see the first event of a counter that begins with it.
+        // An alert would miss the first event of a counter that begins with it.
         for reason in Reason.allCases { _ = metrics.counter(Self.name, [("reason", reason.rawValue)]) }
     }
 
-    /// Takes note of a connection that was closed because its address or its network has enough of them.
+    /// Handles a connection that was closed because its address or network had reached its limit.
     func refused(_ address: PeerAddress, _ limit: PeerPolicy.Key) {
         let reason = Self.reason(limit)
         count(reason)
@@ -51,7 +53,7 @@ struct ConnectionMetrics: Sendable {
         }
     }
 
-    /// Takes note that there are as many connections as there may be.
+    /// Handles reaching the limit on all connections.
     func isFull() {
         count(.all)
         guard isFullNamed.line(for: "all") == .one else { return }
@@ -78,9 +80,9 @@ struct ConnectionMetrics: Sendable {
     }
 }
 
-/// Remembers for which addresses a line was written in this window, so that each is named once in it.
+/// Remembers the addresses that were logged in the current window, so that each gets one line in it.
 ///
-/// Bounded: of more addresses than it can hold the rest share one line.
+/// The number of addresses is limited. All further ones share one line.
 final class AddressLines: Sendable {
     /// The lines to write.
     enum Line: Equatable { case none, one, manyMore }
@@ -93,7 +95,7 @@ final class AddressLines: Sendable {
     private let window: Duration
     private let capacity: Int
     private let monotonic: @Sendable () -> Duration
-    /// Guards what was written in this window.
+    /// Guards the state of the current window.
     private let state: Mutex<State>
 
     init(window: Duration, capacity: Int, monotonic: @escaping @Sendable () -> Duration) {
@@ -103,7 +105,7 @@ final class AddressLines: Sendable {
         state = Mutex(State(since: monotonic()))
     }
 
-    /// Returns what to write about an address that was met now.
+    /// Returns the line to write for an address that was seen now.
     func line(for address: String) -> Line {
         let now = monotonic()
         return state.withLock { state in

@@ -1,19 +1,24 @@
 import Broker
 import BrokerHTTP
 
-/// The settings that a running broker cannot change: sockets, files and keys are open, cookies and redirect URIs are out.
+/// The settings that a running broker cannot change, because sockets, files and keys are open, and cookies and redirect URIs
+/// are in use.
 enum FixedSettings {
-    /// The paths of these settings; what lies below one belongs to it.
+    /// The paths of these settings.
+    ///
+    /// Paths below them are included.
     private static let paths = [
         "server.listen", "server.backend_listen", "server.public_url", "server.drain_delay",
         "server.shutdown_timeout", "management.listen", "store", "keys", "session.cookie", "session.cache",
         "tracing.otlp",
     ]
 
-    /// Returns whether a change of a setting takes a restart.
+    /// Returns whether a change of a setting needs a restart.
     static func needsRestart(_ path: String) -> Bool { paths.contains { ConfigValues.lies(path, under: $0) } }
 
-    /// Returns the paths of those that differ, by what they mean where that can be told.
+    /// Returns the paths of the fixed settings that differ.
+    ///
+    /// Their meanings are compared if possible.
     static func changes(_ old: Configuration, _ new: Configuration) -> [String] {
         let checks: [(path: String, isSame: Bool)] = [
             ("server.listen", old.server.listen == new.server.listen),
@@ -38,7 +43,7 @@ enum FixedSettings {
     static func compare(
         _ running: [String: Digest], with other: [String: Digest]
     ) -> [ManagementComparison.Item] {
-        // A certificate may become another; whether there is one may not.
+        // A certificate may be replaced, but TLS cannot be switched on or off.
         func hasTLS(_ digests: [String: Digest]) -> Bool {
             digests.keys.contains { ConfigValues.lies($0, under: "server.tls") }
         }

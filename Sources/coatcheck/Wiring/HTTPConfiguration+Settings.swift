@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerWire
 
 extension HTTPConfiguration {
-    /// Makes what the HTTP surface has to know from the configuration file.
+    /// Makes the HTTP surface's settings from the configuration file.
     init(_ configuration: Configuration, contract: [UInt8]) {
         self.init(publicURL: configuration.server.publicURL.text)
         let session = configuration.session
@@ -81,8 +81,8 @@ extension AppLinkSettings.Android {
 }
 
 extension Contract {
-    /// Returns the contract with this broker's address as the first of its `servers`, so that what is generated from it
-    /// calls this broker.
+    /// Returns the contract with this broker's address as the first of its `servers`, so that generated clients call this
+    /// broker.
     static func served(at publicURL: String) -> [UInt8] {
         Array(
             text.replacing("- url: https://auth.example.com\n", with: "- url: '\(publicURL)'\n", maxReplacements: 1)

@@ -7,7 +7,7 @@ import BrokerVault
 import BrokerWire
 import Foundation
 
-/// Reads what is measured only when it is asked for.
+/// Takes measurements on demand.
 struct Measuring: Sendable {
     private let parts: ProcessParts
     private let context: BrokerContext
@@ -28,7 +28,7 @@ struct Measuring: Sendable {
         self.tls = tls
     }
 
-    /// Returns everything as Prometheus text.
+    /// Returns all metrics as Prometheus text.
     func text() async -> String {
         let metrics = parts.metrics
         ProviderHealth.measure(context.providers, metrics)
@@ -59,7 +59,7 @@ struct Measuring: Sendable {
                 .set(standing.doubt == doubt ? 1.0 : 0.0)
         }
         metrics.gauge("coatcheck_clock_witnesses").set(Int64(standing.witnesses.count))
-        // A figure that cannot be read now keeps its last value; that the store fails is counted elsewhere.
+        // A value that cannot be read now keeps its last reading. The store's failure is counted elsewhere.
         if let pending = try? await context.store.outboxCount() {
             metrics.gauge("coatcheck_revocations_pending").set(Int64(pending))
         }
@@ -88,7 +88,7 @@ struct Measuring: Sendable {
         return metrics.text()
     }
 
-    /// Forgets what was measured of what another configuration has no more.
+    /// Removes the gauges of subjects that the next configuration lacks.
     func forget(whatIsNotIn next: Configuration) {
         for name in context.providers.all.map(\.profile.name)
         where !next.providers.contains(where: { $0.name == name }) {
@@ -100,7 +100,7 @@ struct Measuring: Sendable {
     }
 }
 
-/// Measures the process itself, under the names that Prometheus clients agree on.
+/// Measures the process itself, under the usual names of Prometheus clients.
 enum ProcessMetrics {
     /// Reads memory and descriptors from the system.
     static func measure(_ metrics: MetricsRegistry) {
@@ -116,7 +116,7 @@ enum ProcessMetrics {
 
     private static let started = Double(SystemClock.wallTime().milliseconds) / 1000
 
-    /// Notes the moment of the start.
+    /// Records the time of the start.
     static func begin() { _ = started }
 }
 
@@ -136,10 +136,12 @@ enum ProviderHealth {
         }
     }
 
-    /// The number of failures in a row from which a provider fails: one is anybody's.
+    /// The number of consecutive failures from which a provider counts as failing.
+    ///
+    /// A single one may be chance.
     private static let failing = 2
 
-    /// Returns the word for `/readyz`: `open` while the breaker refuses calls, `failing` when the last calls failed.
+    /// Returns the word for `/readyz`: `open` while the breaker refuses calls, `failing` after several failed calls.
     static func state(_ breaker: CircuitBreaker.State?, _ failures: Int) -> String {
         switch breaker {
         case .open?, .halfOpen?: "open"

@@ -4,11 +4,11 @@ import BrokerStore
 import BrokerVault
 import BrokerWire
 
-/// The parts that a process has for its whole life, whatever becomes of its configuration.
+/// The parts that a process keeps for its whole life, across configurations.
 struct ProcessParts: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
-    /// Nil where nothing is traced.
+    /// The tracing; nil if it is off.
     let tracing: ProcessTracing?
     let disk: DiskState
     let load: ServerLoad
@@ -18,35 +18,35 @@ struct ProcessParts: Sendable {
     let sealUse: SealUse
     let keyWatch: KeyWatch
     let ringWatch: RingWatch
-    /// Nil where the store has no roles.
+    /// The check of the role's rights; nil for a store without roles.
     let rightsWatch: RightsWatch?
     let clockCheck: ClockCheck
     let resealing: Resealing
     let store: any AdministeredStore
-    /// The same store where several processes share it.
+    /// The same store, if several processes share it.
     let shared: (any SharedStore)?
-    /// Without providers: those are a configuration's.
+    /// The context without providers, which belong to a configuration.
     let context: BrokerContext
     let revocations: Revocations
     /// The charges of addresses on the public listener, and on the backends' own.
     let charges: ChargeLedger
     let backendCharges: ChargeLedger
-    /// Wrong admin tokens.
+    /// The buckets for wrong admin tokens.
     let wrongTokens: TokenBuckets
-    /// The nonces that servers gave for our proofs.
+    /// The nonces that servers gave for the broker's proofs.
     let proofNonces = ProofNonces()
-    /// Tells of servers that refuse our certificates.
+    /// Logs servers' refusals of the broker's certificates.
     let certificateRefusals: CertificateRefusals
-    /// Says when PostgreSQL or a provider goes away, and when it is back.
+    /// Logs when PostgreSQL or a provider becomes unreachable, and when it is back.
     let outages: Outages
-    /// The most descriptors that the process may have.
+    /// The limit on the process's descriptors.
     let descriptors: Int
-    /// The cap on what the listeners for apps and backends have open together.
+    /// The cap on the open connections of the listeners for apps and backends.
     let connections: ConnectionCap
-    /// Hears of connections that are turned away.
+    /// Counts refused connections.
     let connectionMetrics: ConnectionMetrics
 
-    /// Has what was counted under one configuration's limits go on under another's.
+    /// Applies the new configuration's limits without resetting the counters.
     func adopt(_ configuration: Configuration, _ http: HTTPConfiguration) {
         log.threshold.adopt(configuration.log.level)
         tracing?.adopt(configuration.tracing)
@@ -58,7 +58,7 @@ struct ProcessParts: Sendable {
 }
 
 extension ProcessParts {
-    /// The management listener's acts on store and keys.
+    /// The management listener's operations on store and keys.
     var managementStore: ManagementStore {
         let (store, vault, keys, now) = (store, vault, keyWatch, context.clock.now)
         return ManagementStore(
@@ -94,7 +94,7 @@ extension ProcessParts {
 }
 
 extension ProcessParts {
-    /// The conditions of readiness that are known without asking the store.
+    /// The conditions of readiness that are known without a query of the store.
     var conditions: ManagementHealth.Conditions {
         var conditions = ManagementHealth.Conditions()
         conditions.keysFit = ringWatch.isGood
@@ -117,7 +117,7 @@ extension ProcessParts {
     }
 }
 
-/// The reason for which the broker could not start, in a sentence for the operator.
+/// The reason why the broker could not start, in a sentence for the operator.
 struct StartFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -126,10 +126,10 @@ struct StartFailure: Error, CustomStringConvertible {
 
 /// Reads the key ring of a running broker.
 enum KeyRingFile {
-    /// Returns the ring of a file; throws a sentence that names no key.
+    /// Returns the ring of a file; throws a sentence that contains no key.
     static func load(_ path: String) throws(StartFailure) -> KeyRing { try ring(bytes(path), of: path) }
 
-    /// Returns the ring, wherever it is.
+    /// Returns the ring from a file or a variable.
     static func load(_ settings: KeySettings) throws(StartFailure) -> KeyRing {
         try ring(bytes(settings), of: settings.place)
     }

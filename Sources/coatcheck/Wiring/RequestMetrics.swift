@@ -6,12 +6,12 @@ import BrokerRelay
 struct RequestMetrics: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
-    /// `public`, `backend` or `management`.
+    /// The listener's name: `public`, `backend` or `management`.
     let listener: String
     let writesLines: Bool
-    /// The addresses that were said to have met a limit, this minute.
+    /// The addresses that were logged this minute for reaching a limit.
     private let limited: AddressLines
-    /// The peers that were said to be no trusted proxies.
+    /// The peers that were logged as untrusted proxies.
     private let untrusted: AddressLines
     private let known = KnownSeries<Key, Series>()
 
@@ -28,7 +28,7 @@ struct RequestMetrics: Sendable {
         monotonic: @escaping @Sendable () -> Duration
     ) {
         limited = AddressLines(window: .seconds(60), capacity: 64, monotonic: monotonic)
-        // Once is enough to be read.
+        // One log line a day is enough.
         untrusted = AddressLines(window: .seconds(86_400), capacity: 8, monotonic: monotonic)
         self.log = log
         self.metrics = metrics
@@ -36,13 +36,13 @@ struct RequestMetrics: Sendable {
         self.writesLines = writesLines
     }
 
-    /// The methods that get a label of their own (SEC-118).
+    /// The methods with their own label (SEC-118).
     private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
-    /// The log that the HTTP layer puts its records into.
+    /// The log that receives the HTTP layer's records.
     var requestLog: RequestLog { RequestLog { [self] record in take(record) } }
 
-    /// Counts zero for what alerts ask about, so that the first one is an increase and not a beginning.
+    /// Creates the counters for alerts at zero, so that the first event is an increase.
     func begin(_ routes: [Route]) {
         for route in routes {
             for status in [429, 500, 503] {
@@ -84,7 +84,7 @@ struct RequestMetrics: Sendable {
         }
     }
 
-    /// Says once a minute for each address that it has met a limit.
+    /// Logs once a minute for each address that it has reached a limit.
     private func writeLimit(_ record: RequestRecord) {
         switch limited.line(for: record.client) {
         case .none: break
@@ -126,7 +126,7 @@ struct RequestMetrics: Sendable {
 }
 
 extension Duration {
-    /// Whole nanoseconds; saturates.
+    /// The whole nanoseconds, clamped to the largest value.
     var nanoseconds: Int64 {
         let (seconds, attoseconds) = components
         let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000_000_000)
@@ -134,7 +134,7 @@ extension Duration {
     }
 }
 
-/// Measures the relay by upstream: time to the answer's head, and answers by the class of their status.
+/// Measures the relay for each upstream: the time to the answer's head, and the answers by the class of their status.
 struct RelayMetrics: Sendable {
     private struct Key: Hashable {
         let upstream: String

@@ -8,10 +8,10 @@ import BrokerWire
 import HTTPTypes
 import Synchronization
 
-/// A configuration at work: what was made of one file, whole and never changed.
+/// A running configuration: everything that was made from one file, complete and immutable.
 ///
-/// A request keeps the one that it began with. What did not change is shared with the one before; the rest goes with the
-/// last request that holds it.
+/// A request keeps the configuration that it began with. Unchanged parts are shared with the previous one. The others end with
+/// the last request that uses them.
 final class RunningConfiguration: Sendable {
     let configuration: Configuration
     let http: HTTPConfiguration
@@ -20,9 +20,9 @@ final class RunningConfiguration: Sendable {
     let revocations: Revocations
     let transport: ProviderHTTP
     let relay: Relay
-    /// The certificates that are shown.
+    /// The certificates in use.
     let certificates: ShownCertificates
-    /// The number of providers that were taken over from the configuration before.
+    /// The number of providers that were kept from the previous configuration.
     let kept: Int
     let publicResponder: BrokerResponder
     let backendResponder: BrokerResponder
@@ -33,7 +33,7 @@ final class RunningConfiguration: Sendable {
     let peers: @Sendable (PeerAddress) -> [PeerPolicy]
     private let measuring: Measuring
 
-    /// Makes everything of a configuration; throws a sentence for the operator when a part cannot be made.
+    /// Makes everything of a configuration; throws a sentence for the operator if a part cannot be made.
     init(
         _ configuration: Configuration, _ parts: ProcessParts, after before: RunningConfiguration? = nil
     ) throws(StartFailure) {
@@ -127,15 +127,15 @@ final class RunningConfiguration: Sendable {
             log: requests(.management).requestLog)
     }
 
-    /// Forgets what was measured of what another configuration has no more.
+    /// Removes the gauges of subjects that the next configuration lacks.
     func forget(whatIsNotIn next: Configuration) { measuring.forget(whatIsNotIn: next) }
 
-    /// The part of a configuration that is as it was.
+    /// The unchanged parts of a configuration.
     private struct Unchanged {
         private let changes: [String]?
-        /// The providers whose clients are asked for other APIs' tokens than before.
+        /// The providers whose clients request other target APIs than before.
         private let retargeted: Set<ProviderName>
-        /// Whether calls leave this machine as before.
+        /// Whether the settings of outgoing calls are unchanged.
         let outbound: Bool
 
         init(_ configuration: Configuration, since before: Configuration?) {
@@ -149,7 +149,7 @@ final class RunningConfiguration: Sendable {
             outbound = changes.map { !$0.contains { ConfigValues.lies($0, under: "outbound") } } ?? false
         }
 
-        /// Whether a provider is as it was: its own settings, and those that it takes over.
+        /// Whether a provider is unchanged, including the settings that it inherits.
         func has(_ provider: ProviderName) -> Bool {
             guard let changes, outbound, !retargeted.contains(provider) else { return false }
             let paths = ["providers.\(provider)", "session.idle", "session.absolute"]
@@ -158,16 +158,16 @@ final class RunningConfiguration: Sendable {
     }
 }
 
-/// The one place where the running configuration stands and is exchanged.
+/// The only owner of the running configuration, which also replaces it.
 final class ConfigurationOwner: Sendable {
     private let state: Mutex<RunningConfiguration>
 
     init(_ first: RunningConfiguration) { state = Mutex(first) }
 
-    /// The configuration that new work begins with.
+    /// The configuration for new work.
     var current: RunningConfiguration { state.withLock { $0 } }
 
-    /// Puts another in its place; returns the one before, so that it does not end under the lock.
+    /// Replaces the configuration; returns the previous one, so that it does not end under the lock.
     func exchange(for next: RunningConfiguration) -> RunningConfiguration {
         state.withLock { current in
             defer { current = next }
@@ -176,12 +176,12 @@ final class ConfigurationOwner: Sendable {
     }
 }
 
-/// Serves a listener's requests by the configuration that runs when they begin.
+/// Serves a listener's requests with the configuration that is current at their beginning.
 struct CurrentService: WireService {
     let running: ConfigurationOwner
     let responder: @Sendable (RunningConfiguration) -> BrokerResponder
 
-    /// The same listener while the process ends (`BrokerResponder.refusing`).
+    /// The listener's service while the process is ending (`BrokerResponder.refusing`).
     var refusing: CurrentService {
         CurrentService(running: running) { [responder] in responder($0).refusing }
     }

@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 extension StoreSettings {
-    /// The place of the rows, for people.
+    /// The place of the store, in a form for people.
     var place: String {
         switch self {
         case .sqlite(let path, _): path
@@ -10,7 +10,9 @@ extension StoreSettings {
         }
     }
 
-    /// Opens the store and migrates it; no session lives longer than `longestLifetime`.
+    /// Opens the store and migrates it.
+    ///
+    /// `longestLifetime` is the longest lifetime of any session.
     func open(longestLifetime: Duration) async throws(StoreOpenFailure) -> any AdministeredStore {
         switch self {
         case .sqlite(let path, let endings):
@@ -25,7 +27,9 @@ extension StoreSettings {
         }
     }
 
-    /// Opens the store, migrated, for a command that walks it; nobody is told of endings.
+    /// Opens the store, already migrated, for a command that walks it.
+    ///
+    /// Other replicas are not notified of endings.
     func openForCopy() async throws(StoreOpenFailure) -> any AdministeredStore {
         switch self {
         case .sqlite(let path, _): try await SQLiteStore.open(path: path, migrating: false, reserve: 0)
@@ -36,7 +40,7 @@ extension StoreSettings {
         }
     }
 
-    /// Whether whoever has the store open keeps everybody else out.
+    /// Whether an open store excludes all other processes.
     var isLocked: Bool { if case .sqlite = self { true } else { false } }
 
     /// Migrates the store and returns the schema's versions before and after.

@@ -1,9 +1,9 @@
 import Broker
 import Synchronization
 
-/// Measures how long a store takes, by operation, traces it, counts what fails, and sees when its disk is full.
+/// Measures the duration of store operations, traces them, counts failures, and detects a full disk.
 ///
-/// Every call is handed on unchanged.
+/// Every call is forwarded unchanged.
 struct TimedStore: AroundStore {
     let base: any BrokerStore
     let metrics: MetricsRegistry
@@ -33,16 +33,19 @@ struct TimedStore: AroundStore {
         }
     }
 
-    /// Counts what the store did not do.
+    /// Counts a failure of the store.
     ///
-    /// A caller that gave up says nothing of the store, and a row that a newer release wrote was found and left alone.
+    /// A caller that gave up is not counted, because it shows no fault of the store. Neither is a row of a newer release, which
+    /// was found and left alone.
     private func count(_ failure: StoreFailure, of operation: StoreOperation) {
         guard failure != .newerFormat, !Task.isCancelled else { return }
         metrics.counter("coatcheck_store_failures_total", [("operation", operation.rawValue)]).increment(by: 1)
     }
 }
 
-/// Whether the store's disk is full, as its last writes have found it; said once, and once when it is over.
+/// Whether the store's disk is full according to the last writes.
+///
+/// The beginning and the end are logged once each.
 final class DiskState: Sendable {
     private let log: ProcessLog
     private let full = Atomic<Bool>(false)
@@ -51,7 +54,7 @@ final class DiskState: Sendable {
 
     var isFull: Bool { full.load(ordering: .relaxed) }
 
-    /// Notes that a write met a full disk.
+    /// Handles a write that met a full disk.
     func wasFull() {
         guard !full.exchange(true, ordering: .relaxed) else { return }
         log.write(
@@ -59,7 +62,7 @@ final class DiskState: Sendable {
             [("detail", "sign-ins are refused; sessions are served and ended; make room")])
     }
 
-    /// Notes that an ordinary write was taken.
+    /// Handles a successful ordinary write.
     func wasWritten() {
         guard full.load(ordering: .relaxed), full.exchange(false, ordering: .relaxed) else { return }
         log.write(.notice, "the store's disk has room again")

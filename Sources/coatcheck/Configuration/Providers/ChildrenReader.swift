@@ -5,7 +5,7 @@ import BrokerRelay
 
 /// Reads `clients.NAME.children`: the kinds of child that a client's sessions may have.
 enum ChildrenReader {
-    /// The most kinds of a client.
+    /// The most kinds for one client.
     private static let maximum = 16
 
     static func read(_ section: ConfigSection, defaults: SessionLifetimes) -> [ChildKind: ChildPolicy] {
@@ -31,10 +31,10 @@ enum ChildrenReader {
         return children
     }
 
-    /// A web page's session is short unless said otherwise.
+    /// The default lifetimes of a web page's session, which are short.
     private static let webLifetimes = SessionLifetimes(idle: .seconds(1800), absolute: .seconds(28_800))
 
-    /// Reads what hand-overs need, of kind `web` alone.
+    /// Reads the settings of hand-overs, which only kind `web` has.
     private static func read(_ kind: ConfigSection, into policy: inout ChildPolicy) {
         policy.sameSite = kind.choice("same_site") ?? .lax
         policy.origins = Set(
@@ -55,7 +55,7 @@ enum ChildrenReader {
     }
 }
 
-/// Checks what the kinds of children name across the file.
+/// Checks the references of the kinds of children.
 enum ChildrenRules {
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         let upstreams = draft.upstreams.compactMap { $0.settings }
@@ -67,7 +67,7 @@ enum ChildrenRules {
                     let path = "\(client.location.path).children.\(kind)"
                     for name in policy.upstreams.sorted() {
                         guard let upstream = upstreams.first(where: { $0.name == name }) else {
-                            // One that could not be read was said.
+                            // An unreadable upstream was reported already.
                             if draft.upstreams.contains(where: { $0.path == "upstreams.\(name)" }) { continue }
                             let hint = Spelling.hint(for: name.text, among: upstreams.map(\.name.text))
                             context.report(
@@ -93,7 +93,7 @@ enum ChildrenRules {
         }
     }
 
-    /// A child's calls carry its parent's token: an upstream that asks for another sign-in by itself sees the parent's.
+    /// A child's calls carry its parent's token, so an upstream that requests another sign-in sees the parent's sign-in.
     private static func warnOfStepUps(
         _ upstream: UpstreamSettings, _ provider: ProviderSection, _ client: ClientSection, _ kind: ChildKind,
         at path: String, _ context: ConfigContext
@@ -106,7 +106,7 @@ enum ChildrenRules {
             line: client.location.line, severity: .warning)
     }
 
-    /// A web page has no key of the app's: what its cookie opens, whoever has the cookie opens.
+    /// A web page has no key of the app's, so a copy of its cookie opens everything that the cookie opens.
     private static func warnOfBearers(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile
         guard profile.binding.mode == .enforce, profile.children[.web] != nil else { return }

@@ -4,7 +4,7 @@ import BrokerProviders
 /// One client of a provider, with its place in the file.
 struct ClientSection: Sendable {
     let settings: ClientSettings
-    /// The place in the file, for the rules that compare clients.
+    /// The place in the file, for rules that compare clients.
     let location: ClientLocation
 
     init?(name: String, provider shared: ProviderDraft, _ section: ConfigSection) {
@@ -107,9 +107,9 @@ struct ClientSection: Sendable {
         }
     }
 
-    /// A public client without PKCE: anyone who gets hold of a code could redeem it.
+    /// Reports a public client without PKCE, because anyone with its code could redeem it.
     ///
-    /// Clever knows no PKCE, and its blank-secret client is what it is.
+    /// Clever does not support PKCE, so its client with a blank secret is accepted.
     private static func checkPKCE(
         _ section: ConfigSection, _ profile: ClientProfile, _ authentication: ClientAuthentication, _ kind: ProviderKind
     ) {
@@ -141,7 +141,7 @@ struct ClientSection: Sendable {
         if wire.senderConstraint == .mtls { section.report("sender_constrained", need) }
     }
 
-    /// RFC 6749 has id and secret form-encoded before base64, and many servers do not decode them.
+    /// RFC 6749 requires form encoding of id and secret before base64, and many servers do not decode them.
     private static func warnOfReserved(
         _ section: ConfigSection, _ authentication: ClientAuthentication, _ wire: WireSettings
     ) {
@@ -174,9 +174,9 @@ struct ClientLocation: Sendable {
     let redirectLine: Int?
 }
 
-/// Reads `clients.NAME.binding`: whether a client's sessions belong to a key of the device.
+/// Reads `clients.NAME.binding`, which decides whether a client's sessions belong to a key of the device.
 enum BindingReader {
-    /// Passes are short, for they are what a thief of a request's header has.
+    /// Passes live for a short time, because a thief of a request's header has the pass.
     private static let lifetimes = Duration.seconds(60)...Duration.seconds(900)
 
     static func read(_ section: ConfigSection) -> BindingPolicy {
@@ -191,11 +191,12 @@ enum BindingReader {
     }
 }
 
-/// A Clover app's Site URL, which every redirect URI has to lie under.
+/// A Clover app's Site URL, which must cover every redirect URI.
 struct CloverSite: Sendable {
     let url: WebURL
 
-    /// Returns whether a redirect URI lies under it: the same origin, and the same path or one below it at a segment's border.
+    /// Returns whether the Site URL covers a redirect URI: the same origin, and the same path or one below it at a segment's
+    /// border.
     func covers(_ redirect: WebURL) -> Bool {
         guard redirect.origin == url.origin else { return false }
         let base = url.path.hasSuffix("/") ? String(url.path.dropLast()) : url.path

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Reads how a client proves itself: `auth`, with `client_secret`, `private_key` or `apple`.
+/// Reads the way in which a client authenticates: `auth`, with `client_secret`, `private_key` or `apple`.
 enum CredentialReader {
     private enum AuthenticationMethod: String, CaseIterable {
         case none
@@ -13,7 +13,7 @@ enum CredentialReader {
         case tlsClientAuth = "tls_client_auth"
         case selfSignedTLSClientAuth = "self_signed_tls_client_auth"
 
-        /// Whether there is no secret besides.
+        /// Whether the method uses no client secret.
         var hasNoSecret: Bool {
             switch self {
             case .none, .blankSecretBasic, .privateKeyJWT, .tlsClientAuth, .selfSignedTLSClientAuth: true
@@ -22,15 +22,15 @@ enum CredentialReader {
         }
     }
 
-    /// The credentials that stand on the provider for all its clients.
+    /// The provider's credentials for all its clients.
     struct Shared: Sendable {
         var privateKey: SigningKey?
         var apple: ClientAuthentication?
     }
 
-    /// Reads the keys that may stand on the provider or a client.
+    /// Reads the keys of a provider or a client.
     ///
-    /// `algorithm` is what a key signs with where the file does not say.
+    /// `algorithm` is the default for a key's signatures.
     static func shared(
         _ section: ConfigSection, over base: Shared = Shared(), algorithm: SignatureAlgorithm
     ) -> Shared {
@@ -39,7 +39,9 @@ enum CredentialReader {
             apple: section.optionalSection("apple").flatMap(apple) ?? base.apple)
     }
 
-    /// Reads a client's authentication method; every contradiction is reported, and `none` returned for it.
+    /// Reads a client's authentication method.
+    ///
+    /// Contradictions are reported, and then `none` is returned.
     static func read(
         _ section: ConfigSection, kind: ProviderKind, shared: Shared, secretInBody: Bool
     ) -> ClientAuthentication {
@@ -57,7 +59,7 @@ enum CredentialReader {
         case .clientSecretBasic?: return secret.map { .clientSecretBasic($0) } ?? .none
         case .clientSecretPost?: return secret.map { .clientSecretPost($0) } ?? .none
         case .clientSecretJWT?:
-            // RFC 7518 section 3.2: a key of at least the hash's length.
+            // RFC 7518 section 3.2 requires a key of at least the hash's length.
             if let secret, secret.bytes().count < 32 {
                 section.report("client_secret", "has to be at least 32 bytes long for `client_secret_jwt`")
             }
@@ -83,7 +85,7 @@ enum CredentialReader {
         }
     }
 
-    /// Reads `algorithm`; Ed25519 is the newer name of EdDSA (RFC 9864).
+    /// Reads `algorithm`, in which Ed25519 is the newer name of EdDSA (RFC 9864).
     private static func signingAlgorithm(_ section: ConfigSection) -> SignatureAlgorithm? {
         if section.scalar("algorithm")?.text == SignatureAlgorithm.fullyNamedEdDSA { return .edDSA }
         return section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA])
@@ -107,7 +109,7 @@ enum CredentialReader {
     }
 }
 
-/// Reads how a client's signed proof looks (`assertion`).
+/// Reads the form of a client's signed assertion (`assertion`).
 enum AssertionReader {
     static func read(_ section: ConfigSection, into settings: inout AssertionSettings) {
         if let audience = section.text("audience", limit: 2048) {

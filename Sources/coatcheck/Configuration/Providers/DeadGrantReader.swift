@@ -1,10 +1,10 @@
 import BrokerProviders
 
-/// Reads `token_response: {dead_grants}`: places in the answer to a refresh by which a provider says that its grant is dead.
+/// Reads `token_response: {dead_grants}`, the places in a refresh's answer that report a dead grant.
 ///
-/// Such a value ends a session at once, so what could mean anything else is refused or warned of.
+/// Such a value ends a session at once, so ambiguous values are refused or cause a warning.
 enum DeadGrantReader {
-    /// The codes by which RFC 6749 and its extensions name other faults than a dead grant.
+    /// The codes of RFC 6749 and its extensions for faults other than a dead grant.
     private static let otherFaults: Set<String> = [
         "invalid_request", "invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_scope",
         "access_denied", "unsupported_response_type", "server_error", "temporarily_unavailable", "invalid_target",
@@ -48,7 +48,7 @@ enum DeadGrantReader {
         return pointer.map { DeadGrantPlace(pointer: $0, values: values, statuses: statuses) }
     }
 
-    /// 429 and 5xx mean later, whatever the body says.
+    /// 429 and 5xx mean "later", whatever the body contains.
     private static func isStatus(_ status: Int) -> Bool {
         status == 200 || (400...499).contains(status) && status != 429
     }

@@ -1,14 +1,14 @@
 import Broker
 import BrokerProviders
 
-/// Expands `profile: fapi2`, and holds what a file says beside it against the FAPI 2.0 Security Profile.
+/// Expands `profile: fapi2`, and checks the other settings against the FAPI 2.0 Security Profile.
 struct FAPI2Rules {
     let client: ConfigSection
     let provider: ConfigSection?
 
     private static let words = "contradicts profile fapi2: "
 
-    /// Settles how a client proves itself and what its tokens are bound to, where the file does not say.
+    /// Sets the client's authentication and its tokens' binding, if the file leaves them open.
     func expand(
         _ authentication: inout ClientAuthentication, _ wire: inout WireSettings, _ shared: CredentialReader.Shared
     ) {
@@ -71,7 +71,7 @@ struct FAPI2Rules {
         }
     }
 
-    /// The parameters of a token request that what the profile demands goes in.
+    /// The token request's parameters that the profile depends on.
     private static let needed: Set<String> = [
         "code_verifier", "client_assertion", "client_assertion_type", "client_id", "redirect_uri",
     ]
@@ -94,7 +94,7 @@ struct FAPI2Rules {
         if key.isTooShort { report("private_key", below: "file", "an RSA key has 2048 bits or more") }
     }
 
-    /// Reports what contradicts the profile on the provider itself.
+    /// Reports settings of the provider itself that contradict the profile.
     static func check(_ settings: ProviderSettings, _ section: ConfigSection, hasPreset preset: Preset?) {
         func report(_ key: String, below: String? = nil, _ why: String) {
             let place = section.place(of: key, below) ?? section.place(of: key) ?? (section.path, section.line)
@@ -119,7 +119,7 @@ struct FAPI2Rules {
         if settings.issuer == nil { report("issuer", "needs `issuer`: " + fromMetadata) }
     }
 
-    /// Returns the place of a key on the client, else on the provider.
+    /// Returns the place of a key on the client, or else on the provider.
     private func place(_ key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         client.place(of: key, below) ?? provider?.place(of: key, below)
     }
@@ -130,9 +130,9 @@ struct FAPI2Rules {
     }
 }
 
-/// The meaning of a client's profile, in the words of `coatcheck check`.
+/// The meaning of a client's profile, as `coatcheck check` prints it.
 enum ProfileWords {
-    /// Returns a line for each client that has one.
+    /// Returns a line for each client with a profile.
     static func lines(_ configuration: Configuration) -> [String] {
         configuration.providers.flatMap(\.clients).compactMap { client in
             let wire = client.settings.wire

@@ -38,7 +38,7 @@ enum ProviderRules {
 }
 
 extension ProviderRules {
-    /// Reports what contradicts tokens that are bound to a key or a certificate of ours.
+    /// Reports contradictions with tokens that are bound to the broker's key or certificate.
     private static func checkBound(_ client: ClientSection, of provider: ProviderSection, _ context: ConfigContext) {
         func report(_ key: String, _ message: String) {
             context.report(message, path: "\(client.location.path).\(key)", line: client.location.line)
@@ -62,7 +62,7 @@ extension ProviderRules {
         }
     }
 
-    /// Reports a certificate or trust roots of a kind whose calls know none.
+    /// Reports a certificate or trust roots for a kind that cannot use them.
     private static func checkConnection(
         _ client: ClientSection, of provider: ProviderSection, _ context: ConfigContext
     ) {
@@ -74,7 +74,7 @@ extension ProviderRules {
     }
 }
 
-/// Says of what a file asks for by a standard's word that it is not offered, or stands elsewhere: DPoP and JARM.
+/// Reports requests for standards that are unsupported or configured elsewhere: DPoP and JARM.
 enum NotOffered {
     private static let words = [
         "jwt": "signed answers (JARM)", "query.jwt": "signed answers (JARM)", "fragment.jwt": "signed answers (JARM)",
@@ -100,7 +100,7 @@ enum NotOffered {
     }
 }
 
-/// Checks flow C: a redirect URI on this host is the provider's hosted callback, and it knows where to go on.
+/// Checks flow C: a redirect URI on this host must be the provider's hosted callback and have a place to continue.
 enum HostedCallbackRules {
     static func check(_ providers: [ProviderSection], publicURL: WebURL, _ context: ConfigContext) {
         for provider in providers {
@@ -141,10 +141,13 @@ enum HostedCallbackRules {
     }
 }
 
-/// Checks that a redirect URI belongs to one provider (SEC-09): where two share one, an answer of the one can be taken for
-/// the other's.
+/// Checks that each redirect URI belongs to one provider (SEC-09).
+///
+/// With a shared one, one provider's answer could be taken for the other's.
 enum RedirectRules {
-    /// Parameters that OAuth, OpenID, Zephr, Clover and Apple answer with: a registered query part may not look like them.
+    /// The parameters in answers of OAuth, OpenID, Zephr, Clover and Apple.
+    ///
+    /// A registered query part must not use them.
     private static let answerNames: Set<String> = [
         "code", "state", "iss", "error", "error_description", "error_uri", "error_code", "error_message",
         "error_reason", "denied", "scope", "session_state", "id_token", "access_token", "refresh_token", "token_type",

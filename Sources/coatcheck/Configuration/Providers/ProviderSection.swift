@@ -5,7 +5,7 @@ import BrokerProviders
 struct ProviderSection: Sendable {
     var settings: ProviderSettings
     let clients: [ClientSection]
-    /// The names of all clients of the file, those that could not be read included.
+    /// The names of all clients in the file, including the unreadable ones.
     let clientNames: [String]
     /// The Site URL, for kind `clover`.
     let cloverSite: CloverSite?
@@ -80,7 +80,7 @@ struct ProviderSection: Sendable {
             draft.secretInBody = preset.secretInBody
             draft.assertionAlgorithm = preset.assertionAlgorithm
         }
-        // Clever knows no PKCE, and its clients say so by being Clever's.
+        // Clever does not support PKCE, so its clients need no setting for that.
         if kind == .clever { draft.pkce = .unsupported }
         let service = Self.service(kind, section)
         let profile = section.choice("profile", as: ConformanceProfile.self)
@@ -136,7 +136,7 @@ struct ProviderSection: Sendable {
         limits.concurrent = section.integer("max_in_flight", default: limits.concurrent, in: 1...10_000)
         limits.failuresToOpen = section.integer("breaker_failures", default: limits.failuresToOpen, in: 1...1000)
         limits.pause = section.duration("breaker_pause", default: limits.pause, in: .milliseconds(100) ... .seconds(60))
-        // Another authorization endpoint is another server: the preset's issuer is not its.
+        // Another authorization endpoint belongs to another server, so the preset's issuer does not apply.
         let callbackIssuer =
             (kind == .zephr ? nil : Self.callbackIssuer(section))
             ?? (endpoints.authorization == authorization ? preset?.callbackIssuer : nil)
@@ -162,7 +162,9 @@ struct ProviderSection: Sendable {
         return service == nil ? nil : settings
     }
 
-    /// Apple knows no public client: without its key every login would fail at the token call.
+    /// Apple has no public clients.
+    ///
+    /// Without the key, every login would fail at the token call.
     private static func checkApple(_ clients: [ClientSection], _ context: ConfigContext) {
         for client in clients {
             if case .apple = client.settings.authentication { continue }
@@ -206,7 +208,7 @@ struct ProviderSection: Sendable {
     }
 }
 
-/// The settings that a provider's clients take over from it.
+/// The settings that clients inherit from their provider.
 struct ProviderDraft {
     let kind: ProviderKind
     let lifetimes: SessionLifetimes
@@ -218,17 +220,21 @@ struct ProviderDraft {
     var callbackParameters: [String] = []
     var socialProviders: [String] = []
     var isCleverOpenID = false
-    /// Whether clients send a nonce; nil where the scope decides.
+    /// Whether clients send a nonce; nil if the scope decides.
     var nonce: Bool?
     var pkce = ClientProfile.PKCE.required
-    /// The redirect URI that a native code's redemption sends: Google's is empty, Apple's has none.
+    /// The form of the redirect URI in the redemption of a native code.
+    ///
+    /// Google's is empty, and Apple's is omitted.
     var nativeRedirect = CodeGrant.RedirectParameter.omitted
-    /// The algorithm that a `private_key` signs with where the file does not say.
+    /// The default algorithm of a `private_key`.
     var assertionAlgorithm = SignatureAlgorithm.es256
     var credentials = CredentialReader.Shared()
-    /// Whether the provider names a certificate for its clients, in order or not.
+    /// Whether the provider names a certificate for its clients, valid or not.
     var namesCertificate = false
-    /// Whether a secret goes into the body where the client does not say: Clover, Facebook and LinkedIn take no Basic.
+    /// Whether a secret is sent in the body by default.
+    ///
+    /// Clover, Facebook and LinkedIn do not accept Basic.
     var secretInBody = false
 
     init(kind: ProviderKind, lifetimes: SessionLifetimes, wire: WireSettings, scope: [String]) {
@@ -239,10 +245,10 @@ struct ProviderDraft {
         presetWire = wire
     }
 
-    /// The wire settings that the provider's section is laid over.
+    /// The wire settings below those of the provider's section.
     private let presetWire: WireSettings
 
-    /// Lays the provider's section over what a profile settles.
+    /// Applies a profile, and then the provider's section over it.
     mutating func adopt(_ profile: ConformanceProfile) {
         wire = presetWire
         wire.adopt(profile)
@@ -260,7 +266,7 @@ enum EndpointReader {
         "end_session", "par", "api",
     ]
 
-    /// Lays the endpoints that the file names over what is there.
+    /// Applies the endpoints from the file over the given ones.
     static func read(_ section: ConfigSection, into endpoints: inout EndpointSettings) {
         func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, EndpointURL?>) {
             if let url = section.endpoint(key) { endpoints[keyPath: path] = url }

@@ -3,26 +3,28 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// Reads what the file says of stepping up.
+/// Reads the settings of step-ups.
 enum StepUpReader {
-    /// Reads `step_up: {acr, max_age}` of a provider; nil goes by its kind.
+    /// Reads `step_up: {acr, max_age}` of a provider; nil means that the kind decides.
     static func capability(_ section: ConfigSection, kind: ProviderKind?, preset: Preset?) -> StepUpCapability? {
         let part = section.section("step_up")
         let standard = preset?.stepUp ?? (kind == .oidc ? StepUpCapability.everything : .nothing)
         let capability = StepUpCapability(
             contextClass: part.flag("acr", default: standard.contextClass),
             maximumAge: part.flag("max_age", default: standard.maximumAge))
-        // Without an id_token nobody says how the user signed in.
+        // Without an id_token there is no information about the sign-in.
         if section.has("step_up"), kind != .oidc, capability != .nothing {
             section.report("step_up", "is for kind `oidc`: others say nothing of how the user signed in")
         }
         return capability
     }
 
-    /// The least age that may be demanded: the call that follows the sign-in takes time.
+    /// The range of demanded ages.
+    ///
+    /// The least one leaves time for the call after the sign-in.
     private static let ages = Duration.seconds(60) ... .seconds(400 * 86_400)
 
-    /// Reads the demand of a `require`; nil where it is faulty.
+    /// Reads the demand of a `require`; nil if it is faulty.
     static func demand(_ section: ConfigSection, takesPresence: Bool) -> StepUpDemand? {
         let classes = section.words("acr") ?? []
         let age = section.duration("max_age", default: ages.upperBound, in: ages)
@@ -39,7 +41,7 @@ enum StepUpReader {
                 path: section.child("acr"),
                 line: scalar.line, severity: .warning)
         }
-        // A list of none would be a demand that every sign-in meets.
+        // An empty list would be a demand that every sign-in meets.
         if section.has("acr"), !StepUpDemand.areClasses(classes) {
             section.report(
                 "acr",
@@ -70,7 +72,7 @@ enum StepUpReader {
     }
 }
 
-/// Checks what is demanded of sign-ins against who could ever meet it.
+/// Checks demands on sign-ins against the clients that would have to meet them.
 enum StepUpRules {
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for upstream in draft.upstreams {
@@ -117,12 +119,14 @@ enum StepUpRules {
         }
     }
 
-    /// With an access token that the upstream takes it is called past the relay, and nobody asks for anything.
+    /// Warns if an app or backend gets an access token for the upstream.
+    ///
+    /// Such a token works without the relay, and so without the demand.
     private static func warnOfTokens(
         _ upstream: UpstreamSettings, _ clients: [ClientProfile], _ backends: [BackendSection], _ path: String,
         _ line: Int?, _ context: ConfigContext
     ) {
-        // A bound token is of no use to them.
+        // A bound token is useless to them.
         let clients = clients.filter { $0.senderConstraint == .off }
         func warn(_ who: String) {
             context.report(
@@ -134,7 +138,7 @@ enum StepUpRules {
         }
         for backend in backends
         where clients.contains(where: { backend.settings.mayAsk(about: upstream.provider, $0.name) }) {
-            // Its own demand says of whom it gets one.
+            // The backend's own demand decides about its tokens.
             let gets = backend.settings.require == nil || upstream.require.contains(where: \.demand.presence)
             guard gets else { continue }
             if backend.settings.may.contains(.token), upstream.token.map(backend.settings.tokens.contains) ?? true {
@@ -145,7 +149,9 @@ enum StepUpRules {
         }
     }
 
-    /// A copy of an unbound session's cookie is stepped up with it.
+    /// Warns of clients without binding.
+    ///
+    /// After a step-up, a copy of an unbound session's cookie meets the demand as well.
     private static func warn(
         of clients: [ClientProfile], _ provider: ProviderName, _ path: String, _ line: Int?, _ context: ConfigContext
     ) {

@@ -1,13 +1,16 @@
 import Broker
 import BrokerProviders
 
-/// Reads what stands behind connections that are not the listeners': the certificate that is shown, and whom to trust
-/// (`tls: {certificate, key, ca_file}`, on a provider, a client or an upstream).
+/// Reads the TLS settings of outgoing connections: the certificate and the trust roots.
+///
+/// The section is `tls: {certificate, key, ca_file}`, on a provider, a client or an upstream.
 enum TLSReader {
-    /// The time before its end from which a certificate is warned of.
+    /// The time before a certificate's expiry in which a warning is given.
     private static let lastDays = Duration.seconds(14 * 86_400)
 
-    /// Lays what a section names over what is there; `certificate: {file, key}` is another form of the first two keys.
+    /// Applies a section's settings over the given ones.
+    ///
+    /// `certificate: {file, key}` is another form of the first two keys.
     static func read(_ section: ConfigSection, into settings: inout ConnectionSettings) {
         let tls = section.optionalSection("tls")
         let other = section.optionalSection("certificate")
@@ -31,11 +34,11 @@ enum TLSReader {
         settings.trust = trust
     }
 
-    /// Whether a section names a certificate, in order or not.
+    /// Whether a section names a certificate, valid or not.
     static func names(_ section: ConfigSection) -> Bool {
         if section.has("certificate") { return true }
         guard let tls = section.optionalSection("tls") else { return false }
-        // Each section tells which of its keys nobody asked for.
+        // Marks the keys as read, because each section reports unknown keys.
         for key in ["certificate", "key", "ca_file"] { _ = tls.node(key) }
         return tls.has("certificate")
     }
@@ -51,7 +54,7 @@ enum TLSReader {
         let now = section.context.sources.now()
         do throws(ClientCertificate.Failure) {
             let certificate = try ClientCertificate(certificate: certificateFile.bytes, key: key.bytes())
-            // Only warned of: a start must not be an outage of everything else. `check` fails for it.
+            // This is only a warning, because one certificate must not prevent the whole start. `check` fails for it.
             if let fault = certificate.fault(at: now) {
                 section.warn(certificateName, "names a file with a certificate that \(fault)")
             } else if certificate.validUntil.since(now) < lastDays {

@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// Reads the APIs that access tokens are to be for beside the session's own: `upstreams.NAME.token` and an entry of
+/// Reads the further APIs that access tokens are requested for: `upstreams.NAME.token` and the entries of
 /// `backends.NAME.tokens`.
 enum TargetReader {
     /// The most resources of one target.
@@ -11,7 +11,7 @@ enum TargetReader {
     private static let longestResource = 2048
     private static let longestAudience = 512
 
-    /// Reads a target; nil where it is faulty, which was said.
+    /// Reads a target; nil if it is faulty, which is then reported.
     static func target(_ section: ConfigSection) -> TokenTarget? {
         let exchange = section.optionalSection("exchange")
         let plain = parameters(section, .refresh)
@@ -34,7 +34,9 @@ enum TargetReader {
         return exchanged
     }
 
-    /// Reads the targets of a backend with their places, each once: a request names one by its parameters alone.
+    /// Reads a backend's targets with their places.
+    ///
+    /// Each must be unique, because a request names a target by its parameters alone.
     static func targets(_ section: ConfigSection, _ key: String) -> [(target: TokenTarget, path: String)] {
         var names: Set<TokenTarget> = []
         return section.list(key).compactMap { item in
@@ -81,7 +83,7 @@ enum TargetReader {
     }
 }
 
-/// The APIs that the tokens of each client's sessions may be for, from upstreams and backends together.
+/// The APIs that each client's tokens may be for, from upstreams and backends together.
 struct ConfiguredTargets {
     private let upstreams: [UpstreamSection]
     private let backends: [BackendSection]
@@ -91,7 +93,7 @@ struct ConfiguredTargets {
         self.backends = backends
     }
 
-    /// Returns a client's, each once, in the file's order: upstreams first.
+    /// Returns a client's targets without repetitions, in the file's order, upstreams first.
     func of(_ client: ClientName, at provider: ProviderName) -> [TokenTarget] {
         let own = upstreams.compactMap(\.settings).filter { upstream in
             upstream.provider == provider && upstream.clients?.contains(client) ?? true
@@ -101,7 +103,7 @@ struct ConfiguredTargets {
         return (own.compactMap(\.token) + asked.flatMap(\.tokens)).filter { seen.insert($0).inserted }
     }
 
-    /// Returns a provider with its clients' targets, and with their scopes joined to the clients' own.
+    /// Returns a provider with its clients' targets, and with the targets' scopes added to the clients' own.
     func joined(to provider: ProviderSection) -> ProviderSection {
         guard provider.kind.takesTargets else { return provider }
         var joined = provider
@@ -118,13 +120,13 @@ struct ConfiguredTargets {
 }
 
 extension ProviderKind {
-    /// Whether its servers are asked for tokens of another API; the tokens of the others are for their own alone.
+    /// Whether this kind of server issues tokens for other APIs.
     var takesTargets: Bool { self == .oidc || self == .oauth2 }
 }
 
-/// Checks the APIs that tokens are to be for against the providers that would have to give them.
+/// Checks targets against the providers that would have to issue the tokens.
 enum TargetRules {
-    /// The most targets of one session whose tokens are kept.
+    /// The most targets of one session for which tokens are kept.
     private static let mostKept = 8
 
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
@@ -160,7 +162,9 @@ enum TargetRules {
         }
     }
 
-    /// A backend may ask about sessions of several providers: one that can has to be among them.
+    /// Checks a backend's targets.
+    ///
+    /// A backend may ask about sessions of several providers, and at least one of them must be able to issue each token.
     private static func check(_ backend: BackendSection, _ draft: ConfigurationDraft, _ context: ConfigContext) {
         let asked = draft.providers.flatMap { provider in
             provider.settings.clients.filter { backend.settings.mayAsk(about: provider.name, $0.profile.name) }
@@ -203,13 +207,15 @@ enum TargetRules {
         }
     }
 
-    /// Returns the beginning of a sentence for a client that never gets the target; nil for one that may.
+    /// Returns the beginning of a sentence about a client that can never get the target; nil for other clients.
     private static func fault(_ client: ClientSettings, _ target: TokenTarget) -> String? {
         target.grant == .refresh && client.wire.refresh == .none ? "is asked for with a refresh token, and" : nil
     }
 
-    /// Many servers exchange nothing for a client that proves nothing; and a server that repeats an answer does so to the key of
-    /// the call that was lost, which the session's next call need not have.
+    /// Warns of two problems with exchanges.
+    ///
+    /// Many servers refuse exchanges for clients without authentication. A server that repeats an answer sends it to the lost
+    /// call's key, and the session's next call may use another key.
     private static func warn(
         of client: ClientSettings, _ target: TokenTarget, _ path: String, _ line: Int?, _ context: ConfigContext
     ) {
@@ -228,7 +234,7 @@ enum TargetRules {
 }
 
 extension ConfigContext {
-    /// Reports at a key of a client.
+    /// Reports a problem at a client's key.
     fileprivate func report(
         _ message: String, line client: ClientSection, _ key: String, severity: ConfigProblem.Severity = .error
     ) {

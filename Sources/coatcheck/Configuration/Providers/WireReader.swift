@@ -1,12 +1,12 @@
 import Broker
 import BrokerProviders
 
-/// Reads how a provider is spoken to: on the provider, or, where it differs, on a client.
+/// Reads the details of the protocol with a provider, from the provider or from a client.
 ///
-/// Each reading lays what the file names over what is there already, so a client's keys win over its provider's, and
-/// those over the preset's.
+/// Each reading applies the file's settings over the given ones. A client's keys override its provider's, and those override
+/// the preset's.
 enum WireReader {
-    /// The parameters that the broker alone sets (SEC-07).
+    /// The parameters that only the broker may set (SEC-07).
     private static let reserved: Set<String> = [
         "client_id", "redirect_uri", "response_type", "state", "nonce", "code_challenge", "code_challenge_method",
         "scope", "request", "request_uri", "client_secret", "code", "code_verifier", "dpop_jkt",
@@ -49,7 +49,7 @@ enum WireReader {
         IDTokenReader.read(section.section("id_token"), into: &wire.idToken)
     }
 
-    /// Reads names that a login request may add.
+    /// Reads the names of parameters that a login request may add.
     static func allowedParameters(_ section: ConfigSection) -> Set<String>? {
         guard let names = section.words("allowed_parameters") else { return nil }
         for name in names where reserved.contains(name) {
@@ -102,7 +102,7 @@ enum WireReader {
         revocation.reaches = section.choice("reaches", among: RevocationReach.allCases) ?? revocation.reaches
     }
 
-    /// Reads a mapping of texts, nil when it is absent.
+    /// Reads a mapping of texts; nil if it is absent.
     static func texts(_ section: ConfigSection, _ key: String) -> [(name: String, value: String)]? {
         guard section.has(key) else {
             _ = section.node(key)
@@ -123,7 +123,7 @@ enum WireReader {
     }
 }
 
-/// Reads how proofs are shown to a provider (`dpop`).
+/// Reads the use of DPoP proofs at a provider (`dpop`).
 enum DPoPReader {
     static func read(_ section: ConfigSection, into settings: inout DPoPSettings) {
         settings.par = section.choice("par") ?? settings.par
@@ -133,7 +133,7 @@ enum DPoPReader {
     }
 }
 
-/// Reads what is accepted of an id_token (`id_token`).
+/// Reads the rules for accepting an id_token (`id_token`).
 enum IDTokenReader {
     static func read(_ section: ConfigSection, into settings: inout IDTokenSettings) {
         let algorithms = section.choices("algorithms", as: SignatureAlgorithm.self) { SignatureAlgorithm(name: $0) }
@@ -151,7 +151,7 @@ enum IDTokenReader {
     }
 }
 
-/// Reads where a provider's identity comes from (`identity`): the source, and a JSON pointer per member.
+/// Reads the source of a provider's identity (`identity`), and a JSON pointer for each member.
 enum IdentityReader {
     private static let keys: Set<String> = ["source", "url", "method", "subject", "emails_url", "name", "email"]
 
@@ -167,7 +167,7 @@ enum IdentityReader {
                 section.report("method", "has to be `GET` or `POST`")
             }
         }
-        // `name` and `email` are the ones that every reader knows; the others are the operator's to name.
+        // Every reader knows `name` and `email`. Further names are the operator's choice.
         let further = section.keys.filter { !keys.contains($0) && isMember($0) }
         let members = (["name", "email"] + further).compactMap { name in
             section.pointer(name).map { (name: name, pointer: $0) }

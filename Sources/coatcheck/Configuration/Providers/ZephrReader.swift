@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Reads what only a Zephr site has (kind `zephr`).
+/// Reads the settings that only a Zephr site has (kind `zephr`).
 enum ZephrReader {
     static func read(_ section: ConfigSection) -> ZephrSettings? {
         section.require("base_url")
@@ -87,7 +87,9 @@ enum ZephrReader {
         }
     }
 
-    /// Quoted it is text; plain it is what YAML means by it.
+    /// A quoted value is text.
+    ///
+    /// A plain value has the type that YAML gives it.
     private static func value(_ scalar: ConfigScalar) -> JSONValue {
         guard scalar.isPlain else { return .string(scalar.text) }
         switch scalar.text {

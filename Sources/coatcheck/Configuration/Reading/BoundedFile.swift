@@ -1,14 +1,14 @@
 import Glibc
 
-/// Reads small files whole: configuration, keys, secrets, certificates.
+/// Reads small files whole: configuration, keys, secrets and certificates.
 enum BoundedFile {
-    /// Returns the bytes of a file, or nil when it cannot be read or has more than `limit` bytes.
+    /// Returns the bytes of a file; nil if it is unreadable or larger than `limit` bytes.
     static func read(_ path: String, limit: Int) -> [UInt8]? { try? load(path, limit: limit) }
 
-    /// Returns the bytes of a file; throws why it cannot be used.
+    /// Returns the bytes of a file; throws the reason if it cannot be used.
     ///
-    /// Regular files only: a pipe, a device or a socket could keep its reader waiting for ever. But for the process's own
-    /// descriptors (`/dev/stdin`, `<(…)` of a shell), which nobody else can put there.
+    /// Only regular files are read, because a pipe, a device or a socket could block the reader for ever. An exception are the
+    /// process's own descriptors (`/dev/stdin`, a shell's `<(…)`), which other users cannot replace.
     static func load(_ path: String, limit: Int) throws(FileFault) -> [UInt8] {
         let isOwn = path == "/dev/stdin" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/")
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | (isOwn ? 0 : O_NONBLOCK))
@@ -32,7 +32,7 @@ enum BoundedFile {
     }
 }
 
-/// The reason for which a file of the configuration cannot be used.
+/// The reason why a file of the configuration cannot be used.
 enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
     case missing
     case notPermitted
@@ -41,7 +41,7 @@ enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
     case tooLarge(limit: Int)
     case unreadable(Int32)
 
-    /// Takes what the operating system said.
+    /// Maps an error code of the operating system.
     init(errno code: Int32) {
         self =
             switch code {
@@ -65,11 +65,12 @@ enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// The mode of a file that holds a secret.
+/// The mode of a file with a secret.
 enum FileMode {
-    /// Returns whether others than its owner and this process's own groups may read the file, or anybody else write it.
+    /// Returns whether a user besides the owner and this process's groups may read the file, or any other user may write it.
     ///
-    /// The target of a link is judged: a mounted Kubernetes Secret is links to files of root, 0440, with the pod's group.
+    /// For a link, its target counts. A mounted Kubernetes Secret consists of links to root's files with mode 0440 and the
+    /// pod's group.
     static func isOpenToOthers(_ path: String) -> Bool {
         var status = stat()
         guard stat(path, &status) == 0 else { return false }

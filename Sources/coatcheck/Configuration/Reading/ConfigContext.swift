@@ -1,10 +1,10 @@
 import Broker
 import Yams
 
-/// Gathers what a reading of the file finds: its problems, and which keys were asked for.
+/// Collects the results of reading the file: its problems, and the keys that were asked for.
 ///
-/// A section registers itself here, and `finish` reports the keys that nobody asked for: that is what makes the decoding
-/// strict, without a second list of the keys to keep true.
+/// Each section registers itself here, and `finish` reports all keys that no decoder asked for. This makes decoding strict
+/// without a second list of keys.
 final class ConfigContext {
     let sources: ConfigSources
     private(set) var problems: [ConfigProblem] = []
@@ -12,9 +12,9 @@ final class ConfigContext {
     private(set) var lines = ConfigLines()
     /// Every key that was asked for, as a pattern with `*` for names (`providers.*.issuer`).
     private(set) var knownKeys: Set<String> = []
-    /// Whether lists and named maps are walked once although they are empty, to learn their keys.
+    /// Whether empty lists and maps are read once, to collect their keys.
     let isCataloguing: Bool
-    /// The values that `{env: …}` and `{file: …}` stand for, by the path of the key that they belong to.
+    /// The values of `{env: …}` and `{file: …}`, by the path of their key.
     private(set) var resolved: [String: Secret] = [:]
     private var sections: [ConfigSection] = []
     private var inlineSecrets: [(path: String, line: Int?)] = []
@@ -28,24 +28,25 @@ final class ConfigContext {
 
     func know(_ pattern: String) { knownKeys.insert(pattern) }
 
-    /// Reports a problem at a path; `line` is one that the caller knows, perhaps of the entry inside the path's list.
+    /// Reports a problem at a path.
     ///
-    /// What lies deeper in the file is on a later line, so the later of the two lines is the nearer one.
+    /// `line` is a line known to the caller, for example an entry's line within the path's list. The later line of the two is
+    /// more precise, because deeper entries are on later lines.
     func report(_ message: String, path: String, line: Int? = nil, severity: ConfigProblem.Severity = .error) {
         let nearest = [line, lines.line(of: path)].compactMap { $0 }.max()
         problems.append(ConfigProblem(line: nearest, path: path, message: message, severity: severity))
     }
 
-    /// Whether something wrong was found at a path: what follows from that alone is not said, too.
+    /// Whether a fault was found at a path, so that its consequences need no report.
     func isFaulty(_ path: String) -> Bool { problems.contains { $0.path == path && $0.severity == .error } }
 
-    /// Remembers what a reference stands for.
+    /// Stores the value of a reference.
     func note(_ value: Secret, for path: String) { resolved[path] = value }
 
-    /// Remembers that a secret stands in the file itself.
+    /// Notes a secret that is written in the file itself.
     func noteInlineSecret(path: String, line: Int?) { inlineSecrets.append((path, line)) }
 
-    /// Warns of the secrets that stand in the file itself: that is for development.
+    /// Warns of secrets in the file itself, which are for development.
     func warnOfInlineSecrets() {
         for (path, line) in inlineSecrets {
             report(
@@ -54,10 +55,10 @@ final class ConfigContext {
         }
     }
 
-    /// Reports the keys that no decoder asked for, and returns all problems in the order of the file.
+    /// Reports keys that no decoder asked for, and returns all problems in the file's order.
     func finish() -> [ConfigProblem] {
         for section in sections {
-            // A key that is only misspelt is not missing, too.
+            // If a key is misspelt, drop the report that it is missing.
             for key in section.reportUnknownKeys() {
                 problems.removeAll { $0.path == section.path && $0.message == ConfigSection.need(key) }
             }
@@ -66,9 +67,9 @@ final class ConfigContext {
         return Set(problems).sorted()
     }
 
-    /// Parses YAML into its root node, or reports why not.
+    /// Parses YAML into its root node, or reports the fault.
     ///
-    /// The library's own message quotes the line, which may hold a secret, so only its position and its words are kept.
+    /// The library's message quotes the line, which may contain a secret. Only its position and wording are kept.
     func compose(_ text: String) -> Node? {
         do {
             guard let node = try Yams.compose(yaml: text) else {
@@ -99,7 +100,7 @@ final class ConfigContext {
         return nil
     }
 
-    /// Returns the line where a key stands for the second time, as far in as for the first.
+    /// Returns the line of a key's second occurrence at the same depth.
     private static func secondLine(of key: String, in text: String, from line: Int) -> Int? {
         var indent: Int?
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().dropFirst(
@@ -114,7 +115,7 @@ final class ConfigContext {
         return nil
     }
 
-    /// Returns a key of the file fit for a message: capped, and without control characters.
+    /// Returns a key in a form for messages: shortened, and without control characters.
     static func printable(_ text: String, _ limit: Int = 64) -> String {
         String(text.unicodeScalars.prefix(limit).map { (0x20...0x7E).contains($0.value) ? Character($0) : "?" })
     }
@@ -122,16 +123,16 @@ final class ConfigContext {
 
 /// One fault of the configuration file.
 ///
-/// Its text never holds a value from the file: a value could be a secret.
+/// Its text never contains a value from the file, because a value may be a secret.
 struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
-    /// Whether it keeps the broker from starting.
+    /// Whether the fault prevents the broker's start.
     enum Severity: String, Sendable { case error, warning }
 
-    /// The line in the file, from 1; nil for what belongs to no line.
+    /// The line in the file, from 1; nil if the fault has no line.
     let line: Int?
-    /// The place of it, as a dotted path (`providers.clever.clients.ios.auth`).
+    /// The place of the fault, as a dotted path (`providers.clever.clients.ios.auth`).
     let path: String
-    /// The fault, and what would be right.
+    /// The fault and its remedy.
     let message: String
     let severity: Severity
 
@@ -146,18 +147,18 @@ struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
     }
 }
 
-/// Finds the word that a misspelt one was meant to be.
+/// Finds the intended word for a misspelt one.
 enum Spelling {
-    /// Returns the nearest of the words, or nil when none is near.
+    /// Returns the nearest of the words; nil if all are too different.
     static func nearest(to word: String, among words: some Sequence<String>) -> String? {
         words.compactMap { other in distance(word, other).map { (distance: $0, word: other) } }
             .min { ($0.distance, $0.word) < ($1.distance, $1.word) }?.word
     }
 
-    /// Returns the end of a sentence that asks whether a word was meant, empty for none.
+    /// Returns the end of a sentence that suggests a word; empty without a word.
     static func hint(_ word: String?) -> String { word.map { "; did you mean `\($0)`?" } ?? "" }
 
-    /// Returns the end of a sentence that asks whether the nearest of the words was meant, empty when none is near.
+    /// Returns the end of a sentence that suggests the nearest word; empty if all are too different.
     static func hint(for word: String, among words: some Sequence<String>) -> String {
         hint(nearest(to: word, among: words))
     }

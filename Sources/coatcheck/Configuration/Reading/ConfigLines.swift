@@ -2,12 +2,14 @@ import Yams
 
 /// The lines of a file's keys and list entries, by path.
 struct ConfigLines: Sendable {
-    /// More than any file has that was not made to be large; aliases may repeat a few lines very often.
+    /// The most paths.
+    ///
+    /// Only artificial files exceed this, for example through repeated aliases.
     private static let maximum = 100_000
 
     private var lines: [String: Int] = [:]
 
-    /// Creates one that knows no line.
+    /// Creates an empty collection.
     init() {}
 
     /// Walks a file's mappings and lists.
@@ -35,7 +37,7 @@ struct ConfigLines: Sendable {
     /// Returns whether the file has a path.
     func has(_ path: String) -> Bool { lines[path] != nil }
 
-    /// Returns the line of a path, or of the nearest one above it that the file has.
+    /// Returns the line of a path, or of its nearest ancestor in the file.
     func line(of path: String) -> Int? {
         var path = path[...]
         while !path.isEmpty {

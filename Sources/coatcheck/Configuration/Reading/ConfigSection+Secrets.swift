@@ -2,9 +2,9 @@ import Broker
 import Yams
 
 extension ConfigSection {
-    /// Reads a secret: `{env: NAME}`, `{file: path}` or inline, checked for weakness; nil when absent or unusable.
+    /// Reads a secret: `{env: NAME}`, `{file: path}` or inline, checked for weakness; nil if it is absent or unusable.
     ///
-    /// No message holds any part of it.
+    /// Messages contain no part of the secret.
     func secret(_ key: String) -> Secret? {
         guard let entry = node(key) else { return nil }
         let text: String?
@@ -15,7 +15,7 @@ extension ConfigSection {
             text = referred(section(key), key)
         }
         guard let text else { return nil }
-        // RFC 6749 appendix A.2: a space may be in it; at an end it is more likely a slip than a secret.
+        // RFC 6749 appendix A.2 allows spaces. A space at an end is probably a mistake.
         guard text.unicodeScalars.allSatisfy({ (0x20...0x7E).contains($0.value) }), !text.hasPrefix(" "),
             !text.hasSuffix(" ")
         else {
@@ -71,14 +71,16 @@ extension ConfigSection {
         if context.sources.isOpenToOthers(path) {
             warn(key, "names a file that others may read; its mode should be 0600")
         }
-        // One line end at the end is what editors and `echo` leave.
+        // Editors and `echo` add one line end.
         var text = String(decoding: bytes, as: UTF8.self)
         if text.hasSuffix("\r\n") || text.hasSuffix("\n") { text.removeLast() }
         context.note(Secret(text), for: child(key))
         return text
     }
 
-    /// Returns `: NAME` for what is the name of a variable; anything else could be the secret itself.
+    /// Returns `: NAME` for the name of a variable.
+    ///
+    /// Any other text could be the secret itself.
     static func named(_ variable: String) -> String {
         let isName =
             variable.utf8.count <= 64

@@ -8,14 +8,14 @@ extension ConfigSection {
         return checked(scalar, key, limit: limit)
     }
 
-    /// Reads a text that has to be there.
+    /// Reads a required text.
     func requiredText(_ key: String, limit: Int = 512) -> String? {
         if let value = text(key, limit: limit) { return value }
         require(key)
         return nil
     }
 
-    /// Reports a key that has to be there and is not.
+    /// Reports a required key that is missing.
     func require(_ key: String) {
         if !has(key) { report(nil, Self.need(key)) }
     }
@@ -25,7 +25,7 @@ extension ConfigSection {
         scalars(key).compactMap { checked($0, key, limit: limit) }
     }
 
-    /// Reads words: a list, or one text with spaces between them (`openid email`).
+    /// Reads words from a list, or from one text with spaces (`openid email`).
     func words(_ key: String) -> [String]? {
         guard has(key) else {
             _ = node(key)
@@ -62,7 +62,7 @@ extension ConfigSection {
         return value
     }
 
-    /// Reads one of an enumeration's words.
+    /// Reads one word of an enumeration.
     func choice<Value: RawRepresentable & CaseIterable>(_ key: String, as type: Value.Type = Value.self) -> Value?
     where Value.RawValue == String {
         guard let scalar = scalar(key) else { return nil }
@@ -71,7 +71,7 @@ extension ConfigSection {
         return nil
     }
 
-    /// Reads one of some of an enumeration's words.
+    /// Reads one word of some of an enumeration's values.
     func choice<Value: RawRepresentable>(_ key: String, among values: [Value]) -> Value?
     where Value.RawValue == String {
         guard let scalar = scalar(key) else { return nil }
@@ -80,7 +80,9 @@ extension ConfigSection {
         return nil
     }
 
-    /// Reads a list of an enumeration's words, each once; `reading` also takes their other names.
+    /// Reads a list of an enumeration's words without repetitions.
+    ///
+    /// `reading` also accepts their other names.
     func choices<Value: RawRepresentable & CaseIterable & Hashable>(
         _ key: String, as type: Value.Type = Value.self,
         reading: (String) -> Value? = { Value(rawValue: $0) }
@@ -106,7 +108,7 @@ extension ConfigSection {
         optionalDuration(key, in: range) ?? fallback
     }
 
-    /// Reads a duration within bounds, nil when absent.
+    /// Reads a duration within bounds; nil if it is absent.
     func optionalDuration(_ key: String, in range: ClosedRange<Duration>) -> Duration? {
         guard let scalar = scalar(key) else { return nil }
         guard let value = DurationText.parse(scalar.text) else {
@@ -138,7 +140,7 @@ extension ConfigSection {
         return value
     }
 
-    /// Reads the path of a file that has to be readable, resolved.
+    /// Reads the path of a readable file, and resolves it.
     func readableFile(_ key: String) -> (path: String, bytes: [UInt8])? {
         guard let text = text(key, limit: 4096) else { return nil }
         let path = context.sources.resolve(text)
@@ -147,7 +149,9 @@ extension ConfigSection {
         return (path, bytes)
     }
 
-    /// Reads an https URL, or an http one on loopback; with a path, without user information, query or fragment.
+    /// Reads an https URL, or an http URL on loopback.
+    ///
+    /// A path is allowed, but no user information, query or fragment.
     func endpoint(_ key: String, withQuery: Bool = false) -> EndpointURL? {
         guard let text = text(key, limit: 2048) else { return nil }
         let base = withQuery ? String(text.prefix { $0 != "?" }) : text
@@ -189,7 +193,7 @@ extension ConfigSection {
         return scalar.text
     }
 
-    /// Reports a word that is none of those that it has to be.
+    /// Reports a word that is not among the allowed ones.
     func reportChoice(_ key: String, _ scalar: ConfigScalar, _ words: [String]) {
         report(key, "has to be \(Self.alternatives(words))" + Spelling.hint(for: scalar.text, among: words))
     }
@@ -202,7 +206,7 @@ extension ConfigSection {
 }
 
 extension ConfigSection {
-    /// Reads names that a `Host` field may hold, in lower case.
+    /// Reads names that a `Host` field may have, in lower case.
     func hostNames(_ key: String) -> [String] {
         texts(key, limit: 255).compactMap { host in
             if let url = WebURL("https://\(host)"), url.path.isEmpty { return host.lowercased() }
@@ -211,7 +215,9 @@ extension ConfigSection {
         }
     }
 
-    /// Reads a list of translators' prefixes, of 96 bits each: with any other length the IPv4 address is elsewhere.
+    /// Reads a list of translators' prefixes of 96 bits.
+    ///
+    /// With other lengths, the IPv4 address is at another place.
     func translators(_ key: String) -> [IPNetwork] {
         scalars(key).compactMap { scalar in
             if let range = IPNetwork(scalar.text), range.isTranslators { return range }

@@ -3,14 +3,14 @@ import Yams
 
 /// One mapping of the file, read by key.
 ///
-/// Each read registers the key as known and reports what is wrong with it.
+/// Each read registers its key and reports its faults.
 ///
-/// A read that fails returns the default, so that one run finds every problem; whether there was one is the context's
-/// to say at the end.
+/// A failing read returns the default, so that one run finds every problem. The context reports at the end whether there were
+/// any.
 final class ConfigSection {
     let context: ConfigContext
     let path: String
-    /// The path with `*` for names: what the catalogue of keys holds.
+    /// The path with `*` for names, as in the catalogue of keys.
     let pattern: String
     let line: Int?
     private var entries: [String: (node: Node, line: Int?)] = [:]
@@ -46,10 +46,12 @@ final class ConfigSection {
     /// The keys of the file, in its order.
     var keys: [String] { order }
 
-    /// The line of a key, else the section's.
+    /// The line of a key, or else of the section.
     func line(of key: String) -> Int? { entries[key]?.line ?? line }
 
-    /// Returns the place of a key, or of one below it, where the file has it; that does not count as reading it.
+    /// Returns the place of a key, or of a key below it, if the file has it.
+    ///
+    /// This does not count as reading the key.
     func place(of key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         guard let entry = entries[key] else { return nil }
         guard let below else { return (child(key), entry.line ?? line) }
@@ -63,15 +65,15 @@ final class ConfigSection {
 
     func warn(_ key: String?, _ message: String) { report(key, message, severity: .warning) }
 
-    /// Leaves the rest unread without calling its keys unknown: what it is could not be told.
+    /// Leaves the remaining keys unread without reporting them as unknown, because the section's kind is unclear.
     func abandon() { isAbandoned = true }
 
-    /// Reports the keys that nobody asked for; returns those that they seem to be meant for.
+    /// Reports the keys that no decoder asked for, and returns the keys that were probably intended.
     func reportUnknownKeys() -> [String] {
         guard !isAbandoned else { return [] }
         var meant: [String] = []
         for name in order where !asked.contains(name) {
-            // One that is missing is more likely meant than one that is there.
+            // A missing key is more likely intended than one that the file has.
             let near =
                 Spelling.nearest(to: name, among: asked.filter { !has($0) }) ?? Spelling.nearest(to: name, among: asked)
             let known = pattern.isEmpty ? name : "\(pattern).\(name)"
@@ -88,12 +90,12 @@ final class ConfigSection {
         return meant
     }
 
-    /// Returns the words for a key that has to be there.
+    /// Returns the words for a missing required key.
     static func need(_ key: String) -> String { "needs `\(key)`" }
 
     // MARK: Nodes
 
-    /// Returns the node of a key; nil when it is absent or null.
+    /// Returns the node of a key; nil if it is absent or null.
     func node(_ key: String) -> (node: Node, line: Int?)? {
         asked.insert(key)
         context.know(pattern.isEmpty ? key : "\(pattern).\(key)")
@@ -105,7 +107,9 @@ final class ConfigSection {
         return entry
     }
 
-    /// Returns the mapping under a key, an empty one when it is absent: its defaults are its own matter.
+    /// Returns the mapping under a key.
+    ///
+    /// If the key is absent, an empty mapping is returned, which produces the defaults.
     func section(_ key: String) -> ConfigSection {
         let entry = node(key)
         return ConfigSection(
@@ -113,7 +117,7 @@ final class ConfigSection {
             line: entry?.line ?? line, context: context)
     }
 
-    /// Returns the mapping under a key, or nil when it is absent.
+    /// Returns the mapping under a key; nil if it is absent.
     func optionalSection(_ key: String) -> ConfigSection? {
         guard has(key) || context.isCataloguing else {
             _ = node(key)
@@ -159,7 +163,7 @@ final class ConfigSection {
         }
     }
 
-    /// Returns the scalar of a key; nil when it is absent or something else.
+    /// Returns the scalar of a key; nil if it is absent or not a scalar.
     func scalar(_ key: String) -> ConfigScalar? {
         guard let entry = node(key) else { return nil }
         guard let text = entry.node.scalar?.string else {
@@ -169,10 +173,12 @@ final class ConfigSection {
         return ConfigScalar(text: text, line: entry.node.mark?.line ?? entry.line)
     }
 
-    /// Returns whether a key's value stands in the file itself.
+    /// Returns whether a key's value is written in the file itself.
     func isScalar(_ key: String) -> Bool { entries[key]?.node.scalar != nil }
 
-    /// Returns the scalars of a list; a single one counts as a list of one.
+    /// Returns the scalars of a list.
+    ///
+    /// A single scalar counts as a list of one.
     func scalars(_ key: String) -> [ConfigScalar] {
         guard let entry = node(key) else { return [] }
         if let text = entry.node.scalar?.string { return [ConfigScalar(text: text, line: entry.line)] }

@@ -1,17 +1,17 @@
 import Broker
 import Foundation
 
-/// The sources of `{env: …}` and `{file: …}`: closures, so that tests own them.
+/// The sources of `{env: …}` and `{file: …}`, as closures that tests can replace.
 struct ConfigSources: Sendable {
-    /// Returns an environment variable's value, or nil.
+    /// Returns an environment variable's value; nil if it is unset.
     var environment: @Sendable (String) -> String?
-    /// Reads a file, at most 1 MiB.
+    /// Reads a file of at most 1 MiB.
     var readFile: @Sendable (String) throws(FileFault) -> [UInt8]
-    /// Whether others than its owner may read the file.
+    /// Whether users besides the owner may read the file.
     var isOpenToOthers: @Sendable (String) -> Bool
-    /// The time, for what runs out.
+    /// The current time, for comparison with expiries.
     var now: @Sendable () -> WallTime = { SystemClock.wallTime() }
-    /// The folder that relative paths are relative to: that of the configuration file.
+    /// The folder of the configuration file, where relative paths begin.
     var directory: String
 
     /// The process's environment and file system.
@@ -23,7 +23,9 @@ struct ConfigSources: Sendable {
             directory: directory)
     }
 
-    /// Reads a file; reports at a key why it cannot be used, and what would help.
+    /// Reads a file.
+    ///
+    /// If it cannot be used, reports the reason and a remedy at a key.
     func readFile(_ path: String, for key: String, of section: ConfigSection, _ help: String = "") -> [UInt8]? {
         do throws(FileFault) { return try readFile(path) } catch {
             section.report(
@@ -32,7 +34,7 @@ struct ConfigSources: Sendable {
         }
     }
 
-    /// Returns a path of the file as the process has to open it.
+    /// Returns a path in the form that the process can open.
     func resolve(_ path: String) -> String {
         path.hasPrefix("/") || directory.isEmpty ? path : "\(directory)/\(path)"
     }

@@ -1,11 +1,10 @@
 import Broker
 import Yams
 
-/// Every setting of a file by its path, with what `{env: …}` and `{file: …}` stand for: what two configurations are
-/// compared by.
+/// Every setting of a file by its path, with resolved references, for comparing two configurations.
 ///
-/// The same meaning in other words (`30d` and `720h`) counts as another value. An empty list or mapping is a value, too: it may
-/// mean something else than no key at all.
+/// Another spelling of the same value (`30d` and `720h`) counts as different. An empty list or mapping counts as a value,
+/// because its meaning may differ from an absent key's.
 struct ConfigValues: Sendable {
     /// A value at the end of a path.
     private struct Value: Sendable {
@@ -17,18 +16,22 @@ struct ConfigValues: Sendable {
         let form: Form
         let text: Secret
 
-        /// The bytes that tell the value from every other.
+        /// The bytes that identify the value.
         ///
-        /// 0xFF is in no UTF-8 text, so a form cannot be written as a text.
+        /// 0xFF occurs in no UTF-8 text, so a text cannot imitate a form.
         var bytes: [UInt8] { form == .plain ? text.bytes() : [0xFF, form.rawValue] + text.bytes() }
     }
 
-    /// More than any file has that was not made to be large.
+    /// The most values.
+    ///
+    /// Only artificial files exceed this.
     private static let maximum = 100_000
 
     private var values: [String: Value] = [:]
 
-    /// Walks a file's mappings; `resolved` has what references stand for, by the path of the reference.
+    /// Walks a file's mappings.
+    ///
+    /// `resolved` has the values of references, by the reference's path.
     init(_ root: Node, resolved: [String: Secret]) { add(root, "", resolved) }
 
     private mutating func add(_ node: Node, _ path: String, _ resolved: [String: Secret]) {
@@ -39,7 +42,7 @@ struct ConfigValues: Sendable {
         }
         switch node {
         case .scalar(let scalar):
-            // Two keys that look alike when they are printed are compared together.
+            // Two keys with the same printed form are compared together.
             let text = (values[path].map { $0.text.reveal() + "\n" } ?? "") + scalar.string
             let isQuoted = scalar.style != .plain && scalar.style != .any && Self.hasPlainMeaning(scalar.string)
             values[path] = Value(form: isQuoted ? .quoted : .plain, text: Secret(text))
@@ -56,14 +59,15 @@ struct ConfigValues: Sendable {
         }
     }
 
-    /// Returns whether a text without quotes could be something else than that text: null, a truth value or a number, which
-    /// Zephr's attributes tell apart.
+    /// Returns whether a text would have another meaning without quotes: null, a truth value or a number.
+    ///
+    /// Zephr's attributes distinguish these from texts.
     private static func hasPlainMeaning(_ text: String) -> Bool {
         ["", "~", "null", "true", "false"].contains(text.lowercased())
             || text.first.map { $0 == "-" || $0.isASCII && $0.isNumber } == true
     }
 
-    /// Returns the paths whose values differ, or that only one of the two has, in order.
+    /// Returns the paths with different values, and those that only one side has, in order.
     func changes(since other: ConfigValues) -> [String] {
         Set(values.keys).union(other.values.keys).filter { !isSame($0, as: other) }.sorted()
     }
@@ -71,7 +75,7 @@ struct ConfigValues: Sendable {
     /// Returns whether the file has a setting.
     func has(_ path: String) -> Bool { values[path] != nil }
 
-    /// Returns whether a path is another one, or lies below it.
+    /// Returns whether a path equals another one or is below it.
     static func lies(_ path: String, under other: String) -> Bool {
         guard path.hasPrefix(other) else { return false }
         let next = path.dropFirst(other.count).first
@@ -93,21 +97,21 @@ struct ConfigValues: Sendable {
 
 /// A scalar of the file with its place.
 ///
-/// YAML's own typing (`off` as a boolean, `1e3` as a number) is passed over: what is written is what counts.
+/// YAML's own types (`off` as a boolean, `1e3` as a number) are ignored, and the written text counts.
 struct ConfigScalar: Sendable {
     let text: String
     let line: Int?
-    /// Whether it stands there without quotes, so that `true` and `1` are no texts.
+    /// Whether the scalar is written without quotes, so that `true` and `1` are not texts.
     var isPlain = true
 }
 
-/// Reads and writes sizes as the file has them: a number and `B`, `KiB`, `MiB` or `GiB`.
+/// Reads and writes sizes in the file's form: a number and `B`, `KiB`, `MiB` or `GiB`.
 enum SizeText {
     private static let units: [(name: String, bytes: Int)] = [
         ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
     ]
 
-    /// Returns the size in bytes, or nil when the text is none.
+    /// Returns the size in bytes; nil if the text is not a size.
     static func parse(_ text: String) -> Int? {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text.dropFirst(digits.count).drop { $0 == " " }
@@ -123,16 +127,17 @@ enum SizeText {
     }
 }
 
-/// Reads and writes durations as the file has them: one or more of a number and `d`, `h`, `m`, `s` or `ms`, with or
-/// without spaces between (`30d`, `1h 30m`).
+/// Reads and writes durations in the file's form, such as `30d` or `1h 30m`.
+///
+/// The form is one or more numbers with `d`, `h`, `m`, `s` or `ms`, with or without spaces in between.
 enum DurationText {
     private static let units: [(name: String, milliseconds: Int64)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
     ]
 
-    /// Returns the duration, or nil when the text is none.
+    /// Returns the duration; nil if the text is not a duration.
     ///
-    /// Units come once and from large to small.
+    /// Each unit may occur once, from large to small.
     static func parse(_ text: String) -> Duration? {
         var rest = Substring(text)
         var total: Int64 = 0

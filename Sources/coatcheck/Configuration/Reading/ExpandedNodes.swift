@@ -2,22 +2,25 @@ import Yams
 
 /// Expands a file's merge keys (`<<`, yaml.org/type/merge) and aliases.
 ///
-/// A mapping's own key wins over a merged one, and an earlier mapping of a list over a later one. Each node keeps its line.
+/// A mapping's own key overrides a merged one, and an earlier mapping of a list overrides a later one. Each node keeps its
+/// line.
 struct ExpandedNodes {
-    /// A fault of the expansion, at a line.
+    /// A fault of the expansion, with its line.
     struct Fault: Error {
         let line: Int?
         let message: String
     }
 
-    /// The most values of a file; an alias counts with all its values.
+    /// The most values of a file.
+    ///
+    /// An alias counts with all its values.
     static let maximum = 10_000
-    /// The most levels of a file.
+    /// The deepest nesting of a file.
     private static let levels = 64
 
     private var count = 0
 
-    /// Returns the expanded root, less the top level's `x-…`, which hold the repeated parts.
+    /// Returns the expanded root without its `x-…` keys, which hold repeated parts.
     static func expanded(_ root: Node) throws(Fault) -> Node {
         var walk = ExpandedNodes()
         let root = try walk.expand(root, levels)
@@ -67,13 +70,15 @@ struct ExpandedNodes {
         return Self.mapping(pairs, like: mapping)
     }
 
-    /// Whether a key is the merge key; in quotes it is a name like any other.
+    /// Whether a key is the merge key.
+    ///
+    /// In quotes it is an ordinary name.
     private static func isMerge(_ key: Node) -> Bool {
         guard let scalar = key.scalar, scalar.string == "<<" else { return false }
         return scalar.style == .plain || scalar.style == .any
     }
 
-    /// Returns the mappings that a merge key's value names.
+    /// Returns the mappings in a merge key's value.
     private static func sources(_ value: Node, line: Int?) throws(Fault) -> [Node.Mapping] {
         if let mapping = value.mapping { return [mapping] }
         if let items = value.sequence {

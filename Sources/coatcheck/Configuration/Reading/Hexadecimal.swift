@@ -1,6 +1,6 @@
-/// Decodes hexadecimal digits, strictly.
+/// Decodes hexadecimal digits strictly.
 enum Hexadecimal {
-    /// Returns the bytes, or nil for an odd count or a character that is no digit.
+    /// Returns the bytes; nil for an odd count or another character.
     static func decode(_ text: String) -> [UInt8]? {
         var bytes: [UInt8] = []
         var high: UInt8?

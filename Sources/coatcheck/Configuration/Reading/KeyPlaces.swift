@@ -1,11 +1,11 @@
-/// The places of the file where a key belongs.
+/// The places in the file to which a key belongs.
 enum KeyPlaces {
-    /// The most places that a hint names.
+    /// The most places in a hint.
     private static let most = 3
 
     private static let all = Configuration.knownKeys()
 
-    /// Returns the end of a sentence that says where a key belongs; nil if it belongs neither above nor below its place.
+    /// Returns the end of a sentence with the places to which a key belongs; nil unless one is above or below the given place.
     static func hint(for key: String, in pattern: String) -> String? {
         let places = all.compactMap { known -> String? in
             if known == key { return "" }

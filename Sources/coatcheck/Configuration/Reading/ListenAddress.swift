@@ -1,6 +1,8 @@
 import Broker
 
-/// The address and port of a listener; port 0 takes a free one.
+/// The address and port of a listener.
+///
+/// Port 0 selects a free one.
 struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
     let host: String
     let port: Int
@@ -40,7 +42,7 @@ extension ConfigSection {
         listenAddress(key) ?? fallback
     }
 
-    /// Reads a listening address, nil when absent.
+    /// Reads a listening address; nil if it is absent.
     func listenAddress(_ key: String) -> ListenAddress? {
         guard let text = text(key) else { return nil }
         if let address = ListenAddress(text) { return address }

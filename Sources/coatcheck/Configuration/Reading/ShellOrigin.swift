@@ -1,11 +1,11 @@
-/// The origin of an app in a web shell, made of a scheme of its own and a host (RFC 6454).
+/// The origin of an app in a web shell: the app's own scheme and a host (RFC 6454).
 ///
-/// It is compared byte for byte.
+/// Origins are compared byte for byte.
 enum ShellOrigin {
     /// Schemes of the web, which have their own rules, and of documents without an owner.
     private static let others = RedirectScheme.forbidden.union(["http", "https"])
 
-    /// Returns whether a text is one.
+    /// Returns whether a text is a shell origin.
     static func isOne(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let colon = text.firstRange(of: "://") else { return false }
         let scheme = text[..<colon.lowerBound]
@@ -20,7 +20,8 @@ enum ShellOrigin {
                 || "-._".utf8.contains($0)
         }
         guard isScheme, isHost, !host.isEmpty else { return false }
-        // On Windows and Android a shell serves its pages at a name that never leaves the device (`http://tauri.localhost`).
+        // On Windows and Android a shell serves its pages from a name that exists only on the device
+        // (`http://tauri.localhost`).
         if scheme == "http" { return host.hasSuffix(".localhost") && !host.hasPrefix(".") }
         return !others.contains(String(scheme))
     }

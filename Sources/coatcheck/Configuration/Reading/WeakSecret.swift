@@ -1,8 +1,8 @@
-/// Tells secrets that protect nothing: short ones, placeholders, runs of one character (SEC-109).
+/// Recognises weak secrets: short ones, placeholders, and runs of one character (SEC-109).
 enum WeakSecret {
-    /// The words that placeholders are made of.
+    /// The words of placeholders.
     ///
-    /// A secret that has fewer than 8 characters beside them is one.
+    /// A secret with fewer than 8 further characters is a placeholder.
     private static let words = [
         "placeholder", "changeit", "changeme", "credential", "password", "passwort", "example", "replace", "default",
         "coatcheck", "client", "secret", "sample", "change", "insert", "token", "dummy", "admin", "super", "value",
@@ -11,7 +11,7 @@ enum WeakSecret {
         "789", "top", "my", "me", "id", "a",
     ]
 
-    /// Returns why a secret is too weak, or nil.
+    /// Returns the reason why a secret is too weak; nil if it is strong enough.
     static func fault(of secret: String) -> String? {
         if secret.utf8.count < 16 { return "is too short: a secret has at least 16 characters" }
         if Set(secret.utf8).count < 6 { return "is too simple: it has hardly any different characters" }
@@ -21,9 +21,10 @@ enum WeakSecret {
         return rest.utf8.count < 8 ? "looks like a placeholder" : nil
     }
 
-    /// Returns whether a hexadecimal SHA-256 is that of a word everybody tries first.
+    /// Returns whether a hexadecimal SHA-256 belongs to a commonly guessed word.
     ///
-    /// Written out, because the file has only the digest: "", test, foo, admin, secret, password, changeme, coatcheck.
+    /// The digests are listed, because the file contains only digests: "", test, foo, admin, secret, password, changeme,
+    /// coatcheck.
     static func isDigestOfWeak(_ hexadecimal: String) -> Bool { digests.contains(hexadecimal.lowercased()) }
 
     private static let digests: Set<String> = [

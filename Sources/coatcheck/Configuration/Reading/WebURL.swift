@@ -5,14 +5,14 @@ struct WebURL: Sendable, Hashable {
     /// The text as written.
     let text: String
     let isSecure: Bool
-    /// The host in lower case, an IPv6 one in brackets.
+    /// The host in lower case, with brackets for IPv6.
     let host: String
     /// The port as written.
     let port: Int?
     /// The path, empty or from its first `/`.
     let path: String
 
-    /// Parses a URL, or returns nil when it is none.
+    /// Parses a URL; returns nil if the text is not such a URL.
     init?(_ text: String) {
         guard let parsed = RedirectURI(text), parsed.scheme == "https" || parsed.scheme == "http",
             text.hasPrefix("\(parsed.scheme)://"), let host = parsed.host
@@ -27,7 +27,7 @@ struct WebURL: Sendable, Hashable {
     /// Whether the host is a loopback name or address.
     var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 
-    /// `scheme://host[:port]`, the port left out where it is the scheme's own: how browsers write an origin.
+    /// The origin in the form of browsers: `scheme://host[:port]`, without the scheme's default port.
     var origin: String {
         let standard = isSecure ? 443 : 80
         let suffix = port.flatMap { $0 == standard ? nil : ":\($0)" } ?? ""

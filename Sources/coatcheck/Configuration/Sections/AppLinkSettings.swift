@@ -4,7 +4,7 @@ struct AppLinkSettings: Sendable {
     struct Apple: Sendable {
         let appIDs: [String]
         let paths: [String]
-        /// Whether the app may also use this host's passwords, which https callbacks need (iOS 17.4).
+        /// Whether the app may also use this host's passwords, which https callbacks require (iOS 17.4).
         let webcredentials: Bool
     }
 

@@ -1,10 +1,10 @@
 import Broker
 import BrokerHTTP
 
-/// A service of the operator's that may ask about sessions (`backends.NAME`), with its place in the file.
+/// An operator's service that may ask about sessions (`backends.NAME`), with its place in the file.
 struct BackendSection: Sendable {
     let settings: BackendConfiguration
-    /// The places of the entries of `allow` and of `tokens`, in their order.
+    /// The places of the entries of `allow` and of `tokens`, in the file's order.
     let allowPaths: [String]
     let tokenPaths: [String]
     let path: String
@@ -76,10 +76,10 @@ struct BackendSection: Sendable {
         self.settings = settings
     }
 
-    /// The judge of the proofs of sessions that belong to a key.
+    /// The verifier of a bound session's proofs.
     private enum Evidence: String, CaseIterable { case broker, own }
 
-    /// Reads the origins that an original request may have.
+    /// Reads the allowed origins of an original request.
     private static func origins(_ section: ConfigSection) -> ProofOrigins {
         let texts = section.texts("origins")
         for text in texts where ProofAddress(text).map({ $0.path != "/" || $0.origin != text }) ?? true {

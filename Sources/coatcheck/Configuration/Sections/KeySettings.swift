@@ -1,11 +1,11 @@
 /// The place of the key ring (`keys`).
 enum KeySettings: Sendable {
-    /// A file, resolved, which is read again when it changes.
+    /// A file, resolved, which is read again after a change.
     case file(String)
-    /// The text of an environment variable, which stays as it is.
+    /// The text of an environment variable, which is fixed.
     case variable(name: String, text: String)
 
-    /// Whether the ring can be read is found when the vault is made, and by `coatcheck check`.
+    /// The ring itself is read when the vault is made, and by `coatcheck check`.
     init?(_ section: ConfigSection) {
         let sources = section.context.sources
         if section.has("env") {
@@ -33,7 +33,7 @@ enum KeySettings: Sendable {
         }
     }
 
-    /// The name of the place in a sentence.
+    /// The place in the form for a sentence.
     var place: String {
         switch self {
         case .file(let path): path

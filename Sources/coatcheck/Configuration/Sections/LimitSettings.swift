@@ -2,7 +2,7 @@ import Broker
 import BrokerHTTP
 import BrokerWire
 
-/// The limits of what one caller may ask for (`limits`), as the HTTP surface and the domain take them.
+/// The limits on a single caller (`limits`), in the forms of the HTTP surface and the domain.
 struct LimitSettings: Sendable {
     let http: HTTPLimits
     let broker: BrokerSettings

@@ -1,6 +1,6 @@
 /// The settings of the log (`log`).
 ///
-/// Lines are JSON on standard error; nothing here can make them hold a secret.
+/// Lines are JSON on standard error. These settings cannot make them contain a secret.
 struct LogSettings: Sendable {
     /// The lowest level that is written.
     enum Level: String, Sendable, CaseIterable { case trace, debug, info, notice, warning, error }

@@ -4,7 +4,7 @@ import BrokerHTTP
 /// The management listener (`management`).
 struct ManagementSettings: Sendable {
     let listen: ListenAddress
-    /// Names accepted in `Host`, beside addresses and loopback names.
+    /// The names accepted in `Host`, in addition to addresses and loopback names.
     let hosts: [String]
     let adminTokens: [AdminToken]
 

@@ -1,4 +1,4 @@
-/// The file that a `sqlite:` URL names, and the fault of a spelling that other programs read as another place.
+/// The file of a `sqlite:` URL, and the fault of a spelling that other programs read differently.
 struct SQLiteAddress: Sendable, Equatable {
     /// The path, as 0.1.0 reads it.
     let path: String

@@ -1,26 +1,28 @@
 import Broker
 import BrokerWire
 
-/// The public listener, and the backends' own where there is one (`server`).
+/// The public listener, and the backends' own listener if there is one (`server`).
 struct ServerSettings: Sendable {
     let listen: ListenAddress
-    /// The address of the backends' own listener; nil where they share the public one.
+    /// The address of the backends' own listener; nil if they share the public one.
     let backendListen: ListenAddress?
-    /// The URL at which apps reach the broker; scheme, host and port only.
+    /// The URL that apps use for the broker, with only scheme, host and port.
     let publicURL: WebURL
-    /// Further names accepted in `Host`.
+    /// Further names that are accepted in `Host`.
     let hosts: [String]
-    /// The proxies whose `X-Forwarded-For` and `-Proto` are believed.
+    /// The proxies whose `X-Forwarded-For` and `-Proto` are trusted.
     let trustedProxies: [IPNetwork]
-    /// The prefixes of stateless translators besides the well-known one.
+    /// The prefixes of stateless translators in addition to the well-known one.
     let translators: [IPNetwork]
-    /// The certificate of the listeners for apps and backends; nil where TLS ends in front.
+    /// The certificate of the listeners for apps and backends; nil if TLS ends before the broker.
     let tls: ServerTLS?
-    /// The time for which readiness is red before a listener closes.
+    /// The time between reporting unready and closing a listener.
     let drainDelay: Duration
-    /// The longest time that running requests may take after that.
+    /// The longest time for running requests after that.
     let shutdownTimeout: Duration
-    /// The longest silence of a connection between requests; above the default for trusted proxies alone.
+    /// The longest silence of a connection between requests.
+    ///
+    /// Values above the default apply to trusted proxies only.
     let keepAlive: Duration
 
     init?(_ section: ConfigSection) {
@@ -59,7 +61,7 @@ struct ServerSettings: Sendable {
         publicURL = url
     }
 
-    /// The time before its end from which a certificate is warned of, in seconds.
+    /// The time before a certificate's expiry, in seconds, that causes a warning.
     private static let lastDays: Int64 = 14 * 86_400
 
     private static func tls(_ parent: ConfigSection) -> ServerTLS? {

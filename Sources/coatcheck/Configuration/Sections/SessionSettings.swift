@@ -1,16 +1,16 @@
 import Broker
 import BrokerHTTP
 
-/// The life of sessions, and how they travel (`session`).
+/// The lifetimes of sessions, and their transport (`session`).
 struct SessionSettings: Sendable {
     let lifetimes: SessionLifetimes
     let cookieName: String
     let sameSite: HTTPConfiguration.SameSite
-    /// Origins of browser apps that may call from elsewhere.
+    /// The origins of browser apps that may call from other origins.
     let allowedOrigins: [String]
-    /// Origins of apps in a web shell, from the same list (`capacitor://localhost`).
+    /// The origins of apps in a web shell, from the same list (`capacitor://localhost`).
     let shellOrigins: [String]
-    /// The time for which a read row may be used again; zero turns the cache off.
+    /// The time that a row may be cached; zero turns the cache off.
     let cache: Duration
 
     init(_ section: ConfigSection, isSecure: Bool) {

@@ -1,9 +1,9 @@
 import BrokerStore
 import Foundation
 
-/// The place of the rows (`store`).
+/// The place of the store (`store`).
 enum StoreSettings: Sendable {
-    /// A file, and the file of endings where there is one; both resolved.
+    /// A database file, and the endings file if there is one, both resolved.
     case sqlite(path: String, endings: String?)
     case postgresql(PostgreSQLPlace)
 
@@ -12,10 +12,10 @@ enum StoreSettings: Sendable {
         case none, transaction
     }
 
-    /// The target of a URL.
+    /// The kind of store that a URL names.
     private enum Named { case file(SQLiteAddress), server }
 
-    /// Returns what a URL names; nil when it is none of a store.
+    /// Returns the store that a URL names; nil if it names none.
     private static func named(by url: String) -> Named? {
         if url.hasPrefix("postgresql:") || url.hasPrefix("postgres:") { return .server }
         return SQLiteAddress(url).map { .file($0) }
@@ -34,7 +34,7 @@ enum StoreSettings: Sendable {
         }
         if section.context.isCataloguing { Self.know(section) }
         if section.has("url"), url == nil {
-            // The rest of the section cannot be judged.
+            // Without a URL, the rest of the section cannot be checked.
             section.abandon()
             return nil
         }
@@ -68,7 +68,7 @@ enum StoreSettings: Sendable {
         self = .sqlite(path: path, endings: endings)
     }
 
-    /// Reads a URL of the command line.
+    /// Reads a URL from the command line.
     init(url: String) throws(StoreOpenFailure) {
         switch Self.named(by: url) {
         case .file(let address):
@@ -134,10 +134,10 @@ enum StoreSettings: Sendable {
     }
 }
 
-/// A PostgreSQL and how it is reached.
+/// A PostgreSQL database and the connections to it.
 struct PostgreSQLPlace: Sendable {
     let connection: ConnectionSettings
-    /// The connection on which endings of other replicas are heard; nil where they are not.
+    /// The connection for other replicas' notices; nil if there is none.
     let listening: ConnectionSettings?
     let connections: Int
 }

@@ -1,14 +1,14 @@
 /// The destination of traces (`tracing`).
 struct TracingSettings: Sendable {
-    /// The URL that spans are posted to.
+    /// The URL that receives spans by POST.
     let url: String
     let isLoopback: Bool
-    /// The part of the traces that is recorded, from 0 to 1.
+    /// The fraction of recorded traces, from 0 to 1.
     let sample: Double
 
     private static let path = "/v1/traces"
 
-    /// Reads the section; nil where nothing is traced.
+    /// Reads the section; nil if tracing is off.
     init?(_ section: ConfigSection) {
         let text = section.text("otlp", limit: 2048)
         let sample = section.scalar("sample")?.text

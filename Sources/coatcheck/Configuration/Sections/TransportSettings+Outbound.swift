@@ -2,10 +2,10 @@ import Broker
 import BrokerProviders
 
 extension TransportSettings {
-    /// Reads how the broker reaches providers and upstreams (`outbound`).
+    /// Reads the settings of calls to providers and upstreams (`outbound`).
     init(_ section: ConfigSection) {
         let file = section.readableFile("ca_file")
-        // A file that nothing can read makes every connection over TLS fail.
+        // With a file that OpenSSL cannot read, every TLS connection would fail.
         if let file, TrustRoots(pem: file.bytes) == nil {
             section.report("ca_file", "names a file without a PEM certificate")
         }

@@ -4,13 +4,13 @@ import BrokerRelay
 
 /// An API that the relay may call (`upstreams.NAME`), with its place in the file.
 struct UpstreamSection: Sendable {
-    /// Nil when its faults were reported.
+    /// The settings; nil if their faults were reported.
     let settings: UpstreamSettings?
-    /// `employees`: whether a Clover upstream may relay what holds employees' PINs.
+    /// `employees`: whether a Clover upstream may relay data with employees' PINs.
     let employees: Bool
-    /// `tls`: a certificate of its own, and whom to trust.
+    /// `tls`: the upstream's own certificate and trust roots.
     let connection: ConnectionSettings
-    /// The places of the entries of `require`, in their order.
+    /// The places of the entries of `require`, in the file's order.
     let requirePaths: [String]
     let path: String
     let line: Int?
@@ -73,7 +73,9 @@ struct UpstreamSection: Sendable {
 
     private enum Challenges: String, CaseIterable { case pass, off }
 
-    /// Returns the settings as the relay needs them: what it hides depends on the provider's kind.
+    /// Returns the settings for the relay.
+    ///
+    /// The hidden data depends on the provider's kind.
     func relayed(_ providers: [ProviderSection]) -> UpstreamSettings? {
         var relayed = settings
         let kind = providers.first { $0.name == settings?.provider }?.kind

@@ -1,16 +1,16 @@
 import Broker
 
-/// Presets that were made from the vendors' documents and tried against the sandbox alone; their pages say so.
+/// Presets made from the vendors' documents and tested only against the sandbox, as their pages report.
 extension Presets {
-    // Access tokens have a `!`, and no answer says when they end. The address stands in userinfo. Revoking a refresh token ends
-    // its access tokens (help.salesforce.com, "Revoke OAuth Tokens").
+    // Access tokens contain a `!`, and answers omit their end. The email address comes only from userinfo. Revoking a
+    // refresh token also ends its access tokens (help.salesforce.com, "Revoke OAuth Tokens").
     static let salesforce = Preset(
         name: "salesforce", displayName: "Salesforce", service: .oidc, issuer: "https://login.salesforce.com",
         wire: WireSettings(
             identity: IdentitySettings(source: .userinfo), idToken: IDTokenSettings(algorithms: [.rs256])),
         nonce: true, scope: ["openid", "email", "profile", "refresh_token"], stepUp: .nothing)
 
-    // `email_verified` of userinfo is a text. Its log-out page is not OpenID Connect's
+    // In userinfo, `email_verified` is a text. The log-out page differs from OpenID Connect's
     // (docs.aws.amazon.com/cognito/latest/developerguide, "userinfo-endpoint", "logout-endpoint").
     static let cognito = Preset(
         name: "cognito", displayName: "Amazon Cognito", service: .oidc,
@@ -19,9 +19,9 @@ extension Presets {
             idToken: IDTokenSettings(algorithms: [.rs256])),
         nonce: true, scope: ["openid", "email", "profile"], stepUp: .nothing)
 
-    // The client is a `client_key`, scopes have commas, tokens a `!`; the profile has `error: {"code": "ok"}`. PKCE is for apps
-    // without a secret, and its challenge is not RFC 7636's (developers.tiktok.com/doc/oauth-user-access-token-management,
-    // /doc/login-kit-desktop).
+    // The client id is called `client_key`, scopes are separated by commas, and tokens contain a `!`. A profile includes
+    // `error: {"code": "ok"}`. PKCE is only for public apps, and its challenge differs from RFC 7636
+    // (developers.tiktok.com/doc/oauth-user-access-token-management, /doc/login-kit-desktop).
     static let tiktok = Preset(
         name: "tiktok", displayName: "TikTok", service: .oauth2,
         endpoints: EndpointSettings(
@@ -45,8 +45,8 @@ extension Presets {
         return wire
     }
 
-    // Tokens have a `|`. There is no revocation (developer.amazon.com/docs/login-with-amazon/authorization-code-grant.html,
-    // /obtain-customer-profile.html).
+    // Tokens contain a `|`. Amazon lacks revocation
+    // (developer.amazon.com/docs/login-with-amazon/authorization-code-grant.html, /obtain-customer-profile.html).
     static let amazon = Preset(
         name: "amazon", displayName: "Amazon", service: .oauth2,
         endpoints: EndpointSettings(
@@ -60,8 +60,8 @@ extension Presets {
                 claims: [("name", "/name"), ("email", "/email")])),
         secretInBody: true, scope: ["profile"])
 
-    // A redirect URI goes by its RuName; tokens have `^` and `#`, their type is `User Access Token`, and refresh tokens stay
-    // (developer.ebay.com/api-docs/static/oauth-authorization-code-grant.html, /oauth-redirect-uri.html).
+    // A redirect URI is sent as its RuName. Tokens contain `^` and `#`, their type is `User Access Token`, and refresh
+    // tokens stay (developer.ebay.com/api-docs/static/oauth-authorization-code-grant.html, /oauth-redirect-uri.html).
     static let ebay = Preset(
         name: "ebay", displayName: "eBay", service: .oauth2,
         endpoints: EndpointSettings(
@@ -77,7 +77,7 @@ extension Presets {
                 subject: "/userId", claims: [("name", "/username")])),
         pkce: .unsupported, scope: ["https://api.ebay.com/oauth/api_scope/commerce.identity.readonly"])
 
-    // Tokens have `/` and `:`; the refresh token stays; what is revoked is the refresh token
+    // Tokens contain `/` and `:`. The refresh token stays, and revocation takes the refresh token
     // (developers.asana.com/docs/oauth, /reference/getuser).
     static let asana = Preset(
         name: "asana", displayName: "Asana", service: .oauth2,
@@ -93,8 +93,9 @@ extension Presets {
                 claims: [("name", "/data/name"), ("email", "/data/email")])),
         secretInBody: true, scope: ["users:read"])
 
-    // Errors stand in a list, also for a dead refresh token. A refresh token works once. A revocation takes all tokens of the
-    // user (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages, /authorization/revoke-token).
+    // Errors come in a list, also the error for a dead refresh token. A refresh token works once. A revocation ends all
+    // tokens of the user (dev.fitbit.com/build/reference/web-api/troubleshooting-guide/error-messages,
+    // /authorization/revoke-token).
     static let fitbit = Preset(
         name: "fitbit", displayName: "Fitbit", service: .oauth2,
         endpoints: EndpointSettings(
@@ -111,8 +112,9 @@ extension Presets {
                 subject: "/user/encodedId", claims: [("name", "/user/displayName"), ("picture", "/user/avatar")])),
         scope: ["profile"])
 
-    // A sign-in is an account's: the one identity call that takes the token in a header names the portal. A dead refresh token
-    // has `error: invalid_grant` and an older `status`. Support gives that `status` another meaning, too, so no line names it
+    // A sign-in identifies an account, because the only identity call with the token in a header names the portal. The
+    // answer to a dead refresh token has `error: invalid_grant` and an older `status`. Support documents another meaning of
+    // that `status` too, so this preset ignores it
     // (developers.hubspot.com/changelog/new-oauth-v3-api-endpoints-and-standardized-error-responses).
     static let hubspot = Preset(
         name: "hubspot", displayName: "HubSpot", service: .oauth2,

@@ -2,9 +2,9 @@ package import Broker
 
 /// The table of presets.
 ///
-/// Each stands on the provider's own pages (docs/providers).
+/// Each preset follows the provider's own documentation (docs/providers).
 package enum Presets {
-    /// Returns the preset of a name, or nil.
+    /// Returns the preset of the given name, or nil.
     package static func named(_ name: String) -> Preset? { all.first { $0.name == name } }
 
     /// All presets.
@@ -14,9 +14,9 @@ package enum Presets {
         asana, fitbit, hubspot,
     ]
 
-    // It ignores `acr_values` and `max_age`, and sends no `auth_time`. A refresh token comes only with offline access, and only
-    // while consent is asked for. Revoking withdraws the user's
-    // consent, with all that was granted on it (developers.google.com/identity/protocols/oauth2/web-server).
+    // Google ignores `acr_values` and `max_age`, and omits `auth_time`. A refresh token comes only with offline access, and
+    // only if consent is requested. Revoking withdraws the user's consent and ends everything granted with it
+    // (developers.google.com/identity/protocols/oauth2/web-server).
     private static let google = Preset(
         name: "google", displayName: "Google", service: .oidc, issuer: "https://accounts.google.com",
         wire: WireSettings(
@@ -24,8 +24,8 @@ package enum Presets {
             revocation: RevocationSettings(reaches: .user)),
         nonce: true, scope: ["openid", "email", "profile"], stepUp: .nothing, nativeRedirect: .empty)
 
-    // The name comes once, in the form post; identity is in the id_token alone. Revoking is its call for deleting an
-    // account: the user's authorization goes with it (Technical Note TN3194).
+    // The name comes once, in the form post; the identity is only in the id_token. Apple's revocation is its call for
+    // deleting an account, so it also ends the user's authorization (Technical Note TN3194).
     private static let apple = Preset(
         name: "apple", displayName: "Apple", service: .oidc, issuer: "https://appleid.apple.com",
         endpoints: EndpointSettings(revocation: "https://appleid.apple.com/auth/revoke"),
@@ -35,8 +35,8 @@ package enum Presets {
             idToken: IDTokenSettings(algorithms: [.rs256, .es256])),
         nonce: true, scope: ["openid", "name", "email"], callbackParameters: ["user"], stepUp: .nothing)
 
-    // `common` lets every tenant in: its issuer is a template. There is no revocation per token. A certificate's assertion is
-    // for the tenant's token endpoint, signed with PS256, and names the certificate.
+    // `common` accepts every tenant, so its issuer is a template. Microsoft lacks the revocation of single tokens. A
+    // certificate's assertion is for the tenant's token endpoint, is signed with PS256, and names the certificate.
     private static let microsoft = Preset(
         name: "microsoft", displayName: "Microsoft", service: .oidc,
         issuer: "https://login.microsoftonline.com/common/v2.0",
@@ -48,14 +48,14 @@ package enum Presets {
             revocation: RevocationSettings(style: .none),
             idToken: IDTokenSettings(
                 algorithms: [.rs256], issuerTemplate: "https://login.microsoftonline.com/{tenantid}/v2.0"))
-        // An optional claim, which the app's registration has to ask for.
+        // An optional claim that the app's registration has to request.
         wire.logoutHintClaim = "login_hint"
         wire.assertion = AssertionSettings(audience: .tokenEndpoint, type: "JWT", keyHeader: .thumbprint)
         return wire
     }
 
-    // Errors come with status 200, answers as forms unless asked otherwise, ids as numbers, the e-mail by a second
-    // call.
+    // Errors have status 200, answers are forms unless JSON is requested, and ids are numbers. The email address needs a
+    // second call.
     private static let github = Preset(
         name: "github", displayName: "GitHub", service: .oauth2, callbackIssuer: "https://github.com/login/oauth",
         endpoints: EndpointSettings(
@@ -75,7 +75,7 @@ package enum Presets {
                 ], emailsURL: EndpointURL("https://api.github.com/user/emails"))),
         scope: ["read:user", "user:email"])
 
-    // The user's token stands under `authed_user`, its type is `user`, and its scope is asked for as `user_scope`.
+    // The user's token is in `authed_user`, its type is `user`, and its scope is requested as `user_scope`.
     private static let slack = Preset(
         name: "slack", displayName: "Slack", service: .oauth2,
         endpoints: EndpointSettings(
@@ -94,8 +94,8 @@ package enum Presets {
                 claims: [("name", "/user/name"), ("email", "/user/email"), ("team", "/team/id")])),
         pkce: .unsupported, scope: ["identity.basic", "identity.email"])
 
-    // No refresh token exists; the access token lives long and cannot be revoked by RFC 7009. Limited Login's id_tokens have
-    // the issuer of its web pages and keys of their own; their `sub` is the id that the Graph API gives.
+    // Facebook issues no refresh tokens. The access token lives long, and RFC 7009 revocation is missing. Limited Login's
+    // id_tokens have the issuer of Facebook's web pages and their own keys. Their `sub` is the id from the Graph API.
     private static let facebook = Preset(
         name: "facebook", displayName: "Facebook", service: .oauth2,
         endpoints: EndpointSettings(
@@ -111,13 +111,14 @@ package enum Presets {
             idToken: IDTokenSettings(algorithms: [.rs256], issuer: "https://www.facebook.com")),
         secretInBody: true, scope: ["public_profile", "email"])
 
-    // PKCE disturbs it, and it revokes nothing by RFC 7009.
+    // PKCE makes LinkedIn's sign-ins fail. RFC 7009 revocation is missing.
     private static let linkedin = Preset(
         name: "linkedin", displayName: "LinkedIn", service: .oidc, issuer: "https://www.linkedin.com/oauth",
         wire: WireSettings(revocation: RevocationSettings(style: .none)),
         secretInBody: true, pkce: .unsupported, scope: ["openid", "profile", "email"], stepUp: .nothing)
 
-    // A repeated call with the same key gets the first answer again; a public client may have to revoke by its token.
+    // A repeated call with the same key gets the first answer again. A public client may have to authorize a revocation
+    // with its token.
     private static let cloudentity = Preset(
         name: "cloudentity", displayName: "Cloudentity", service: .oidc,
         wire: WireSettings(
@@ -127,32 +128,33 @@ package enum Presets {
         nonce: true, scope: ["openid", "email", "profile", "offline_access"])
 }
 
-/// A well-known provider as data over `oidc` or `oauth2`: what a configuration entry starts from.
+/// A well-known provider, described as data for `oidc` or `oauth2`; a configuration entry starts from it.
 package struct Preset: Sendable {
-    /// The word for it in a configuration's `kind` (or `preset`).
+    /// The preset's name in a configuration's `kind` (or `preset`).
     package let name: String
     package let displayName: String
     /// `oidc` or `oauth2`.
     package let service: ProviderSettings.Service
-    /// The issuer, where the provider has one for all; nil where the configuration has to name it.
+    /// The issuer, if the provider has one for all users; nil if the configuration has to name it.
     package var issuer: String?
-    /// The `iss` of callbacks, where the vendor publishes that without being an OpenID provider; it falls with the
-    /// preset's authorization endpoint.
+    /// The `iss` of callbacks, if the vendor publishes it although its service is plain OAuth.
+    ///
+    /// The value applies only with the preset's own authorization endpoint.
     package var callbackIssuer: String?
     package var endpoints = EndpointSettings()
     package var wire = WireSettings()
-    /// Whether clients send and demand a nonce.
+    /// Whether clients send and require a nonce.
     package var nonce = false
     /// Whether a client's secret goes into the body instead of HTTP Basic.
     package var secretInBody = false
-    /// The algorithm of a `private_key` where the file does not say.
+    /// The algorithm of a `private_key`, unless the file names one.
     package var assertionAlgorithm = SignatureAlgorithm.es256
     package var pkce = ClientProfile.PKCE.required
-    /// The scope of a client that names none.
+    /// The scope of a client whose entry has no `scope`.
     package var scope: [String] = []
     package var callbackParameters: [String] = []
-    /// Its ability to step up; nil where it goes by the kind.
+    /// The ability to step up; nil if it depends on the kind.
     package var stepUp: StepUpCapability?
-    /// The way in which a native SDK's code is redeemed.
+    /// The form of the redirect parameter when a native SDK's code is redeemed.
     package var nativeRedirect = CodeGrant.RedirectParameter.omitted
 }

@@ -2,10 +2,10 @@ package import Broker
 
 /// Makes the provider clients of a configuration.
 package enum ProviderCatalogue {
-    /// Makes one client per entry, in order; throws `CatalogueFailure` for settings that cannot work.
-    ///
-    /// `random` gives that many random bytes (the vault's); it names assertions. `nonces` are those of the process. `keeping` returns the client of an entry
-    /// that has not changed: its breaker, metadata and keys go on.
+    /// Makes one client per entry, in order; throws `CatalogueFailure` for settings that must fail.
+    /// - `random` returns the given number of random bytes (the vault's), which name assertions.
+    /// - `nonces` belong to the process.
+    /// - `keeping` returns the client of an unchanged entry, whose breaker, metadata and keys continue.
     package static func make(
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
         random: @escaping @Sendable (Int) throws -> [UInt8], nonces: ProofNonces = ProofNonces(),
@@ -20,7 +20,9 @@ package enum ProviderCatalogue {
         return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
-    /// The one closed switch over the kinds: adding one means a case here and a folder beside its neighbours.
+    /// The only closed switch over the kinds.
+    ///
+    /// A new kind needs a case here and a folder next to the others.
     private static func make(
         _ settings: ProviderSettings, _ environment: ProviderEnvironment
     ) throws -> any ProviderClient {
@@ -34,7 +36,7 @@ package enum ProviderCatalogue {
     }
 }
 
-/// The reason for which a provider's settings cannot be used; names no secret.
+/// The reason why a provider's settings are unusable; it is free of secrets.
 package struct CatalogueFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// The fault, for the operator.
     package let description: String
@@ -42,21 +44,21 @@ package struct CatalogueFailure: Error, Sendable, Equatable, CustomStringConvert
     init(_ description: String) { self.description = description }
 }
 
-/// The environment that every provider client is given.
+/// The environment that every provider client gets.
 struct ProviderEnvironment: Sendable {
     let http: ProviderHTTP
     let clock: BrokerClock
     let random: @Sendable (Int) throws -> [UInt8]
-    /// The nonces for our proofs, which outlive a configuration.
+    /// The nonces for the broker's proofs, which outlive a configuration.
     let nonces: ProofNonces
-    /// Hears of a server that refuses a client's certificate.
+    /// Called when a server refuses a client's certificate.
     let certificateRefused: @Sendable (ProviderName, ClientName, String) -> Void
-    /// Hears of an endpoint of a provider's metadata that is not a URL to call.
+    /// Called when an endpoint in a provider's metadata is not a callable URL.
     let endpointUnusable: @Sendable (ProviderName, String) -> Void
-    /// Hears of a breaker that opens or closes.
+    /// Called when a breaker opens or closes.
     let breakerTurned: @Sendable (BreakerTurn) -> Void
 
-    /// Returns the maker of a provider's calls; `isLogOut` is for those to its log-out page, which have a breaker of their own.
+    /// Returns the maker of a provider's calls; with `isLogOut`, that for its log-out page, which has its own breaker.
     func caller(_ settings: ProviderSettings, isLogOut: Bool = false) -> ProviderCaller {
         ProviderCaller(http: http, settings: settings, clock: clock) { [breakerTurned, name = settings.name] isOpen in
             breakerTurned(BreakerTurn(provider: name, isLogOut: isLogOut, isOpen: isOpen))
@@ -67,7 +69,7 @@ struct ProviderEnvironment: Sendable {
 /// The opening or closing of a provider's breaker.
 package struct BreakerTurn: Sendable, Equatable {
     package let provider: ProviderName
-    /// Whether it is the breaker of the provider's log-out page alone.
+    /// Whether this is the breaker of the provider's log-out page.
     package let isLogOut: Bool
     package let isOpen: Bool
 

@@ -2,9 +2,9 @@ package import Broker
 import Crypto
 package import NIOSSL
 
-/// A certificate that a client of ours shows on its connections, with its key (RFC 8705).
+/// A certificate that one of the broker's clients shows on its connections, with its key (RFC 8705).
 package struct ClientCertificate: Sendable {
-    /// The reason for which a certificate cannot be shown, in words that follow "names a file that".
+    /// The reason why a certificate cannot be shown, in words that follow "names a file that".
     package enum Failure: Error, Sendable, Equatable, CustomStringConvertible {
         case noCertificate
         case noKey
@@ -19,20 +19,22 @@ package struct ClientCertificate: Sendable {
         }
     }
 
-    /// The certificate, with what stands behind it in its file.
+    /// The certificate, followed by the other certificates in its file.
     package let chain: [NIOSSLCertificate]
     package let key: NIOSSLPrivateKey
-    /// The name of the whole chain: connections of one are no other's.
+    /// The name of the whole chain.
+    ///
+    /// Each chain has connections of its own.
     package let id: Broker.Digest
     /// The thumbprint that tokens name in `cnf` (`x5t#S256`, RFC 8705 section 3.1).
     package let thumbprint: String
-    /// The first second at which all of the chain is valid, and the last one.
+    /// The first and the last second at which the whole chain is valid.
     package let validFrom: WallTime
     package let validUntil: WallTime
 
-    /// Takes a certificate, its intermediates behind it, and its key, in PEM; throws why they cannot be shown.
+    /// Reads a certificate, its following intermediates, and its key, in PEM; throws the reason if they are unusable.
     ///
-    /// The time is nobody's matter here: a certificate that has run out is for its server to refuse.
+    /// The server refuses an expired certificate itself, so the time is ignored here.
     package init(certificate: [UInt8], key: [UInt8]) throws(Failure) {
         guard let chain = try? NIOSSLCertificate.fromPEMBytes(certificate), let leaf = chain.first,
             let encoded = try? chain.map({ try $0.toDERBytes() }), let first = encoded.first,
@@ -42,7 +44,7 @@ package struct ClientCertificate: Sendable {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.certificateChain = chain.map { .certificate($0) }
         configuration.privateKey = .privateKey(key)
-        // Without the system's trust roots, which take their time and say nothing here.
+        // The system's trust roots take time to load and are irrelevant here.
         configuration.trustRoots = .certificates([leaf])
         guard (try? NIOSSLContext(configuration: configuration)) != nil else { throw .doesNotFit }
         self.chain = chain
@@ -53,7 +55,7 @@ package struct ClientCertificate: Sendable {
         validUntil = WallTime(seconds: chain.map { Int64($0.notValidAfter) }.min() ?? 0)
     }
 
-    /// The standing of a certificate at a time, in words that follow "a certificate that"; nil while it is valid.
+    /// The fault of a certificate at the given time, in words that follow "a certificate that"; nil while it is valid.
     package func fault(at now: WallTime) -> String? {
         if now > validUntil { return "has run out (\(validUntil.rfc3339))" }
         if now < validFrom { return "is not valid yet (\(validFrom.rfc3339))" }
@@ -67,7 +69,7 @@ package struct TrustRoots: Sendable {
     /// The name of the set.
     package let id: Broker.Digest
 
-    /// Reads a PEM text; nil where it holds no certificate.
+    /// Reads a PEM text; nil if it contains no certificate.
     package init?(pem: [UInt8]) {
         guard let certificates = try? NIOSSLCertificate.fromPEMBytes(pem), !certificates.isEmpty,
             let encoded = try? certificates.map({ try $0.toDERBytes() }),

@@ -1,10 +1,11 @@
 import Broker
 import Synchronization
 
-/// The connections of one client's calls: a pool for each origin and certificate, so that no call ever goes out on a
-/// connection that another's certificate was shown on.
+/// The connections for one client's calls.
+///
+/// Each origin and certificate has its own pool, so a call never goes out on a connection that showed another certificate.
 final class ClientConnections: Sendable {
-    /// Connections with what is shown on them.
+    /// Connections, with the certificate that they show.
     struct Shown: Sendable {
         let clients: HTTPClients
         let certificate: ClientCertificate?
@@ -13,7 +14,9 @@ final class ClientConnections: Sendable {
 
     private struct State {
         var current: Shown?
-        /// The connections of the certificate before: a call whose token it was shown for may still need it.
+        /// The connections of the previous certificate.
+        ///
+        /// A call may still need them if its token is bound to that certificate.
         var last: Shown?
     }
 
@@ -22,14 +25,14 @@ final class ClientConnections: Sendable {
     /// Guards the connections.
     private let state = Mutex(State())
 
-    /// Creates them; nil where the provider's calls are made as everybody's.
+    /// Creates the connections; nil if the provider's calls use the shared connections.
     init?(_ settings: ConnectionSettings, _ http: ProviderHTTP) {
         guard settings.identity != nil || settings.trust != nil else { return nil }
         self.settings = settings
         self.http = http
     }
 
-    /// Returns those of the certificate that is shown now, or of the one before where that has the thumbprint.
+    /// Returns the connections of the certificate that is shown now, or of the previous one if it has the thumbprint.
     func now(for thumbprint: String? = nil) -> Shown {
         let certificate = settings.identity?.current
         return state.withLock { state in

@@ -1,9 +1,11 @@
 import Broker
 import Synchronization
 
-/// The certificate that a client shows now: exchanged while the process runs, when its files have another.
+/// The certificate that a client shows now.
+///
+/// If its files contain another one, that replaces it while the process runs.
 package final class ClientIdentity: Sendable {
-    /// The files that it comes from.
+    /// The files of the certificate and its key.
     package struct Files: Sendable, Hashable {
         package let certificate: String
         package let key: String
@@ -29,7 +31,7 @@ package final class ClientIdentity: Sendable {
     /// The certificate for connections that begin now.
     package var current: ClientCertificate { state.withLock { $0 } }
 
-    /// Shows another from now on; returns whether it is another.
+    /// Shows the given certificate from now on; returns whether it differs from the previous one.
     package func renew(_ certificate: ClientCertificate) -> Bool {
         state.withLock { current in
             guard certificate.id != current.id else { return false }
@@ -39,11 +41,11 @@ package final class ClientIdentity: Sendable {
     }
 }
 
-/// `tls`: how connections are made that a client's calls go on.
+/// `tls`: the settings of the connections for a client's calls.
 package struct ConnectionSettings: Sendable {
-    /// `certificate` and `key`: what the client shows; nil for nothing.
+    /// `certificate` and `key`: the certificate that the client shows, if any.
     package var identity: ClientIdentity?
-    /// `ca_file`: trust roots beside the system's and `outbound.ca_file`.
+    /// `ca_file`: trust roots in addition to the system's and `outbound.ca_file`.
     package var trust: TrustRoots?
 
     package init(identity: ClientIdentity? = nil, trust: TrustRoots? = nil) {

@@ -2,7 +2,7 @@ package import Broker
 
 /// A provider of kind `clever`.
 ///
-/// It never refreshes and revokes nothing: neither call exists there.
+/// Clever lacks calls for refresh and revocation.
 package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
     package let engine: OAuthEngine
     let own: CleverSettings
@@ -63,8 +63,9 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         return tokens.merchantID.map { _ in FieldFault("/tokens/merchant_id", .notAllowed) }
     }
 
-    /// Asks Clever whose the app's access token is: one that was issued to another application is nobody's here, whatever
-    /// it may read.
+    /// Asks Clever for the owner of the app's access token.
+    ///
+    /// A token that was issued to another application is refused here, even if it can read the user.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard let url = engine.settings.endpoints.introspection else {
@@ -75,7 +76,7 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         asked.headers += client.wire.tokenRequest.headers
         let answer: ProviderAnswer
         do throws(ProviderFailure) { answer = try await engine.caller.send(asked, by: deadline) } catch {
-            // Asking uses nothing up: after a lost answer it may be asked again.
+            // The question is free of side effects, so it may be repeated after a lost answer.
             if case .lost(let detail) = error { throw .retryable(status: 0, retryAfter: nil, detail: detail) }
             throw error
         }
@@ -89,12 +90,12 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         guard owner.hasBytes(of: client.settings.clientID) else {
             throw .rejected(OAuthError(status: answer.status, code: "another_clients_token"))
         }
-        // Nobody says how long it has lived already: it ends a lifetime from now at the latest.
+        // The token's age is unknown, so it ends at the latest one full lifetime from now.
         return TokenSet(
             accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }
 
-    /// Without an id_token, also where Clever has OpenID Connect switched on: `/me` names the same user.
+    /// Uses `/me` instead of an id_token, even if OpenID Connect is on, because `/me` names the same user.
     package func identifyImported(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {
@@ -131,16 +132,17 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
     }
 }
 
-/// Reads who signed in from Clever's answers.
+/// Reads the signed-in user from Clever's answers.
 enum CleverIdentity {
-    /// Returns the user's id in an answer of `/me` or of the profile.
+    /// Returns the user's id from an answer of `/me` or of the profile.
     static func id(_ object: JSONObject) throws(ProviderFailure) -> String {
         try IdentityMapper.subject(object, at: "/data/id", acceptsNumbers: false)
     }
 
-    /// Returns the path of the profile: the canonical link of `/me`, which names the API's version, else version 3's.
+    /// Returns the path of the profile: the canonical link of `/me`, which names the API's version, or else the path of
+    /// version 3.
     ///
-    /// It is appended to the configured base, so nothing in it may lead elsewhere.
+    /// The path is appended to the configured base, so it must not lead elsewhere.
     static func profilePath(_ me: JSONObject, id: String) throws(ProviderFailure) -> String {
         let links = me["links"]?.array?.compactMap(\.object) ?? []
         let path = links.first { $0["rel"]?.string == "canonical" }?["uri"]?.string ?? "/v3.0/users/" + id
@@ -159,7 +161,8 @@ enum CleverIdentity {
 
     /// Returns the claims of `/me` and the profile: role, district, name and address.
     static func claims(me: JSONObject, profile: JSONObject) -> [(name: String, value: JSONValue)] {
-        // The role stands at the top, inside `data`, or only as a key of `roles`; `user` says nothing.
+        // The role is at the top, inside `data`, or only a key of `roles`. The role `user` is ignored, because it is too
+        // general.
         let types = [me["type"], me.value(at: "/data/type")].compactMap { $0?.string }.filter { $0 != "user" }
         let role = types.first ?? profile.value(at: "/data/roles")?.object?.names.first
         var claims: [(name: String, value: JSONValue)] = role.map { [("role", .string($0))] } ?? []
@@ -197,9 +200,11 @@ enum CleverIdentity {
 ///
 /// Its endpoints default to Clever's own; `endpoints` overrides them.
 package struct CleverSettings: Sendable, Equatable {
-    /// `oidc`: whether Clever switched OpenID Connect on for the application; then the answer's id_token is verified.
+    /// `oidc`: whether Clever enabled OpenID Connect for the application.
+    ///
+    /// If so, the answer's id_token is verified.
     package var openID: Bool
-    /// `default_lifetime`: of an access token whose answer names none.
+    /// `default_lifetime`: the lifetime of an access token if the answer omits it.
     package var defaultLifetime: Duration
 
     package init(openID: Bool = false, defaultLifetime: Duration = .seconds(86_400)) {

@@ -2,7 +2,7 @@ import Broker
 
 /// Clever on the wire (docs/providers/clever.md).
 enum CleverWire {
-    /// Clever's own endpoints and dialect, under whatever the configuration overrides.
+    /// Returns Clever's own endpoints and dialect, overridden by the configuration.
     static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {
         var result = settings
         let endpoints = settings.endpoints
@@ -11,7 +11,7 @@ enum CleverWire {
         result.endpoints.token = endpoints.token ?? EndpointURL("https://clever.com/oauth/tokens")
         result.endpoints.api = endpoints.api ?? EndpointURL("https://api.clever.com")
         result.endpoints.introspection = endpoints.introspection ?? EndpointURL("https://clever.com/oauth/tokeninfo")
-        // The endpoints are fixed; metadata is only asked for the keys, and only where id_tokens are issued.
+        // The endpoints are fixed. Metadata is fetched only for the keys, and only if id_tokens are issued.
         result.discovery = own.openID && endpoints.jwks == nil
         result.clients = settings.clients.map { client in
             var client = client
@@ -25,13 +25,16 @@ enum CleverWire {
         return result
     }
 
-    /// Returns the address by which an authorization request opens in the Clever app: its own scheme, the same parameters.
+    /// Returns the address that opens an authorization request in the Clever app, which has its own scheme and the same
+    /// parameters.
     static func appURL(_ url: String, sdkVersion: String) -> String {
         let query = url.firstIndex(of: "?").map { url[url.index(after: $0)...] } ?? ""
         return "com.clever://oauth/authorize?" + query + "&sdk_version=" + FormPairs.encode(sdkVersion)
     }
 
-    /// Clever's errors are JSON, text or HTML; 400 is a code that is no longer good, 401 a bad client credential.
+    /// Clever's errors are JSON, text or HTML.
+    ///
+    /// A 400 means an invalid code, a 401 a wrong client credential.
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), answer.object == nil else { return nil }
         let text = String(decoding: answer.body.prefix(4096), as: UTF8.self).lowercased()

@@ -3,7 +3,7 @@ import Crypto
 
 /// A provider of kind `clover`.
 ///
-/// The subject is the merchant, confirmed with the token; nothing is revoked there.
+/// The subject is the merchant, confirmed with the token. Clover has no revocation.
 package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenImporting {
     package let engine: OAuthEngine
     private let wired: ProviderSettings
@@ -22,7 +22,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
         var request = request
-        // Permissions are set on the app, and a client with a secret is not known to take PKCE beside it.
+        // Permissions are set on the app. It is unknown whether Clover accepts PKCE from a client with a secret.
         request.scope = []
         if try engine.client(request.client).authenticator.isConfidential { request.codeChallenge = nil }
         return try await engine.start(request, openID: false, by: deadline)
@@ -30,7 +30,9 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package var callbackHints: [String] { ["client_id", "merchant_id"] }
 
-    /// The merchant comes in the callback alone, and a code without one could only be wasted.
+    /// Only the callback names the merchant.
+    ///
+    /// If it is missing, the code would be wasted.
     package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
         func value(_ name: String) -> String? { parameters.first { $0.name.hasBytes(of: name) }?.value }
         guard let merchant = value("merchant_id"), Self.isIdentifier(merchant) else {
@@ -60,7 +62,7 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         guard let merchant = hint("merchant_id"), Self.isIdentifier(merchant),
             let url = try wired.endpoints.api?.at("/v3/merchants/" + merchant)
         else { throw .identityRejected(detail: "Clover: no usable merchant_id") }
-        // The parameter is a hint; that the token may read this merchant is the proof (SEC-16).
+        // The parameter is only a hint. The proof is that the token can read this merchant (SEC-16).
         let object = try await engine.resource(
             url, token: tokens.accessToken, subject: "/id", again: context.secondRead, client: client, by: deadline)
         guard object["id"]?.string == merchant else { throw .identityRejected(detail: "Clover: another merchant") }
@@ -70,8 +72,9 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
                 context, keeping: client.profile.callbackParameters.filter { $0 != "merchant_id" }))
     }
 
-    /// Refreshes by client id and refresh token alone; where the answer offers recovery and the client has a secret,
-    /// the lost pair is traded for a new one.
+    /// Refreshes with only the client id and the refresh token.
+    ///
+    /// If the answer offers recovery and the client has a secret, the lost pair is exchanged for a new one.
     package func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard request.target == nil else { throw .notSent(detail: "Clover's tokens are for its own API alone") }
@@ -95,7 +98,9 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package func importFault(_ tokens: ImportedTokens) -> FieldFault? { nil }
 
-    /// Refreshes a pair once by our client id; a token from before Clover's tokens expired is traded for a pair.
+    /// Refreshes an imported pair once with the broker's client id.
+    ///
+    /// A token from the time before Clover's tokens expired is exchanged for a pair.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         guard let refreshToken = request.tokens.refreshToken else { return try await migrate(request, by: deadline) }
         return try await refresh(
@@ -110,8 +115,10 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
         try await identify(tokens, context, by: deadline)
     }
 
-    /// Trades a v1 token for a code of our own app and merchant, and redeems that
-    /// (docs.clover.com/docs/legacy-token-migration-flow): by the secret, or by PKCE where there is none.
+    /// Exchanges a v1 token for a code of the broker's app and merchant, and redeems that code
+    /// (docs.clover.com/docs/legacy-token-migration-flow).
+    ///
+    /// The call uses the secret, or PKCE for a public client.
     private func migrate(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard let merchant = request.tokens.merchantID, Self.isIdentifier(merchant),
@@ -184,9 +191,9 @@ package struct CloverSettings: Sendable, Equatable {
     /// The setting `environment`.
     package enum Environment: String, Sendable, CaseIterable { case sandbox, us, eu, la }
 
-    /// `environment`: picks the pair of hosts; `endpoints` overrides it.
+    /// `environment`: selects the pair of hosts; `endpoints` overrides it.
     package var environment: Environment
-    /// `site_url`: every redirect URI has to lie under it (Clover refuses others).
+    /// `site_url`: every redirect URI must be under this URL, because Clover refuses others.
     package var siteURL: String?
 
     package init(environment: Environment, siteURL: String? = nil) {

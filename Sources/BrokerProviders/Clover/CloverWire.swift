@@ -1,8 +1,8 @@
 import Broker
 
-/// Clover on the wire (docs/providers/clover.md): two hosts, JSON without `grant_type`, absolute expiries.
+/// Clover on the wire (docs/providers/clover.md): two hosts, JSON that lacks `grant_type`, and absolute expiries.
 enum CloverWire {
-    /// The pair of hosts of an environment: where people go and where calls go.
+    /// The two hosts of an environment, for users and for calls.
     private static func hosts(_ environment: CloverSettings.Environment) -> (web: String, api: String) {
         switch environment {
         case .sandbox: ("https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com")
@@ -12,8 +12,9 @@ enum CloverWire {
         }
     }
 
-    /// Clover's own endpoints and dialect, under whatever the configuration overrides; throws for a redirect URI that
-    /// Clover would refuse.
+    /// Returns Clover's own endpoints and dialect, overridden by the configuration.
+    ///
+    /// Throws for a redirect URI that Clover would refuse.
     static func settings(_ settings: ProviderSettings, _ own: CloverSettings) throws(CatalogueFailure)
         -> ProviderSettings
     {
@@ -30,7 +31,7 @@ enum CloverWire {
         result.endpoints.migration = endpoints.migration ?? EndpointURL(api + "/oauth/token/migrate_v2")
         var clients: [ClientSettings] = []
         for var client in settings.clients {
-            // Credentials go in the body, never in Basic.
+            // Clover takes credentials in the body, never as Basic.
             if case .clientSecretBasic(let secret) = client.authentication {
                 client.authentication = .clientSecretPost(secret)
             }
@@ -58,7 +59,7 @@ enum CloverWire {
         return result
     }
 
-    /// Returns whether a redirect URI lies under the Site URL: same scheme, host and port, and its path or below it.
+    /// Returns whether a redirect URI is under the Site URL: equal scheme, host and port, and its path or one below it.
     static func lies(_ uri: RedirectURI, under site: String) -> Bool {
         guard let site = RedirectURI(site), uri.scheme == site.scheme, uri.host == site.host, uri.port == site.port
         else { return false }
@@ -66,9 +67,9 @@ enum CloverWire {
         return uri.path == site.path || uri.path.hasPrefix(base)
     }
 
-    /// Clover answers `{status, message}`; a 401 is a dead code or refresh token.
+    /// Clover answers `{status, message}`, and a 401 means a dead code or refresh token.
     ///
-    /// A page of some proxy is neither.
+    /// A proxy's page is ignored.
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), let object = answer.object,
             object["message"]?.string != nil || object["status"]?.string != nil

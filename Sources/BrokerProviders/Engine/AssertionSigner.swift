@@ -1,7 +1,7 @@
 package import Broker
 import JWTKit
 
-/// Signs short JWTs with a key of ours: client assertions and Apple's client secret.
+/// Signs short JWTs with one of the broker's keys: client assertions and Apple's client secret.
 struct AssertionSigner: Sendable {
     private enum Key: Sendable {
         case rsa(Insecure.RSA.PrivateKey)
@@ -15,7 +15,7 @@ struct AssertionSigner: Sendable {
     private let algorithm: SignatureAlgorithm?
     private let keyID: String?
 
-    /// Reads the key; throws when it is no key of the algorithm.
+    /// Reads the key; throws unless it fits the algorithm.
     init(_ settings: SigningKey) throws {
         let pem = settings.pem.reveal()
         switch settings.algorithm {
@@ -30,7 +30,7 @@ struct AssertionSigner: Sendable {
         keyID = settings.keyID
     }
 
-    /// Takes a shared secret, for HS256.
+    /// Uses a shared secret, for HS256.
     init(secret: Secret) {
         key = .hs256(HMACKey(from: secret.bytes()))
         algorithm = nil
@@ -49,9 +49,9 @@ struct AssertionSigner: Sendable {
         func verify(using algorithm: some JWTAlgorithm) async throws {}
     }
 
-    /// Returns the signed text; nil when the library refuses.
+    /// Returns the signed text; nil if the library refuses.
     ///
-    /// With a `thumbprint` the header names the certificate instead of the key.
+    /// With a `thumbprint`, the header names the certificate instead of the key.
     func sign(_ claims: Claims, type: String?, thumbprint: String? = nil) async -> Secret? {
         let collection = JWTKeyCollection()
         switch key {
@@ -73,17 +73,17 @@ struct AssertionSigner: Sendable {
     }
 }
 
-/// `assertion`: how a client's signed proof looks, where a server wants it otherwise than RFC 7523bis has it.
+/// `assertion`: the form of a client's signed proof, if a server requires another form than RFC 7523bis.
 package struct AssertionSettings: Sendable, Equatable {
     /// The setting `audience`.
     package enum Audience: Sendable, Equatable {
-        /// `issuer`: the one value that a mix-up of endpoints cannot misuse (SEC-19).
+        /// `issuer`: the only value that a mix-up of endpoints cannot misuse (SEC-19).
         case issuer
-        /// `token_endpoint`: servers that predate the rule.
+        /// `token_endpoint`: for servers that predate this rule.
         case tokenEndpoint
-        /// `endpoint`: the address that is called, for servers that take no other (Glewlwyd, idpyoidc).
+        /// `endpoint`: the address of the call, for servers that accept only this one (Glewlwyd, idpyoidc).
         case endpoint
-        /// An https URL of the file.
+        /// An https URL from the configuration.
         case url(String)
     }
 
@@ -96,7 +96,7 @@ package struct AssertionSettings: Sendable, Equatable {
 
     /// The setting `audience`.
     package var audience: Audience
-    /// `typ`: the header's.
+    /// `typ`: the value in the header.
     package var type: String
     /// The setting `key_header`.
     package var keyHeader: KeyHeader
@@ -114,11 +114,11 @@ package struct AssertionSettings: Sendable, Equatable {
     }
 }
 
-/// A key of ours that signs assertions (`private_key: {file, key_id, algorithm}`).
+/// A signing key of the broker for assertions (`private_key: {file, key_id, algorithm}`).
 package struct SigningKey: Sendable {
     /// The PEM text of `private_key.file`.
     package var pem: Secret
-    /// `private_key.key_id`: the `kid` that the provider knows the key by.
+    /// `private_key.key_id`: the `kid` of the key at the provider.
     package var keyID: String?
     /// `private_key.algorithm`: RS256, PS256, ES256, ES384 or EdDSA.
     package var algorithm: SignatureAlgorithm

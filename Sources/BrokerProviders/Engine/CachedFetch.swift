@@ -1,8 +1,10 @@
 import Broker
 
-/// Keeps a fetched document: fresh for its lifetime, usable for a day more while it cannot be fetched or that takes
-/// long, fetched once for all who wait. Forced fetches come from small buckets, so that unknown key ids cannot make us
-/// flood a provider (SEC-27): one for what the provider itself sent, one for what anybody can send.
+/// Caches a fetched document, with one fetch at a time for all callers.
+///
+/// The document is fresh for its lifetime. It stays usable for another day while a fetch fails or takes long. Forced
+/// fetches take from small buckets, so that unknown key ids cannot make the broker flood a provider (SEC-27). Documents
+/// from the provider and from strangers have separate buckets.
 actor CachedFetch<Value: Sendable> {
     typealias Fetched = (value: Value, lifetime: Duration)
 
@@ -14,7 +16,7 @@ actor CachedFetch<Value: Sendable> {
     private var flight: Task<Result<Fetched, ProviderFailure>, Never>?
     private var forced: [FetchCause: (left: Int, refilledAt: Duration)] = [:]
 
-    /// The time for which a usable document is kept back for a newer one: a call's deadline is not spent on it.
+    /// The longest wait for a newer document while a usable one is cached, so that most of a call's deadline remains.
     private static var patience: Duration { .seconds(1) }
     private static var burst: Int { 3 }
     private static var refill: Duration { .seconds(60) }
@@ -26,7 +28,7 @@ actor CachedFetch<Value: Sendable> {
         self.clock = clock
     }
 
-    /// Returns the document and the number of its fetch; throws when there is none and none can be had.
+    /// Returns the document and the number of its fetch; throws if it is missing and the fetch fails.
     func current() async throws(ProviderFailure) -> (value: Value, generation: UInt64) {
         let now = clock.monotonic()
         if let held, now < held.freshUntil || (now < held.usableUntil && now < retryAt) {
@@ -39,16 +41,17 @@ actor CachedFetch<Value: Sendable> {
             guard let held, clock.monotonic() < held.usableUntil else { throw failure }
             retryAt = clock.monotonic() + .seconds(30)
             return (held.value, generation)
-        // It goes on being fetched; who asks meanwhile does not wait as well.
+        // The fetch continues in the background, and meanwhile callers get the cached document at once.
         case nil: retryAt = clock.monotonic() + Self.patience * 5
         }
         guard let held else { throw .unusable(detail: "nothing fetched") }
         return (held.value, generation)
     }
 
-    /// Returns a newer document than `seen`, or nil when the cause's bucket is empty or nothing newer can be had.
+    /// Returns a newer document than `seen`; nil if the cause's bucket is empty or the fetch fails.
     ///
-    /// `isOwn` is whether its fetch began for this caller: another's may have begun before the change that it looks for.
+    /// `isOwn` is whether the fetch began for this caller. A fetch for another caller may have begun before the change that
+    /// this caller looks for.
     func newer(
         than seen: UInt64, for cause: FetchCause
     ) async -> (value: Value, generation: UInt64, isOwn: Bool)? {
@@ -60,7 +63,7 @@ actor CachedFetch<Value: Sendable> {
         return held.map { ($0.value, generation, isOwn) }
     }
 
-    /// Takes one forced fetch from a bucket; false when it is empty.
+    /// Takes one forced fetch from a bucket; returns false if it is empty.
     private func take(_ cause: FetchCause) -> Bool {
         let now = clock.monotonic()
         var bucket = forced[cause] ?? (Self.burst, now)
@@ -72,7 +75,7 @@ actor CachedFetch<Value: Sendable> {
         return true
     }
 
-    /// Fetches, or joins who does; nil when that takes longer than `limit`.
+    /// Fetches, or joins the fetch in progress; nil if that takes longer than `limit`.
     private func load(atMost limit: Duration? = nil) async -> Result<Fetched, ProviderFailure>? {
         let flight = flight ?? begin()
         guard let limit else { return await flight.value }
@@ -90,10 +93,10 @@ actor CachedFetch<Value: Sendable> {
         }
     }
 
-    /// Begins the fetch in a task of nobody's.
+    /// Begins the fetch in a detached task.
     ///
-    /// The caller who asked first may be cancelled, or have little time left, and the others still wait for it. It also
-    /// stores what it fetched, since those who wait may be resumed in any order.
+    /// The first caller may be cancelled or have little time left, while others still wait. The task also stores the
+    /// result, because the waiting callers may resume in any order.
     private func begin() -> Task<Result<Fetched, ProviderFailure>, Never> {
         let flight = Task.detached {
             let result = await self.fetch()
@@ -113,10 +116,12 @@ actor CachedFetch<Value: Sendable> {
     }
 }
 
-/// The reason for which a newer document is wanted than the one at hand.
+/// The reason why a newer document is needed.
 enum FetchCause: Sendable {
-    /// A token that the provider itself has answered with.
+    /// A token in the provider's own answer.
     case provider
-    /// A token that anybody can send: these never use up what logins need.
+    /// A token that any stranger can send.
+    ///
+    /// The fetches for such tokens leave enough for logins.
     case anybody
 }

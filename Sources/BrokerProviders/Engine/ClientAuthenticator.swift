@@ -2,10 +2,11 @@ import Broker
 import FoundationEssentials
 import Synchronization
 
-/// Proves a client to its provider, in exactly one way a call (SEC-18): the owner of its credential, and of which way goes
-/// to which endpoint.
+/// Authenticates a client to its provider, with exactly one method per call (SEC-18).
+///
+/// Only this type has the client's credential and selects the method for each endpoint.
 struct ClientAuthenticator: Sendable {
-    /// An endpoint that the client proves itself to.
+    /// An endpoint that the client authenticates to.
     enum Endpoint: Sendable {
         case token, revocation, pushedAuthorization
     }
@@ -14,11 +15,11 @@ struct ClientAuthenticator: Sendable {
     struct Audiences: Sendable {
         var issuer: String
         var tokenEndpoint: String
-        /// The address that is called, whichever of the server's it is.
+        /// The address of the call, for any of the server's endpoints.
         var called: String
     }
 
-    /// The proof's additions to a request.
+    /// The additions of the authentication to a request.
     struct Proof: Sendable {
         var headers: [(name: String, value: String)] = []
         var parameters: [(name: String, value: String)] = []
@@ -37,7 +38,7 @@ struct ClientAuthenticator: Sendable {
     private static let assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     private static let appleAudience = "https://appleid.apple.com"
 
-    /// Reads the client's key, when it has one; throws when it is none.
+    /// Reads the client's key, if it has one; throws if the key is unusable.
     init(
         _ client: ClientSettings, clock: BrokerClock, random: @escaping @Sendable (Int) throws -> [UInt8]
     ) throws {
@@ -63,7 +64,7 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
-    /// Whether the client holds a secret, a key or a certificate that proves it.
+    /// Whether the client has a secret, a key or a certificate that authenticates it.
     var isConfidential: Bool {
         switch method {
         case .none, .blankSecretBasic: false
@@ -73,7 +74,7 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
-    /// Whether the connection's certificate is what proves it.
+    /// Whether the connection's certificate authenticates the client.
     var isByCertificate: Bool {
         switch method {
         case .tlsClientAuth, .selfSignedTLSClientAuth: true
@@ -82,7 +83,7 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
-    /// The client by HTTP Basic, whichever way its token calls go; nil without a secret.
+    /// The client's HTTP Basic header, independent of its method for token calls; nil if the secret is missing.
     var basicHeader: (name: String, value: String)? {
         switch method {
         case .clientSecretBasic(let secret), .clientSecretPost(let secret), .clientSecretJWT(let secret):
@@ -91,11 +92,11 @@ struct ClientAuthenticator: Sendable {
         }
     }
 
-    /// Makes a call with the client's proof; where the server refuses it as that, and another way is known for this
-    /// endpoint, once more with that.
+    /// Makes a call with the client's authentication.
     ///
-    /// A token call is made once, with the configured way: a code or refresh token may be spent by the answer that refuses
-    /// its client. `listed` is what the metadata lists for the endpoint.
+    /// If the server refuses it and another method is known for this endpoint, the call is made once more with that method.
+    /// A token call is made only once, with the configured method, because even a refusal of the client may spend a code or
+    /// refresh token. `listed` are the methods in the metadata for the endpoint.
     func send(
         to endpoint: Endpoint, listed: [String]?, _ audiences: Audiences,
         _ call: (Proof) async throws(ProviderFailure) -> ProviderAnswer
@@ -108,27 +109,27 @@ struct ClientAuthenticator: Sendable {
         return second
     }
 
-    /// The ways to try at an endpoint, two at most.
+    /// The methods to try at an endpoint, at most two.
     ///
-    /// At revocation the listed one is first (Canaille takes Basic there alone), and the configured one second (Glewlwyd
-    /// lists Basic and takes what the client is registered for). PAR is the token endpoint's by RFC 9126, and what the
-    /// client is registered for is known better from the configuration.
+    /// At revocation the listed method comes first, because Canaille takes Basic only there. The configured method comes
+    /// second, because Glewlwyd lists Basic but takes the registered method. PAR uses the token endpoint's methods (RFC
+    /// 9126), and there the configuration is more reliable than the metadata.
     private func ways(to endpoint: Endpoint, listed: [String]?) -> [ClientAuthentication] {
         let among = method.among(listed)
         guard endpoint != .token, among.method != method.method else { return [method] }
         return endpoint == .revocation ? [among, method] : [method, among]
     }
 
-    /// Whether an answer refuses the client's proof, and so has done nothing else (RFC 6749 section 5.2).
+    /// Whether an answer refuses the client's authentication, so that the call had no other effect (RFC 6749 section 5.2).
     private static func isRefused(_ answer: ProviderAnswer) -> Bool {
-        // What is wrong there is our proof's nonce.
+        // Here the server refuses only the nonce of the broker's proof.
         if answer.asksForNonce { return false }
         if answer.status == 401 { return true }
         guard (400..<500).contains(answer.status) else { return false }
         return answer.object?["error"]?.string == "invalid_client"
     }
 
-    /// Makes the proof; throws `notSent`.
+    /// Makes the authentication; throws `notSent`.
     private func proof(
         _ way: ClientAuthentication, _ audiences: Audiences
     ) async throws(ProviderFailure) -> Proof {
@@ -140,7 +141,7 @@ struct ClientAuthenticator: Sendable {
             case .url(let text): text
             }
         switch way {
-        // With a certificate the connection proves it, and says nothing of which client it is (RFC 8705 section 2).
+        // With a certificate, the connection authenticates the client but does not name it (RFC 8705 section 2).
         case .none, .tlsClientAuth, .selfSignedTLSClientAuth: return Proof(parameters: [("client_id", clientID)])
         case .clientSecretBasic(let secret): return Proof(headers: [basic(secret.reveal())])
         case .blankSecretBasic: return Proof(headers: [basic("")])
@@ -153,7 +154,7 @@ struct ClientAuthenticator: Sendable {
                 ("client_id", clientID), ("client_assertion_type", Self.assertionType), ("client_assertion", assertion),
             ])
         case .apple(let teamID, _, _):
-            // Made anew for each call, so that it is never old and nothing has to be renewed.
+            // The secret is made for each call, so it is always fresh.
             let secret = try await signed(
                 issuer: teamID, audience: Self.appleAudience, seconds: 300, type: nil, hasID: false)
             return Proof(parameters: [("client_id", clientID), ("client_secret", secret)])
@@ -188,11 +189,11 @@ struct ClientAuthenticator: Sendable {
     }
 }
 
-/// The way that each endpoint took last where its first was refused; as many entries as there are endpoints.
+/// The method that each endpoint accepted last, if it refused the first one; at most one entry for each endpoint.
 private final class AcceptedWays: Sendable {
     private let methods = Mutex<[ClientAuthenticator.Endpoint: String]>([:])
 
-    /// Puts the way that was taken last first.
+    /// Moves the method that was accepted last to the front.
     func ordered(
         _ ways: [ClientAuthentication], at endpoint: ClientAuthenticator.Endpoint
     ) -> [ClientAuthentication] {
@@ -205,12 +206,12 @@ private final class AcceptedWays: Sendable {
     }
 }
 
-/// Writes the parameters of a token call as the client's settings say.
+/// Writes the parameters of a token call according to the client's settings.
 enum ParameterBody {
-    /// Returns body and media type; omissions and renamings go by the standard names.
+    /// Returns body and media type; omissions and renamings refer to the standard names.
     ///
-    /// Of a target nothing is left out, and what is configured for every call gives way to it: without a parameter of its own
-    /// the token would be another API's.
+    /// All parameters of a target are sent, and they override the configured ones. If one were missing, the token would be
+    /// for another API.
     static func make(
         _ parameters: [(name: String, value: String)], _ settings: TokenRequestSettings,
         target: [(name: String, value: String)] = []
@@ -228,7 +229,9 @@ enum ParameterBody {
 }
 
 extension ParameterBody {
-    /// Writes an object; a name that comes more than once among those of the call itself is one member, a list.
+    /// Writes an object.
+    ///
+    /// A name that occurs more than once in the call itself becomes one member with a list.
     private static func json(_ pairs: [(name: String, value: String)], lists names: [String]) -> [UInt8] {
         let repeated = Set(names.filter { name in names.count { $0 == name } > 1 })
         var written: Set<String> = []

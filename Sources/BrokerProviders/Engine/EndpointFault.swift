@@ -1,15 +1,15 @@
 import Broker
 import Synchronization
 
-/// An endpoint of a provider's metadata that the configuration calls and that is not a URL to call.
+/// An endpoint in a provider's metadata that the configuration calls but that is not a callable URL.
 struct EndpointFault: Sendable, Equatable {
     let member: Metadata.Member
-    /// The name that the document has it under.
+    /// The endpoint's name in the document.
     let name: String
-    /// Whether no login can do without it.
+    /// Whether every login needs the endpoint.
     let isNeeded: Bool
 
-    /// The fault and its consequence, for the log.
+    /// The fault and its consequences, for the log.
     var text: String {
         let fault = "metadata: \(name) is not a URL to call"
         if isNeeded { return "\(fault): no sign-in starts; fix it there, or set the endpoint in `endpoints`" }
@@ -21,7 +21,7 @@ struct EndpointFault: Sendable, Equatable {
         }
     }
 
-    /// Returns the faults of a document, of those endpoints that its clients call.
+    /// Returns the faults of a document, for the endpoints that its clients call.
     static func all(of known: Metadata, _ settings: ProviderSettings) -> [EndpointFault] {
         var faults: [EndpointFault] = []
         for client in settings.clients {
@@ -38,7 +38,7 @@ struct EndpointFault: Sendable, Equatable {
         return faults
     }
 
-    /// Returns the endpoints that no sign-in of a client can do without.
+    /// Returns the endpoints that every sign-in of a client needs.
     static func needs(_ settings: ProviderSettings, _ client: ClientSettings) -> Set<Metadata.Member> {
         var needs: Set<Metadata.Member> = [.authorization, .token]
         let identity = client.wire.identity
@@ -79,7 +79,7 @@ struct EndpointFault: Sendable, Equatable {
 final class EndpointWatch: Sendable {
     private let faults = Mutex<[EndpointFault]>([])
 
-    /// Takes the faults of new metadata; returns those that the ones before had not.
+    /// Stores the faults of new metadata; returns only the faults that are new.
     func newFaults(_ found: [EndpointFault]) -> [EndpointFault] {
         faults.withLock { faults in
             let before = faults
@@ -88,18 +88,18 @@ final class EndpointWatch: Sendable {
         }
     }
 
-    /// The faults that weaken what a log-out promises, in words.
+    /// The faults that weaken a log-out, in words.
     var warnings: [String] {
         faults.withLock { $0 }.filter { $0.member == .revocation && !$0.isNeeded }.map(\.text)
     }
 }
 
 extension OAuthEngine {
-    /// Returns the endpoints that no sign-in of a client can do without.
+    /// Returns the endpoints that every sign-in of a client needs.
     func needs(of client: EngineClient) -> Set<Metadata.Member> {
         EndpointFault.needs(settings, client.settings)
     }
 
-    /// Returns the faults of metadata, of those endpoints that clients call.
+    /// Returns the faults of metadata, for the endpoints that clients call.
     func faults(of known: Metadata) -> [EndpointFault] { EndpointFault.all(of: known, settings) }
 }

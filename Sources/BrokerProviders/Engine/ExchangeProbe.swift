@@ -1,14 +1,16 @@
 package import Broker
 
-/// Tries token exchange for `coatcheck check --online`: many servers refuse it to some of their clients, and no metadata says
-/// to whom.
+/// Tests token exchange for `coatcheck check --online`.
+///
+/// Many servers refuse it to some of their clients, and the metadata does not list those clients.
 package protocol ExchangeProbing: ProviderClient {
     func probeExchange() async -> [ProbeResult]
 }
 
 extension OAuthEngine {
-    /// Asks once for each client with an exchange, for a token that is none: whoever may exchange is told that, and whoever may
-    /// not, this.
+    /// Makes one exchange call for each client with an exchange, with a made-up token.
+    ///
+    /// The refusal of a client that may exchange concerns the token. The refusal of any other client concerns the client.
     func probeExchange() async -> [ProbeResult] {
         var results: [ProbeResult] = []
         for client in settings.clients {
@@ -31,8 +33,9 @@ extension OAuthEngine {
         return results
     }
 
-    /// RFC 8693 section 2.2.2: `invalid_request` for a subject token that is none; other servers say `invalid_grant` or
-    /// `invalid_token`, or ask for the proof that it has no key for.
+    /// RFC 8693 section 2.2.2 has `invalid_request` for an invalid subject token.
+    ///
+    /// Other servers answer `invalid_grant` or `invalid_token`, or ask for a proof.
     private static func result(of failure: ProviderFailure, _ place: String) -> ProbeResult {
         guard case .rejected(let refusal) = failure else {
             return ProbeResult(

@@ -12,15 +12,15 @@ struct Metadata: Sendable {
     var endSession: EndpointURL?
     var introspection: EndpointURL?
     var pushedAuthorization: EndpointURL?
-    /// The members that are not a URL to call, with the name that the document has them under.
+    /// The members that are unusable as URLs, with their names in the document.
     ///
-    /// They are judged when they are needed (decision 80): `usable` throws for them.
+    /// Each is judged only when needed, because `usable` throws for it (decision 80).
     var unusable: [Member: String] = [:]
-    /// The same of the aliases.
+    /// The aliases that are unusable as URLs.
     private var unusableAliases: Set<Member> = []
-    /// `mtls_endpoint_aliases` (RFC 8705 section 5): where clients with a certificate call instead.
+    /// `mtls_endpoint_aliases` (RFC 8705 section 5): the endpoints for clients with a certificate.
     var aliases = EndpointSettings()
-    /// The endpoints of grants and of registration that nothing here calls.
+    /// The endpoints for grants and registration that the broker never calls.
     var uncalled: [EndpointURL] = []
     /// `authorization_response_iss_parameter_supported` (RFC 9207).
     var promisesIssuer = false
@@ -28,20 +28,20 @@ struct Metadata: Sendable {
     var bindsToCertificates = false
     /// `require_pushed_authorization_requests` (RFC 9126).
     var requiresPushedAuthorization = false
-    /// `code_challenge_methods_supported`; nil when the document has none.
+    /// `code_challenge_methods_supported`; nil if the document lacks it.
     var challengeMethods: [String]?
-    /// `token_endpoint_auth_methods_supported`; nil when the document has none.
+    /// `token_endpoint_auth_methods_supported`; nil if the document lacks it.
     var tokenMethods: [String]?
-    /// `revocation_endpoint_auth_methods_supported`; nil when the document has none.
+    /// `revocation_endpoint_auth_methods_supported`; nil if the document lacks it.
     var revocationMethods: [String]?
-    /// `id_token_signing_alg_values_supported`; nil when the document has none.
+    /// `id_token_signing_alg_values_supported`; nil if the document lacks it.
     var idTokenAlgorithms: [String]?
-    /// `token_endpoint_auth_signing_alg_values_supported`; nil when the document has none.
+    /// `token_endpoint_auth_signing_alg_values_supported`; nil if the document lacks it.
     var assertionAlgorithms: [String]?
-    /// `dpop_signing_alg_values_supported`; nil when the document has none.
+    /// `dpop_signing_alg_values_supported`; nil if the document lacks it.
     var proofAlgorithms: [String]?
 
-    /// Takes what the configuration fixes.
+    /// Creates metadata from the configured values.
     init(issuer: String?, endpoints: EndpointSettings) {
         self.issuer = issuer
         apply(endpoints)
@@ -71,14 +71,14 @@ struct Metadata: Sendable {
             }
         }
 
-        /// The members for which clients with a certificate have aliases.
+        /// The members with aliases for clients with a certificate.
         static let aliased: [Member] = [.token, .userinfo, .revocation, .pushedAuthorization]
     }
 
     /// Reads a metadata document.
     ///
-    /// Each endpoint has to be https (or loopback, when the issuer is): one that is no such URL is never called (SEC-24), and
-    /// is noted in `unusable`. An empty member is absent.
+    /// Each endpoint must be https, or loopback if the issuer is. Any other URL is never called (SEC-24), and is listed in
+    /// `unusable`. An empty member counts as absent.
     init(document: JSONObject, issuer: String, allows: (EndpointURL) -> Bool) {
         self.issuer = issuer
         for member in Member.allCases {
@@ -87,7 +87,7 @@ struct Metadata: Sendable {
             case .usable(let url): self[keyPath: member.path] = url
             case .unusable(let url):
                 unusable[member] = member.rawValue
-                // It may be one of the server's all the same: no proof for anybody else is made for it.
+                // The URL may still be the server's own endpoint, so proofs for other servers must not be made for it.
                 if let url { uncalled.append(url) }
             }
         }
@@ -101,7 +101,7 @@ struct Metadata: Sendable {
         }
         bindsToCertificates = document["tls_client_certificate_bound_access_tokens"]?.bool ?? false
         promisesIssuer = document["authorization_response_iss_parameter_supported"]?.bool ?? false
-        // A text may be meant as true: a plain request in place of a pushed one would be weaker.
+        // A text may mean true. A plain request instead of a pushed one would be weaker.
         switch document["require_pushed_authorization_requests"] {
         case nil, .null, .bool(false), .string(""), .string("false"): requiresPushedAuthorization = false
         default: requiresPushedAuthorization = true
@@ -130,8 +130,10 @@ struct Metadata: Sendable {
         }
     }
 
-    /// Reads the aliases that are called, by the rule of all endpoints; those that are never anybody's but the user agent's or
-    /// nobody's (authorization, keys, log-out) stay where they are.
+    /// Reads the aliases that are called, with the rule for all endpoints.
+    ///
+    /// Other endpoints have no aliases. The user agent calls them, or they need no client authentication (authorization,
+    /// keys, log-out).
     private mutating func readAliases(_ object: JSONObject, _ allows: (EndpointURL) -> Bool) {
         uncalled += object.names.compactMap { object[$0]?.string.flatMap(EndpointURL.init) }
         for member in Member.aliased {
@@ -149,15 +151,17 @@ struct Metadata: Sendable {
         }
     }
 
-    /// Returns an endpoint, or nil if there is none; throws for one that is not a URL to call.
+    /// Returns an endpoint; nil if it is absent.
+    ///
+    /// Throws unless it is a callable URL.
     func usable(_ member: Member) throws(ProviderFailure) -> EndpointURL? {
         if let name = unusable[member] { throw .unusable(detail: "metadata: \(name) is not a URL to call") }
         return self[keyPath: member.path]
     }
 
-    /// Returns the endpoints for a client with a certificate: the aliases, unless the configuration names one.
+    /// Returns the endpoints for a client with a certificate: the aliases, unless the configuration names an endpoint.
     ///
-    /// An alias that is not a URL to call leaves nothing to call: the ordinary endpoint would be a downgrade.
+    /// If an alias is not a callable URL, the endpoint is unusable, because the ordinary endpoint would be a downgrade.
     func withAliases(under own: EndpointSettings) -> Metadata {
         var known = self
         let fixed: [Member: EndpointURL?] = [
@@ -185,8 +189,9 @@ struct Metadata: Sendable {
         unusable[member] = nil
     }
 
-    /// Fills what this document lacks from a second one of the same issuer (revocation may stand only in the RFC 8414
-    /// document: docs/providers/real-servers.md).
+    /// Fills missing members from a second document of the same issuer.
+    ///
+    /// For example, only the RFC 8414 document may have a revocation endpoint (docs/providers/real-servers.md).
     mutating func fill(from other: Metadata) {
         for member in Member.allCases where self[keyPath: member.path] == nil {
             if let url = other[keyPath: member.path] {
@@ -206,7 +211,7 @@ struct Metadata: Sendable {
         requiresPushedAuthorization = requiresPushedAuthorization || other.requiresPushedAuthorization
     }
 
-    /// Puts the configuration's endpoints over the discovered ones.
+    /// Replaces discovered endpoints with the configured ones.
     mutating func apply(_ endpoints: EndpointSettings) {
         refresh = endpoints.refresh ?? refresh
         let fixed: [(Member, EndpointURL?)] = [
@@ -217,17 +222,17 @@ struct Metadata: Sendable {
     }
 }
 
-/// Fetches a provider's metadata from the places that its issuer names (OpenID Connect Discovery 1.0, RFC 8414).
+/// Fetches a provider's metadata from the locations that follow from its issuer (OpenID Connect Discovery 1.0, RFC 8414).
 struct MetadataFetcher: Sendable {
     let settings: ProviderSettings
     let caller: ProviderCaller
     let clock: BrokerClock
-    /// The `issuer` that the document has to hold, byte for byte: the configured one, or Microsoft's template.
+    /// The `issuer` that the document must contain, byte for byte: the configured one, or Microsoft's template.
     let expectedIssuer: String
-    /// Hears of what was fetched.
+    /// Called with the fetched metadata.
     var fetched: @Sendable (Metadata) -> Void = { _ in }
 
-    /// Fetches and checks; the configuration's endpoints win over discovered ones.
+    /// Fetches and checks the metadata; configured endpoints override discovered ones.
     func fetch() async -> Result<(value: Metadata, lifetime: Duration), ProviderFailure> {
         guard let issuer = settings.issuer, let url = EndpointURL(issuer), url.query == nil,
             let openID = Self.openIDLocation(url), let oauth = Self.oauthLocation(url)
@@ -239,7 +244,7 @@ struct MetadataFetcher: Sendable {
         do throws(ProviderFailure) {
             primary = try await document(at: isOpenID ? openID : oauth, from: url)
         } catch {
-            // RFC 8414 section 5: clients of either kind find servers that publish only the other document.
+            // Some servers publish only the other document, and clients of either kind find it (RFC 8414 section 5).
             guard case .unusable = error, let other = try? await document(at: isOpenID ? oauth : openID, from: url)
             else { return .failure(error) }
             primary = other
@@ -255,9 +260,9 @@ struct MetadataFetcher: Sendable {
         return .success((primary.0, primary.1))
     }
 
-    /// One document; `unusable` when it is no metadata or another issuer's.
+    /// Returns one document; throws `unusable` if it is not metadata, or names another issuer.
     ///
-    /// An HTML page with status 200 is no metadata.
+    /// For example, an HTML page with status 200 is unusable.
     private func document(
         at location: EndpointURL, from issuer: EndpointURL
     ) async throws(ProviderFailure) -> (Metadata, Duration) {
@@ -275,7 +280,7 @@ struct MetadataFetcher: Sendable {
         return (metadata, answer.lifetime)
     }
 
-    /// An issuer out on the internet may not point us at ourselves or into our network (SEC-24).
+    /// An issuer on the internet must not direct calls to this machine or its network (SEC-24).
     static func allows(_ endpoint: EndpointURL, from issuer: EndpointURL, allowPrivate: Bool) -> Bool {
         if issuer.isLoopback || allowPrivate { return true }
         let address = endpoint.base.host.flatMap { IPAddress(urlHost: $0) }
@@ -286,7 +291,7 @@ struct MetadataFetcher: Sendable {
         EndpointURL(issuer.withoutSlash.text + "/.well-known/openid-configuration")
     }
 
-    /// RFC 8414 section 3.1: the well-known part goes between host and path.
+    /// The well-known part is between host and path (RFC 8414 section 3.1).
     static func oauthLocation(_ issuer: EndpointURL) -> EndpointURL? {
         let path = issuer.base.path == "/" ? "" : issuer.base.path
         return EndpointURL(
@@ -295,21 +300,27 @@ struct MetadataFetcher: Sendable {
     }
 }
 
-/// Knows Microsoft's multi-tenant issuers: the configured one names no tenant (`…/common/v2.0`), the metadata holds a
-/// template (`…/{tenantid}/v2.0`), and each token names its own tenant.
+/// Handles Microsoft's multi-tenant issuers.
+///
+/// The configured issuer names no tenant (`…/common/v2.0`), the metadata contains a template (`…/{tenantid}/v2.0`), and
+/// each token names its own tenant.
 enum IssuerTemplate {
     private static let placeholder = "{tenantid}"
     private static let everybody = ["common", "organizations"]
 
-    /// Returns whether a `tid` can be a tenant's: the names that stand for all of them are nobody's.
+    /// Returns whether a `tid` can be that of a single tenant.
+    ///
+    /// The names for all tenants are excluded.
     static func isTenant(_ tenant: String) -> Bool { !everybody.contains(tenant) }
 
-    /// Returns whether an issuer is the template's with no tenant named; a tenant's own issuer is an ordinary one.
+    /// Returns whether an issuer is the template's for all tenants.
+    ///
+    /// The issuer of a single tenant is an ordinary one.
     static func covers(_ issuer: String, _ template: String) -> Bool {
         everybody.contains { template.replacing(placeholder, with: $0) == issuer }
     }
 
-    /// Returns what the metadata's `issuer` has to be.
+    /// Returns the required `issuer` of the metadata.
     static func issuer(of settings: ProviderSettings) -> String {
         let issuer = settings.issuer ?? ""
         let template = settings.clients.lazy.compactMap(\.wire.idToken.issuerTemplate).first

@@ -1,7 +1,7 @@
 import Broker
 
 extension OAuthEngine {
-    /// Verifies an id_token of this provider: signature by the issuer's keys, then every claim.
+    /// Verifies an id_token of this provider: first the signature with the issuer's keys, then every claim.
     func verifiedIDToken(
         _ text: Secret, client: EngineClient, _ expected: IDTokenRules.Expectation
     ) async throws(ProviderFailure) -> JSONObject {
@@ -15,7 +15,7 @@ extension OAuthEngine {
         return token.claims
     }
 
-    /// Properties that the sign-in has to show: what was asked for by the login, and what the configuration asks for always.
+    /// Returns the properties that the sign-in must show, which the login and the configuration request.
     func demands(_ context: IdentityContext, _ client: EngineClient) -> SignInDemands {
         guard let asked = context.demands else { return SignInDemands() }
         var demands = asked.under(SignInDemands(client.wire.authorizationParameters))
@@ -23,10 +23,10 @@ extension OAuthEngine {
         return demands
     }
 
-    /// Calls an API with the access token and returns its object, which names its user at `subject`; a signed answer is verified
+    /// Calls an API with the access token and returns its object, which has its user at `subject`; verifies a signed answer
     /// (SEC-32).
     ///
-    /// `again` is the second call for a token that the provider may know only a moment later.
+    /// `again` allows a second call, because the provider may recognise a new token only a moment later.
     func resource(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
         subject: String, again: SecondRead? = nil, client: EngineClient, by deadline: Duration
@@ -52,12 +52,13 @@ extension OAuthEngine {
         return object
     }
 
-    /// The pause before a token that is new is shown once more.
+    /// The pause before a new token is sent a second time.
     private static var secondReadPause: Duration { .milliseconds(500) }
 
-    /// Calls an API with the access token; a refusal of the token means that nobody is identified by it.
+    /// Calls an API with the access token; a refusal of the token means that it identifies no user.
     ///
-    /// Some providers know a token only a moment after they gave it: it is shown once more then, if there is time (decision 80).
+    /// Some providers recognise a token only a moment after they issued it. If there is time, the call is then made a
+    /// second time (decision 80).
     func call(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
         again: SecondRead? = nil, client: EngineClient, by deadline: Duration
@@ -111,7 +112,8 @@ extension OAuthEngine {
             text.filter { !$0.isWhitespace }, allowed: client.wire.idToken.algorithms, types: ["jwt"],
             bounds: .answered)
         try await keys.verify(token)
-        // OpenID Connect Core 5.3.2: signed userinfo names issuer and audience; where it does, they are ours.
+        // Signed userinfo names issuer and audience, and they must be this issuer and this client (OpenID Connect Core
+        // 5.3.2).
         if let issuer = token.claims.present("iss"), issuer.string?.hasBytes(of: settings.issuer ?? "") != true {
             throw .identityRejected(detail: "userinfo: iss is not the issuer")
         }
@@ -124,10 +126,10 @@ extension OAuthEngine {
         return token.claims
     }
 
-    /// Returns claims with the verified primary address of a list such as GitHub's; an account may hide it, so its absence is no
-    /// fault.
+    /// Returns claims with the verified primary address from a list such as GitHub's.
     ///
-    /// Without one, an address of the profile that the list calls unverified is so.
+    /// An account may hide its address, so a missing one is not a fault. In that case, an address of the profile counts as
+    /// unverified if the list calls it unverified.
     func withPrimaryEmail(
         _ claims: [(name: String, value: JSONValue)], from url: EndpointURL, token: Secret,
         provedBy proof: ProofMaker? = nil, client: EngineClient, by deadline: Duration
@@ -151,13 +153,15 @@ extension OAuthEngine {
 }
 
 extension OAuthEngine {
-    /// The greatest age of an id_token that an app hands over, whatever the configuration says: less than its use is remembered
-    /// (a day).
+    /// The greatest age of an id_token from an app, even if the configuration allows more.
+    ///
+    /// Its use is remembered for longer (a day).
     private static let longestAge = Duration.seconds(43_200)
 
-    /// Verifies an id_token that an app has from one of the provider's SDKs, and returns its claims.
+    /// Verifies an id_token that an app got from one of the provider's SDKs, and returns its claims.
     ///
-    /// A stranger may have made it: newer keys for it come from a bucket that logins do not share.
+    /// A stranger may have made it. Newer keys for it therefore come from a bucket of their own, apart from the one for
+    /// logins.
     func verified(
         _ handed: HandedIDToken, issuer: String, client: EngineClient, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> JSONObject {
@@ -166,7 +170,7 @@ extension OAuthEngine {
         let token = try CompactToken(handed.token.reveal(), allowed: settings.algorithms, types: ["jwt"])
         var rules = IDTokenRules(issuer: issuer, clientID: client.settings.clientID, settings: settings)
         rules.otherClientIDs = client.settings.trustedAudiences
-        // The claims first: what cannot be ours costs no signature and no key.
+        // Check the claims first, so that a foreign token costs no signature check or fetch of keys.
         try rules.check(
             token,
             IDTokenRules.Expectation(

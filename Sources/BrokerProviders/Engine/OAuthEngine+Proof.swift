@@ -2,10 +2,10 @@ import Broker
 import Crypto
 
 extension OAuthEngine {
-    /// The most that a refresh waits for its nonce.
+    /// The longest wait for a nonce before a refresh.
     private static var primingLimit: Duration { .seconds(5) }
 
-    /// Returns a call with proofs at a server, by the side of it that is called.
+    /// Returns a call with proofs at a server, for the given role of the server.
     func call(
         provedBy proof: ProofMaker, at url: EndpointURL, client: EngineClient, _ role: ProofNonces.Role,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -16,7 +16,7 @@ extension OAuthEngine {
         return ProvenCall(proof, at: place, nonces, clock, repeating: nonce, confirms: confirms)
     }
 
-    /// Makes a call, and all of it once more where its server asks for another nonce.
+    /// Makes a call, and repeats all of it once if the server asks for another nonce.
     func sending(
         _ call: ProvenCall, _ send: () async throws(ProviderFailure) -> ProviderAnswer
     ) async throws(ProviderFailure) -> ProviderAnswer {
@@ -26,7 +26,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Posts parameters with the client's proof, and with that of a key where there is one.
+    /// Posts parameters with the client's authentication, and with a key's proof if there is a key.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
         client: EngineClient, provedBy proof: ProofMaker?, idempotencyKey: String? = nil, target: TokenTarget? = nil,
@@ -40,7 +40,8 @@ extension OAuthEngine {
         let call = call(provedBy: proof, at: url, client: client, .authorization)
         return try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
             let exchange = call.exchange
-            // By its nonce: a later try at this call, under the first one's key, would be answered by what refused that.
+            // The key depends on the nonce. Otherwise, the server would answer a repeat with the refusal that it stored for
+            // the first call.
             let headers = idempotencyKey.map { key in
                 idempotency(exchange.sent.map { IdempotencyKey.again(key, nonce: $0) } ?? key, client)
             }
@@ -51,10 +52,10 @@ extension OAuthEngine {
         }
     }
 
-    /// Makes a refresh call with proofs: first what brings a nonce, where the refresh token is better not sent without.
+    /// Makes a refresh call with proofs; gets a nonce first if the refresh token should not be sent before.
     ///
-    /// A confirming call repeats nonce and idempotency key of a sending whose answer was lost; after one that was heard it
-    /// asks anew.
+    /// A confirming call repeats nonce and idempotency key of the sending whose answer was lost. If that sending was
+    /// answered, the call is a new one.
     func proven(
         _ request: RefreshRequest, _ proof: ProofMaker, at url: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -70,7 +71,8 @@ extension OAuthEngine {
             let answer = try await sending(call) { () async throws(ProviderFailure) -> ProviderAnswer in
                 let exchange = call.exchange
                 if exchange.isRepeated, !checksFirst { request.sending.spendsPerhaps() }
-                // Under the first one's key, whoever answers repeated keys would repeat the refusal; and what was lost.
+                // Under the first key, a server that replays answers would repeat the refusal. A lost answer, however,
+                // should be repeated.
                 let key =
                     last?.idempotencyKey
                     ?? (exchange.isRepeated || asksAnew
@@ -85,7 +87,7 @@ extension OAuthEngine {
             }
             return (answer, call.exchange)
         } catch {
-            // Refused for its nonce it may be spent, and of its repeat nobody knows.
+            // The refusal for the nonce may have spent the token, and the result of the repeat is unknown.
             if case .notSent(let detail) = error, call.exchange.isRepeated, !checksFirst {
                 throw .lost(detail: detail)
             }
@@ -93,18 +95,18 @@ extension OAuthEngine {
         }
     }
 
-    /// Has a server give a nonce by a pushed request that is never opened, where there is none that is fresh.
+    /// Gets a nonce with a pushed request that is never opened, unless a fresh nonce is known.
     ///
-    /// The refresh goes on, whatever becomes of it.
+    /// The refresh continues even if this fails.
     private func prime(_ proof: ProofMaker, at url: EndpointURL, client: EngineClient, by deadline: Duration) async {
-        // One that is down takes no refresh with it: the breaker is shared, and the refresh itself is the probe.
+        // If the server is down, skip this call. The breaker is shared, and the refresh itself should be the probe.
         guard caller.limiter.failuresInARow == 0, client.wire.dpop.par == .proof,
             let par = try? await metadata(for: client).pushedAuthorization,
             let redirect = client.profile.redirectURIs.first, let state = try? random(32),
             let verifier = try? random(32)
         else { return }
         let call = call(provedBy: proof, at: par, client: client, .authorization)
-        // A nonce of another origin is none of this one's.
+        // Nonces belong to one origin.
         guard call.place == self.call(provedBy: proof, at: url, client: client, .authorization).place,
             !nonces.isFresh(at: call.place, within: client.wire.dpop.nonceAge, moment: clock.monotonic())
         else { return }
@@ -112,7 +114,7 @@ extension OAuthEngine {
             client: client.profile.name, redirectURI: redirect, state: Secret(Base64URL.encode(state)), nonce: nil,
             codeChallenge: client.profile.pkce == .required ? Base64URL.encode(SHA256.hash(data: verifier)) : nil,
             scope: client.profile.scope, proof: proof)
-        // Once: a refusal brings the nonce as an acceptance does.
+        // One call is enough, because a refusal brings a nonce as well.
         _ = try? await post(
             AuthorizationURL.parameters(request, client: client, openID: profile.kind == .oidc), to: par,
             as: .pushedAuthorization, client: client, proving: call,
@@ -128,11 +130,12 @@ extension OAuthEngine {
     }
 }
 
-/// The key that a repeated call is known by (Cloudentity's `X-Idempotency-Key`).
+/// The idempotency key of a repeated call (Cloudentity's `X-Idempotency-Key`).
 enum IdempotencyKey {
-    /// Returns the key of a call that is made anew with another nonce.
+    /// Returns the key for a call that is made again with another nonce.
     ///
-    /// So is one for another API: whoever answers repeated keys would give the first one's token.
+    /// A call for another API needs its own key too. Otherwise, a server that replays answers would return the first call's
+    /// token.
     static func again(_ key: String, nonce: String?) -> String {
         Base64URL.encode(SHA256.hash(data: Array("\(key).\(nonce ?? "")".utf8)))
     }

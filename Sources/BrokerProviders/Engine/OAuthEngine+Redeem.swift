@@ -1,7 +1,9 @@
 import Broker
 
 extension OAuthEngine {
-    /// Redeems a code with one call; `verifiesIDToken` has the keys fetched first, so that a dead JWKS costs no code.
+    /// Redeems a code with one call.
+    ///
+    /// With `verifiesIDToken` the keys are fetched first, so that an unreachable JWKS does not cost the code.
     func redeem(
         _ grant: CodeGrant, verifiesIDToken: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
@@ -31,7 +33,7 @@ extension OAuthEngine {
         do throws(ProviderFailure) {
             tokens = try answers(client, binding: binding).read(answer, now: clock.now())
         } catch {
-            // For a code a refusal without a body is no OAuth error.
+            // For a code, a refusal with an empty body is not an OAuth error.
             if case .rejected(let refusal) = error, refusal.isEmpty {
                 throw .unusable(detail: "token answer: \(answer.summary), no object")
             }
@@ -41,13 +43,13 @@ extension OAuthEngine {
             if tokens.credential == .dpop {
                 tokens = keyed(tokens, by: proof, at: endpoint, client: client)
             } else {
-                // RFC 9449 section 5: whoever wants bound tokens discards others.
+                // A client that requires bound tokens discards others (RFC 9449 section 5).
                 tokens.refusal = tokens.refusal ?? "token answer: not bound to our key, its token_type is not DPoP"
             }
         }
         tokens = client.bound(tokens)
         let required = client.wire.requiredScope
-        // A scope that the answer leaves out may be assumed, and proves nothing.
+        // A scope that is missing in the answer may be assumed, but proves nothing.
         if !required.isEmpty, tokens.refusal == nil, !required.allSatisfy((tokens.scope ?? []).contains) {
             tokens.refusal = "token answer: a required scope was not granted"
         }
@@ -78,10 +80,10 @@ extension OAuthEngine {
             try answers(client).refreshed(answer, request.target, now: clock.now()), isCertified: request.isCertified)
     }
 
-    /// Makes the call with proofs of a key.
+    /// Makes the refresh call with proofs of a key.
     ///
-    /// A set that is not bound as before comes without its access token: the refresh token that it may bring is the only one
-    /// there is.
+    /// If the new tokens are unbound, the access token is removed. The new refresh token is kept, because it may be the
+    /// only valid one.
     private func refresh(
         _ request: RefreshRequest, provedBy proof: ProofMaker, at endpoint: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -107,10 +109,10 @@ extension OAuthEngine {
         }
     }
 
-    /// Makes the call without a proof, for tokens that are bound to none: there are servers that bind none afterwards, and
-    /// refuse one that is shown with them.
+    /// Makes the refresh call with no proof, for unbound tokens.
     ///
-    /// A refusal is no word on the grant: others want a proof, and our clock is off.
+    /// Some servers never bind such tokens later, and refuse a proof that comes with them. A refusal of this call is no
+    /// evidence about the grant. Other servers require a proof, and the broker's clock may be wrong.
     private func bare(
         _ request: RefreshRequest, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
@@ -136,7 +138,7 @@ extension OAuthEngine {
         } catch { throw error.doubted(.noProof) }
     }
 
-    /// Cloudentity takes 32 to 255 characters.
+    /// Cloudentity accepts keys of 32 to 255 characters.
     func idempotency(_ key: String, _ client: EngineClient) -> [(name: String, value: String)] {
         client.wire.tokenRequest.idempotencyKey && (32...255).contains(key.utf8.count)
             ? [("X-Idempotency-Key", key)] : []

@@ -1,10 +1,10 @@
 import Broker
 
 extension OAuthEngine {
-    /// Revokes refresh then access token in the client's dialect (SEC-63); throws the first failure that should be
-    /// tried again.
+    /// Revokes first the refresh token, then the access token, in the client's dialect (SEC-63); throws the first failure
+    /// that should be retried.
     ///
-    /// Where nothing can be called, nothing is to do.
+    /// If the endpoint is unknown, the revocation counts as done.
     func revoke(_ tokens: TokenSet, client name: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style
@@ -12,12 +12,12 @@ extension OAuthEngine {
             let endpoint =
                 if let fixed = client.revocation { fixed } else { try await metadata(for: client).usable(.revocation) }
         else { return }
-        // A bound access token is no proof of anybody by itself; in the outbox it may be without its key.
+        // A bound access token alone proves no identity, and in the outbox its key may be missing.
         let isBearers = tokens.key == nil && tokens.certificate == nil && client.profile.senderConstraint == .off
         switch style {
         case .none: return
         case .rfc7009:
-            // A refusal of the one token says nothing about the other.
+            // A refusal of one token leaves the other one undecided.
             var first: ProviderFailure?
             let all = [("refresh_token", tokens.refreshToken), ("access_token", tokens.accessToken)]
             for case (let hint, let token?) in all where !token.reveal().isEmpty {
@@ -38,7 +38,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Of two failures the one that is worth another try.
+    /// Returns the failure that is worth a retry.
     private static func moreUrgent(_ first: ProviderFailure?, _ second: ProviderFailure) -> ProviderFailure {
         guard let first else { return second }
         switch first {
@@ -74,7 +74,7 @@ extension OAuthEngine {
     private func deleteGrant(
         _ token: Secret, at endpoint: EndpointURL, client: EngineClient, by deadline: Duration
     ) async throws(ProviderFailure) {
-        // This call knows no other proof than Basic, also where the secret is posted to the token endpoint.
+        // GitHub's call accepts only Basic, even if the token endpoint takes the secret in the body.
         let proof = client.authenticator.basicHeader.map { [$0] } ?? []
         var writer = JSONWriter()
         writer.object { $0.member("access_token", token.reveal()) }
@@ -84,12 +84,12 @@ extension OAuthEngine {
                 headers: [("Content-Type", "application/json"), ("Accept", "application/json")] + proof
                     + client.wire.tokenRequest.headers,
                 body: writer.bytes), by: deadline)
-        // GitHub answers 404 and 422 for tokens that are gone.
+        // GitHub answers 404 and 422 for tokens that are already gone.
         if [404, 422].contains(answer.status) { return }
         try checkRevoked(answer)
     }
 
-    /// Any 2xx is done; so is a token that the server does not know or cannot revoke.
+    /// Accepts any 2xx, and refusals of an unknown token or of a token type that is never revoked.
     private func checkRevoked(_ answer: ProviderAnswer) throws(ProviderFailure) {
         try answer.requireUsable(at: clock.now())
         let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
@@ -103,10 +103,10 @@ extension OAuthEngine {
 }
 
 extension OAuthEngine {
-    /// Ends the session at the provider that the id_token came from (RP-Initiated Logout 1.0 section 2, by POST, so
-    /// that the token stands in no access log).
+    /// Ends the provider session of the id_token (RP-Initiated Logout 1.0 section 2).
     ///
-    /// Any 2xx or redirect is done; false when there is nothing to call or to show.
+    /// The call is a POST, which keeps the token out of access logs. Any 2xx or redirect counts as done. The result is
+    /// false if the endpoint or the id_token is missing.
     func endSession(
         _ tokens: TokenSet, client name: ClientName, by deadline: Duration
     ) async throws(ProviderFailure) -> Bool {
@@ -135,10 +135,10 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns the page to open in the user's browser (section 2 of the same document), without an id_token: an address
-    /// stands in histories and logs.
+    /// Returns the page to open in the user's browser (section 2 of the same document).
     ///
-    /// `logout_hint` only where the provider documents one: the value of a claim of the id_token.
+    /// The address leaves out the id_token, because addresses are stored in histories and logs. `logout_hint` is sent only
+    /// if the provider documents one. Its value comes from a claim of the id_token.
     func logOutPage(
         _ tokens: TokenSet, client name: ClientName, state: Secret
     ) async throws(ProviderFailure) -> Secret? {

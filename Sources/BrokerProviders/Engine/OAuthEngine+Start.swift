@@ -1,7 +1,7 @@
 import Broker
 
 extension OAuthEngine {
-    /// Starts a login: pushed where the provider or the operator wants it (RFC 9126), else by a plain URL.
+    /// Starts a login with a pushed request if the provider or the operator requires it (RFC 9126), else with a plain URL.
     func start(
         _ request: AuthorizationRequest, openID: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
@@ -10,9 +10,9 @@ extension OAuthEngine {
         guard let endpoint = try metadata.usable(.authorization) else {
             throw .unusable(detail: "no authorization endpoint is known")
         }
-        // Nobody signs in for nothing.
+        // Check all endpoints of the sign-in now, so that a user does not sign in in vain.
         for member in needs(of: client) { _ = try metadata.usable(member) }
-        // RFC 9700 section 2.1.1: a server that lists its methods without S256 would take our challenge for something else.
+        // A server whose list of methods lacks S256 would misread the challenge (RFC 9700 section 2.1.1).
         if request.codeChallenge != nil, let methods = metadata.challengeMethods, !methods.contains("S256") {
             throw .unusable(detail: "the metadata's code_challenge_methods_supported lacks S256")
         }
@@ -28,7 +28,7 @@ extension OAuthEngine {
                 pairs = [("client_id", client.settings.clientID), ("request_uri", pushed.reference)]
                 lifetime = pushed.lifetime
             } catch {
-                // Never a plain request where a pushed one is demanded (SEC-10).
+                // If a pushed request is required, a plain one must never replace it (SEC-10).
                 if isRequired { throw error }
             }
         }
@@ -39,7 +39,7 @@ extension OAuthEngine {
             url: Secret(url.text), issuer: expectation(metadata), demands: demands, lifetime: lifetime)
     }
 
-    /// The `iss` that the callback has to have; of a multi-tenant issuer it is the template.
+    /// The required `iss` of the callback; for a multi-tenant issuer it is the template.
     func expectation(_ metadata: Metadata) -> IssuerExpectation {
         IssuerExpectation(
             issuer: profile.callbackIssuer, demanded: profile.callbackIssuer != nil && metadata.promisesIssuer)
@@ -71,7 +71,9 @@ extension OAuthEngine {
     }
 }
 
-/// Builds authorization requests: each name once, nothing of the app's over what the broker sets (SEC-07).
+/// Builds authorization requests.
+///
+/// Each name occurs once, and the app's parameters never override the broker's (SEC-07).
 enum AuthorizationURL {
     /// The names that only the broker sets.
     static let reserved: Set<String> = [
@@ -87,10 +89,10 @@ enum AuthorizationURL {
             ("response_type", "code"), (client.wire.clientParameter, client.settings.clientID),
             ("redirect_uri", client.settings.redirectName ?? request.redirectURI.text),
         ]
-        // Without `openid` there is no id_token, and without that nobody is signed in.
+        // Only with `openid` does the provider issue an id_token, which every sign-in needs.
         var scope = openID && !request.scope.contains("openid") ? ["openid"] + request.scope : request.scope
-        // Also where the app asks for less, and the session that is stepped up was granted less: what is refused at the token
-        // endpoint was not asked for here.
+        // The scope is added even if the app requests less, or the session to be stepped up has less. The token endpoint
+        // would otherwise refuse the target later.
         scope += client.settings.targetScope.filter { !scope.contains($0) }
         if !scope.isEmpty {
             pairs.append((client.wire.scopeParameter, scope.joined(separator: client.wire.scopeSeparator)))

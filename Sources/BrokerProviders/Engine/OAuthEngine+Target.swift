@@ -3,10 +3,10 @@ import Broker
 extension OAuthEngine {
     private static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
 
-    /// Makes one exchange call (RFC 8693): an access token of another API for the session's own.
+    /// Makes one exchange call (RFC 8693) and returns another API's access token for the session's own.
     ///
-    /// It spends nothing, and so is not confirmed. With a proof of the subject token's key the new one has to be bound to it; a set
-    /// that is not comes without its access token.
+    /// An exchange leaves all tokens unspent, so a lost one needs no confirming call. With a proof of the subject token's
+    /// key, the new token must be bound to that key. Otherwise, the set comes with an empty access token.
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try client(request.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
@@ -25,7 +25,7 @@ extension OAuthEngine {
         var tokens = try answers(client, binding: binding).exchanged(answer, now: clock.now())
         guard let proof = request.proof else { return client.bound(tokens, isCertified: request.isCertified) }
         guard tokens.credential == .dpop else {
-            // As a refresh's: the caller leaves the provider alone for a while.
+            // As after such a refresh, the caller then waits before it calls the provider again.
             tokens.accessToken = Secret("")
             tokens.expiresAt = nil
             return tokens
@@ -35,14 +35,16 @@ extension OAuthEngine {
 }
 
 extension TokenTarget {
-    /// The parameters to send, with the scope in the provider's own writing.
+    /// The parameters to send, with the scope in the provider's notation.
     func parameters(scopeSeparator: String) -> [(name: String, value: String)] {
         parameters.map { $0.name == "scope" ? (name: "scope", value: scope.joined(separator: scopeSeparator)) : $0 }
     }
 }
 
 extension RefreshRequest {
-    /// The key of this call alone: refreshes of one version for several APIs are several calls.
+    /// The idempotency key of this call alone.
+    ///
+    /// Refreshes of one version for several APIs are separate calls.
     var callKey: String {
         guard let target else { return idempotencyKey }
         return IdempotencyKey.again(idempotencyKey, nonce: "for " + FormPairs.encode(target.parameters))
@@ -53,9 +55,9 @@ extension TokenAnswer {
     /// The identifier of an access token (RFC 8693 section 3).
     static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-    /// Parses the answer of an exchange, which says what it gives (section 2.2.1).
+    /// Parses the answer of an exchange, which names the type of its token (section 2.2.1).
     ///
-    /// A refresh token in it is of another grant, and an id_token nobody's who signs in here.
+    /// A refresh token in it belongs to another grant, and an id_token in it to another sign-in. Both are dropped.
     func exchanged(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         var tokens = try parse(answer, now: now)
         let whole = AnswerBody.object(answer)

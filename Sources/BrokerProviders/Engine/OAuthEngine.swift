@@ -1,17 +1,17 @@
 package import Broker
 
-/// The OAuth 2.0 client that every kind with codes is built on.
+/// The OAuth 2.0 client that all kinds with codes use.
 ///
-/// Only settings differ.
+/// The kinds differ only in their settings.
 package struct OAuthEngine: Sendable {
     let settings: ProviderSettings
     let profile: ProviderProfile
     let caller: ProviderCaller
     /// Calls the provider's log-out page.
     ///
-    /// It has a breaker of its own: a page that is down must not stop logins.
+    /// The page has a breaker of its own, so that logins continue while it is unreachable.
     let logOutCaller: ProviderCaller
-    /// The provider's `Date`: of its token endpoint, which no cache answers for.
+    /// The provider's `Date`, from its token endpoint, because caches do not answer for it.
     let time: ProviderTime
     let clock: BrokerClock
     let keys: TokenKeys
@@ -21,12 +21,12 @@ package struct OAuthEngine: Sendable {
     private let clients: [ClientName: EngineClient]
     private let metadataCache: CachedFetch<Metadata>
     private let fixed: Metadata?
-    /// The endpoints of the metadata that are not a URL to call.
+    /// The endpoints in the metadata that are not callable URLs.
     let watch = EndpointWatch()
-    /// The meaning of a 4xx without an OAuth error at this provider.
+    /// The meaning of a 4xx at this provider if it contains no OAuth error.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
-    /// Creates the engine; throws `CatalogueFailure` for settings that cannot work.
+    /// Creates the engine; throws `CatalogueFailure` for settings that must fail.
     init(_ settings: ProviderSettings, environment: ProviderEnvironment) throws {
         self.settings = settings
         profile = settings.profile
@@ -35,7 +35,7 @@ package struct OAuthEngine: Sendable {
         random = environment.random
         var caller = environment.caller(settings)
         var logOutCaller = environment.caller(settings, isLogOut: true)
-        // Nothing is shown to whoever gives out metadata and keys, or signs the user out.
+        // Servers for metadata, keys and log-out get no client certificate.
         caller.shown = ClientConnections(ConnectionSettings(trust: settings.trust), environment.http)?.now()
         logOutCaller.shown = caller.shown
         self.caller = caller
@@ -80,13 +80,13 @@ package struct OAuthEngine: Sendable {
         return try await metadataCache.current().value
     }
 
-    /// The metadata as a client goes by it.
+    /// The metadata for a client, with the aliases for its certificate.
     func metadata(for client: EngineClient) async throws(ProviderFailure) -> Metadata {
         let known = try await metadata()
         return client.certificate == nil ? known : known.withAliases(under: settings.endpoints)
     }
 
-    /// Whether an address is one of the authorization server's; userinfo is a resource.
+    /// Whether an address belongs to the authorization server; userinfo counts as a resource.
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
         let known = try await metadata()
         let own = [
@@ -99,31 +99,32 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// The client of a name; the domain only knows configured ones.
+    /// The client of the given name.
     ///
-    /// Its calls go on connections of the certificate that it shows now, or of the one before where tokens are bound to that.
+    /// The domain passes only configured names. The client's calls use the connections of its present certificate, or of
+    /// the previous one if the tokens are bound to that.
     func client(_ name: ClientName, showing thumbprint: String? = nil) throws(ProviderFailure) -> EngineClient {
         guard var client = clients[name] else { throw .notSent(detail: "no such client") }
         if let shown = client.connections?.now(for: thumbprint) { client.caller.shown = shown }
         return client
     }
 
-    /// Returns the thumbprint of the certificate that a client shows now; nil where it shows none.
+    /// Returns the thumbprint of the certificate that a client shows now, if any.
     func certificate(of client: ClientName) -> String? { clients[client]?.connections?.thumbprint }
 
-    /// The certificates that clients show, in no order.
+    /// The certificates that clients show, in any order.
     var identities: [(client: ClientName, identity: ClientIdentity)] {
         clients.values.compactMap { client in
             client.wire.connection.identity.map { (client.profile.name, $0) }
         }
     }
 
-    /// All clients' names and ids.
+    /// The names and ids of all clients.
     var clientIDs: [(name: ClientName, id: String)] {
         clients.values.map { ($0.profile.name, $0.settings.clientID) }
     }
 
-    /// Runs what has to happen before a secret is sent: whatever fails in it, nothing was sent yet.
+    /// Runs the work before a secret is sent, and reports each failure in it as `notSent`.
     func beforeSending<Value>(
         _ work: () async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
@@ -132,14 +133,15 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// Posts parameters with the client's proof, each call on a connection of its own; `call` adds a new proof to each sending.
+    /// Posts parameters with the client's authentication, each call on its own connection; `call` adds a new proof to each
+    /// sending.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
         client: EngineClient, headers: [(name: String, value: String)] = [], target: TokenTarget? = nil,
         proving call: ProvenCall? = nil, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let target = target?.parameters(scopeSeparator: client.wire.scopeSeparator) ?? []
-        // The settings of a token call's shape are for token calls alone.
+        // The settings for the form of a token call apply only to token calls.
         let wire =
             endpoint == .token
             ? client.wire.tokenRequest : TokenRequestSettings(headers: client.wire.tokenRequest.headers)
@@ -178,15 +180,17 @@ package struct OAuthEngine: Sendable {
 }
 
 extension ProofAddress {
-    /// The path's segments but for empty ones: many a server takes `/token/` and `//token` for `/token`.
+    /// The path's nonempty segments.
+    ///
+    /// Many servers treat `/token/` and `//token` like `/token`.
     fileprivate var segments: [Substring] { path.split(separator: "/") }
 }
 
-/// A provider whose calls are the engine's, but for those that its kind makes in its own way.
+/// A provider that uses the engine's calls, apart from a few that its kind makes differently.
 package protocol EngineBacked: ProviderInspection, TimeTelling {
     var engine: OAuthEngine { get }
 
-    /// Whether a probe looks at its keys: no login goes without them.
+    /// Whether a probe checks the keys, because every login needs them.
     var probesKeys: Bool { get }
 }
 
@@ -251,22 +255,24 @@ extension SessionEnding where Self: EngineBacked {
     }
 }
 
-/// One client as the engine works with it.
+/// One client, in the engine's form.
 struct EngineClient: Sendable {
     let settings: ClientSettings
     let authenticator: ClientAuthenticator
-    /// The endpoint at which the configuration has its grants revoked.
+    /// The configured endpoint for revoking the client's grants.
     let revocation: EndpointURL?
-    /// Connections of its own; nil where its calls are made as everybody's.
+    /// The client's own connections; nil if its calls use the shared ones.
     let connections: ClientConnections?
-    /// Makes its calls.
+    /// Makes the client's calls.
     var caller: ProviderCaller
-    /// The certificate that these calls show.
+    /// The certificate that the client's calls show.
     var certificate: ClientCertificate? { caller.shown?.certificate }
     var profile: ClientProfile { settings.profile }
     var wire: WireSettings { settings.wire }
 
-    /// Throws where an answer refuses the certificate: what was sent with it was not looked at, and is as good as it was.
+    /// Throws if an answer refuses the certificate.
+    ///
+    /// The server left the request unread, so its contents remain unspent.
     func requireCertificate(_ answer: ProviderAnswer) throws(ProviderFailure) {
         guard certificate != nil else { return }
         let proves = authenticator.isByCertificate
@@ -278,7 +284,7 @@ struct EngineClient: Sendable {
         throw .retryable(status: answer.status, retryAfter: nil, detail: "the server refuses our certificate")
     }
 
-    /// Returns tokens as bound to the certificate that was shown for them, where they are to be.
+    /// Returns tokens bound to the certificate that was shown for them, if they have to be.
     func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
         guard profile.senderConstraint == .mtls || isCertified else { return tokens }
         return tokens.bound(to: certificate?.thumbprint)

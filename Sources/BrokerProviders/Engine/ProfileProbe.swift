@@ -2,9 +2,9 @@ package import Broker
 import Crypto
 
 extension OAuthEngine {
-    /// Returns a fault for each member of the metadata that lacks what a client's profile demands of the provider.
+    /// Returns a fault for each metadata member that lacks a demand of the client's profile.
     ///
-    /// Without a profile the last two are doubts: what they tell may be so all the same.
+    /// For a client that has no profile, the last two are only doubts, because the provider may still support them.
     func lacks(_ known: Metadata, _ client: ClientSettings, isOpenID: Bool) -> [ProbeResult] {
         let known = client.wire.connection.identity == nil ? known : known.withAliases(under: settings.endpoints)
         let (wire, profile) = (client.wire, client.wire.profile)
@@ -53,7 +53,7 @@ extension OAuthEngine {
         return results
     }
 
-    /// Pushes one request for each client with a profile or bound tokens, as its logins do; nobody opens it.
+    /// Pushes one request for each client with a profile or bound tokens, like its logins do; the request is never opened.
     func pushUnopened(_ signer: any ProofSigner, openID: Bool) async -> [ProbeResult] {
         var results: [ProbeResult] = []
         for client in settings.clients
@@ -81,7 +81,7 @@ extension OAuthEngine {
         return results
     }
 
-    /// Returns whether the server has given a nonce; throws what refuses the request.
+    /// Returns whether the server gave a nonce; throws the refusal of the request.
     private func pushUnopened(
         _ settings: ClientSettings, _ signer: any ProofSigner, openID: Bool
     ) async throws -> Bool {
@@ -110,7 +110,7 @@ extension OAuthEngine {
 
 /// Pushes requests that are never opened, for `coatcheck check --online`.
 ///
-/// They show what a login shows: the client's own proof, and a proof of a key that is then forgotten.
+/// Each contains the same authentication as a login: the client's own, and a proof of a temporary key.
 package protocol RequestPushing: ProviderClient {
     func pushUnopened(_ signer: any ProofSigner) async -> [ProbeResult]
 }

@@ -1,11 +1,13 @@
 import Broker
 import Synchronization
 
-/// One call with proofs of the key that tokens are bound to (RFC 9449): what its server was sent, and what it asked for.
+/// One call with proofs of the key that tokens are bound to (RFC 9449), and the nonces that were sent and requested.
 final class ProvenCall: Sendable {
     private struct State {
         var exchange: NonceExchange
-        /// The newest nonce that was known before the last answer came, or, of a confirming call, when it was sent.
+        /// The newest nonce that was known before the last answer.
+        ///
+        /// For a confirming call, it is the newest at the time of sending.
         var newest: String?
     }
 
@@ -13,12 +15,16 @@ final class ProvenCall: Sendable {
     let place: ProofNonces.Place
     private let nonces: ProofNonces
     private let clock: BrokerClock
-    /// Whether it confirms another: on a busy process the newest nonce changes while any call is under way.
+    /// Whether the call confirms another one.
+    ///
+    /// In a busy process, the newest nonce changes during any call.
     private let confirms: Bool
-    /// Guards what was sent and asked.
+    /// Guards the nonces that were sent and requested.
     private let state: Mutex<State>
 
-    /// Creates the call; its first nonce is the newest, unless it repeats a sending whose nonce is given.
+    /// Creates the call.
+    ///
+    /// Its first nonce is the newest one, unless it repeats a sending with a given nonce.
     init(
         _ proof: ProofMaker, at place: ProofNonces.Place, _ nonces: ProofNonces, _ clock: BrokerClock,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -31,7 +37,7 @@ final class ProvenCall: Sendable {
         state = Mutex(State(exchange: NonceExchange(nonce: nonce ?? nonces.newest(at: place))))
     }
 
-    /// The nonces that were sent and asked for.
+    /// The nonces that were sent and requested.
     var exchange: NonceExchange { state.withLock { $0.exchange } }
 
     /// Returns the field with a new proof, for one sending.
@@ -42,13 +48,13 @@ final class ProvenCall: Sendable {
         return ("DPoP", try proof.proof(method: method, address: url.text, nonce: exchange.sent, token: token))
     }
 
-    /// Keeps the nonce of an answer, whatever else it says.
+    /// Stores the nonce of an answer, even if the answer is a refusal.
     func heard(_ answer: ProviderAnswer) {
         if !confirms { state.withLock { $0.newest = nonces.newest(at: place) } }
         if let nonce = answer.proofNonce { nonces.note(nonce, at: place, moment: clock.monotonic()) }
     }
 
-    /// Returns whether the call is to be made once more; throws `retryable` where its server is not satisfied by that.
+    /// Returns whether the call must be repeated; throws `retryable` if the server requests yet another nonce.
     func asksAgain(_ answer: ProviderAnswer) throws(ProviderFailure) -> Bool {
         let action = state.withLock { state in
             state.exchange.answered(

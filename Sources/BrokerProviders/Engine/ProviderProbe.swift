@@ -1,11 +1,13 @@
 package import Broker
 
-/// Tries a provider as `coatcheck check --online` does.
+/// Tests a provider for `coatcheck check --online`.
 enum ProviderProbe {
-    /// More than this and tokens look issued in the future, or already dead.
+    /// The largest tolerable clock difference, in seconds.
+    ///
+    /// Beyond it, tokens look issued in the future, or already expired.
     private static let tolerableSkew: Int64 = 30
 
-    /// Asks a URL for anything at all, and compares the clocks.
+    /// Requests any page at a URL, and compares the clocks.
     static func reach(_ url: EndpointURL, caller: ProviderCaller, clock: BrokerClock) async -> [ProbeResult] {
         do throws(ProviderFailure) {
             let answer = try await caller.send(.get(url, accept: "*/*"), by: caller.ownLimit)
@@ -30,7 +32,7 @@ enum ProviderProbe {
 }
 
 extension OAuthEngine {
-    /// Tries metadata, key set and clock.
+    /// Tests metadata, key set and clock.
     func probe(keysToo: Bool) async -> [ProbeResult] {
         let known: Metadata
         do throws(ProviderFailure) { known = try await metadata() } catch {
@@ -60,15 +62,16 @@ extension OAuthEngine {
                 results.append(ProbeResult(subject: "keys", isGood: false, text: text))
             }
         }
-        // Any page of the provider tells its time; the authorization endpoint is the one that takes a GET.
+        // Every page of the provider has its time, but only the authorization endpoint accepts a GET.
         if let url = known.authorization {
             results += await ProviderProbe.reach(url, caller: caller, clock: clock)
         }
         return results
     }
 
-    /// Returns a fault for each endpoint that a sign-in needs and that is not a URL to call, and a doubt for each whose feature is
-    /// off for that.
+    /// Returns a fault for each endpoint that a sign-in needs but that is not a callable URL.
+    ///
+    /// If only a feature is off as a result, it returns a doubt.
     private func unusable(_ known: Metadata) -> [ProbeResult] {
         faults(of: known).map { fault in
             ProbeResult(
@@ -76,7 +79,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Compares what the clients will do with what the metadata promises.
+    /// Compares the clients' settings with the promises of the metadata.
     private func promises(_ known: Metadata, keysToo: Bool) -> [ProbeResult] {
         var results: [ProbeResult] = []
         func fault(_ subject: String, _ text: String) {
@@ -85,7 +88,8 @@ extension OAuthEngine {
         for client in settings.clients where client.wire.profile == nil {
             let name = client.profile.name.text
             let method = client.authentication.method
-            // `none` is no authentication, and many servers that take public clients do not list it (RFC 8414 section 2).
+            // `none` means that the client does not authenticate. Many servers that accept public clients omit it from the
+            // list (RFC 8414 section 2).
             if method != "none", let listed = known.tokenMethods, !listed.contains(method) {
                 fault(
                     "method",
@@ -133,34 +137,34 @@ extension OAuthEngine {
     }
 }
 
-/// One thing that was tried at a provider, for `coatcheck check --online`.
+/// One test of a provider, for `coatcheck check --online`.
 package struct ProbeResult: Sendable, Equatable {
-    /// The thing that was tried: `discovery`, `keys`, `clock`, `reach`.
+    /// The subject of the test: `discovery`, `keys`, `clock`, `reach`.
     package let subject: String
     package let isGood: Bool
-    /// The finding, and the change to make where it is wrong.
+    /// The finding, and the change to make if something is wrong.
     ///
-    /// Our own words.
+    /// All words are the broker's own.
     package let text: String
-    /// Whether it may be a fault: nothing that is certain speaks against it.
+    /// Whether the finding is only possibly a fault.
     package var isDoubtful = false
 }
 
-/// Shows what an operator asks about a provider; it decides nothing and sends no secret.
+/// Information about a provider for operators; it affects no decision and is free of secrets.
 package protocol ProviderInspection: ProviderClient {
     /// The circuit breaker's state now.
     var breaker: CircuitBreaker.State { get }
 
-    /// The number of the last calls that failed in a row: no answer, or a 5xx.
+    /// The number of consecutive calls that failed up to now, either unanswered or with a 5xx.
     var failuresInARow: Int { get }
 
-    /// The certificates that its clients show.
+    /// The certificates that the clients show.
     var identities: [(client: ClientName, identity: ClientIdentity)] { get }
 
-    /// Sentences about what is weaker than it should be, for readiness.
+    /// Sentences about reduced security, for readiness.
     var warnings: [String] { get }
 
-    /// Tries discovery, key set and clock, whichever the kind has.
+    /// Tests discovery, key set and clock, as far as the kind has them.
     func probe() async -> [ProbeResult]
 }
 

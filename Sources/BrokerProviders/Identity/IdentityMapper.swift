@@ -1,9 +1,8 @@
 import Broker
 
-/// Takes subject and claims out of an answer by the configuration's pointers.
+/// Takes subject and claims from an answer, with the configured pointers.
 enum IdentityMapper {
-    /// Returns the subject at a pointer: text, or (for APIs) a whole number as text; throws `identityRejected`
-    /// otherwise.
+    /// Returns the subject at a pointer: a text, or (for APIs) a whole number as text; throws `identityRejected` otherwise.
     static func subject(
         _ object: JSONObject, at pointer: String, acceptsNumbers: Bool = true
     ) throws(ProviderFailure) -> String {
@@ -15,19 +14,21 @@ enum IdentityMapper {
         return text
     }
 
-    /// The claims that people read, and nothing decides by: half a surrogate pair in one becomes U+FFFD.
+    /// The claims that only people read.
+    ///
+    /// Half a surrogate pair in one of them becomes U+FFFD.
     static let displayClaims: Set<String> = ["name", "given_name", "family_name", "middle_name", "nickname"]
 
-    /// Returns the claims that are there and of a kind that identities hold.
+    /// Returns the claims that are present and of a type that identities may contain.
     ///
-    /// The verdict on an address is a boolean (SEC-33). Where it is not among those that are wanted, one that says no and stands
-    /// next to the address, or further out, goes along: without it the address would pass for verified.
+    /// The verdict on an email address is a boolean (SEC-33). A negative verdict near the address, or in an enclosing
+    /// object, is included even if it is not among the wanted claims. Otherwise, the address would count as verified.
     static func claims(
         _ object: JSONObject, _ wanted: [(name: String, pointer: String)]
     ) -> [(name: String, value: JSONValue)] {
         var claims: [(name: String, value: JSONValue)] = wanted.compactMap { entry in
             if let text = object.halvedTexts[entry.pointer], entry.name != "email_verified" {
-                // Of any other claim two values that differ could become equal.
+                // In any other claim, two different values could become equal.
                 return displayClaims.contains(entry.name) && isPlain(.string(text)) ? (entry.name, .string(text)) : nil
             }
             guard let value = object.value(at: entry.pointer) else { return nil }
@@ -43,7 +44,7 @@ enum IdentityMapper {
         return claims
     }
 
-    /// Returns the nearest `email_verified` of the objects round an address.
+    /// Returns the nearest `email_verified` in the objects around an address.
     private static func verdict(on pointer: String, in object: JSONObject) -> JSONValue? {
         var place = pointer[...]
         while let slash = place.lastIndex(of: "/") {
@@ -53,9 +54,10 @@ enum IdentityMapper {
         return nil
     }
 
-    /// Returns the first source's claims with those of the second that it lacks.
+    /// Returns the first source's claims, extended by claims that only the second source has.
     ///
-    /// The verdict on an address is its own source's. Where that has none, the other's counts if it says no.
+    /// The verdict on an address comes from the address's own source. If that has no verdict, a negative one of the other
+    /// source counts.
     static func merged(
         _ first: [(name: String, value: JSONValue)], with second: [(name: String, value: JSONValue)]
     ) -> [(name: String, value: JSONValue)] {
@@ -92,7 +94,7 @@ enum IdentityMapper {
         return kept
     }
 
-    /// Apple sends the name once, as JSON in the form post, and never again.
+    /// Reads Apple's name, which comes only once, as JSON in the form post.
     private static func appleUser(_ text: String) -> [(name: String, value: JSONValue)]? {
         guard let user = try? JSONParser.parseObject(Array(text.utf8), maximumBytes: 2048, maximumDepth: 3),
             user["name"]?.object != nil
@@ -104,7 +106,7 @@ enum IdentityMapper {
     }
 }
 
-/// `identity`: whence the subject and the claims come.
+/// `identity`: the sources of the subject and the claims.
 ///
 /// Pointers are RFC 6901 JSON pointers.
 package struct IdentitySettings: Sendable {
@@ -113,16 +115,18 @@ package struct IdentitySettings: Sendable {
 
     /// `source`; nil is `id_token` for kind `oidc` and `api` for kind `oauth2`.
     package var source: Source?
-    /// `url`: the API call that says who the token is for; nil is the userinfo endpoint.
+    /// `url`: the API call that identifies the token's user; nil is the userinfo endpoint.
     package var url: EndpointURL?
-    /// `method`: GET, or POST where a provider wants that (Dropbox).
+    /// `method`: GET, or POST if a provider requires it (Dropbox).
     package var method: String
-    /// `subject`: pointer to the immutable id (a string or a number); nil is `/sub`, and for Zephr the e-mail address.
+    /// `subject`: the pointer to the immutable id (a string or a number); nil is `/sub`, and for Zephr the email address.
     package var subject: String?
-    /// The other members of `identity` (`name: /profile/name`): claim name to pointer, in order; nil for the standard
-    /// OpenID claims.
+    /// `identity`'s other members (`name: /profile/name`), which map claim names to pointers, in order; nil for the
+    /// standard OpenID claims.
     package var claims: [(name: String, pointer: String)]?
-    /// Texts by which the `error` of a success says that there is none, beside `none` and `ok`; only a preset names them.
+    /// Further texts in the `error` of a success that mean "no error", in addition to `none` and `ok`.
+    ///
+    /// Only presets set them.
     package var noErrors: [String] = []
     /// `emails_url`: a second call whose answer lists `{email, primary, verified}` (GitHub).
     package var emailsURL: EndpointURL?
@@ -139,7 +143,7 @@ package struct IdentitySettings: Sendable {
         self.emailsURL = emailsURL
     }
 
-    /// The claims that are kept of an OpenID identity when the configuration names none.
+    /// The claims kept from an OpenID identity, unless the configuration names others.
     package static let standardClaims: [(name: String, pointer: String)] = [
         "name", "given_name", "family_name", "preferred_username", "email", "email_verified", "picture", "locale",
     ].map { ($0, "/" + $0) }

@@ -2,9 +2,9 @@ import Broker
 import Crypto
 import FoundationEssentials
 
-/// The thumbprint by which a signed proof names its certificate (RFC 7515 section 4.1.8).
+/// The thumbprint by which a signed proof identifies its certificate (RFC 7515 section 4.1.8).
 package enum CertificateThumbprint {
-    /// Returns the base64url SHA-256 of the first certificate of a PEM text; nil where it has none.
+    /// Returns the base64url SHA-256 of the first certificate in a PEM text; nil if the text is not PEM.
     package static func first(inPEM text: String) -> String? {
         let begin = "-----BEGIN CERTIFICATE-----"
         guard let start = text.firstRange(of: begin)?.upperBound,

@@ -1,19 +1,22 @@
 import Broker
 
-/// A JWS in compact form, taken apart by our own code before any library sees it (library note 7).
+/// A JWS in compact form, parsed by the broker's own code before a library sees it (library note 7).
 struct CompactToken: Sendable {
-    /// The largest token and header that are taken, in bytes, looked at before anything is decoded (SEC-122).
+    /// The largest accepted token and header, in bytes, checked before any decoding (SEC-122).
     struct Bounds: Sendable {
         let token: Int
         let header: Int
 
-        /// Of tokens that anybody may send: logout tokens and the id_tokens of SDKs.
+        /// For tokens that any stranger may send: logout tokens and the id_tokens of SDKs.
         static let posted = Bounds(token: 16_384, header: 4096)
-        /// Of tokens in the answers to our own calls: headers with certificates, hundreds of groups, a picture (decision 80).
+        /// For tokens in the answers to the broker's own calls, which may contain certificates, hundreds of groups or a
+        /// picture (decision 80).
         static let answered = Bounds(token: 524_288, header: 16_384)
     }
 
-    /// The claims that the protocol reads: half a surrogate pair in one of them refuses the token.
+    /// The claims that the protocol reads.
+    ///
+    /// Half a surrogate pair in one of them makes the token invalid.
     private static let ofProtocol: Set<String> = [
         "iss", "sub", "aud", "exp", "iat", "nbf", "jti", "nonce", "azp", "at_hash", "c_hash", "s_hash", "acr", "amr",
         "auth_time", "sid", "events", "tid", "cnf",
@@ -21,16 +24,18 @@ struct CompactToken: Sendable {
 
     let header: JSONObject
     let claims: JSONObject
-    /// The bytes that the signature is over.
+    /// The bytes that are signed.
     let signingInput: [UInt8]
     let signature: [UInt8]
     let algorithm: SignatureAlgorithm
     let keyID: String?
 
-    /// Splits a token; throws `identityRejected` for anything but three segments of canonical base64url, JSON objects
-    /// without repeated members, and an algorithm from `allowed`.
+    /// Splits a token into its parts and parses them.
     ///
-    /// A member that is null is absent.
+    /// Throws `identityRejected` unless all of these conditions hold:
+    /// - three segments of canonical base64url
+    /// - JSON objects with unique members; a null member counts as absent
+    /// - an algorithm from `allowed`
     init(
         _ text: String, allowed: [SignatureAlgorithm], types: Set<String>, bounds: Bounds = .posted
     ) throws(ProviderFailure) {
@@ -40,7 +45,7 @@ struct CompactToken: Sendable {
         guard text.isASCII else { throw .identityRejected(detail: "token is not ASCII") }
         let bytes = Array(text.utf8)
         let segments = bytes.split(separator: UInt8(ascii: "."), maxSplits: 5, omittingEmptySubsequences: false)
-        // RFC 7516: five segments are a JWE.
+        // Five segments are a JWE (RFC 7516).
         if segments.count == 5 { throw .identityRejected(detail: "token is encrypted, which is not offered") }
         guard segments.count == 3, let first = segments.first, let last = segments.last,
             let headerBytes = Base64URL.decode(first), let claimBytes = Base64URL.decode(segments[1]),
@@ -59,7 +64,8 @@ struct CompactToken: Sendable {
         guard let name = header["alg"]?.string, let algorithm = SignatureAlgorithm(name: name),
             allowed.contains(algorithm)
         else { throw .identityRejected(detail: "token algorithm not allowed") }
-        // We understand no extension, so none may be critical (RFC 7515 section 4.1.11); `b64` is one (RFC 7797 section 6).
+        // The broker supports no extension, so a critical one makes the token invalid (RFC 7515 section 4.1.11). `b64` is
+        // such an extension (RFC 7797 section 6).
         guard header.present("crit") == nil else { throw .identityRejected(detail: "token has critical extensions") }
         guard header.present("b64") == nil else { throw .identityRejected(detail: "token has b64 without crit") }
         if let type = header.present("typ") {
@@ -71,7 +77,7 @@ struct CompactToken: Sendable {
             guard let text = kid.string, text.utf8.count <= 512 else {
                 throw .identityRejected(detail: "kid is no text, or over 512 bytes")
             }
-            // An empty name is none.
+            // An empty name counts as absent.
             keyID = text.isEmpty ? nil : text
         } else {
             keyID = nil
@@ -92,7 +98,7 @@ struct CompactToken: Sendable {
         }
     }
 
-    /// RFC 7515 section 4.1.9: `application/` may be left off.
+    /// Removes the optional `application/` (RFC 7515 section 4.1.9).
     private static func normalized(type: String) -> String {
         let lower = type.lowercased()
         return lower.hasPrefix("application/") ? String(lower.dropFirst("application/".count)) : lower
@@ -101,7 +107,7 @@ struct CompactToken: Sendable {
 
 /// An asymmetric JWS algorithm (RFC 7518, RFC 8037).
 ///
-/// `none` and HMAC do not exist here (SEC-25).
+/// `none` and HMAC are left out on purpose (SEC-25).
 package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case rs256 = "RS256"
     case rs384 = "RS384"
@@ -114,7 +120,9 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     case es512 = "ES512"
     case edDSA = "EdDSA"
 
-    /// Returns the algorithm of a name; RFC 9864 calls EdDSA with an Ed25519 key `Ed25519`, and no other key of EdDSA is taken.
+    /// Returns the algorithm of the given name.
+    ///
+    /// `Ed25519` is RFC 9864's name for EdDSA with an Ed25519 key, the only EdDSA key that is accepted.
     package init?(name: String) {
         self.init(rawValue: name == Self.fullyNamedEdDSA ? Self.edDSA.rawValue : name)
     }
@@ -122,10 +130,10 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// The second name of EdDSA with an Ed25519 key (RFC 9864 section 2.2).
     package static let fullyNamedEdDSA = "Ed25519"
 
-    /// Returns whether a list of names, as a provider's metadata have it, has the algorithm by one of its names.
+    /// Returns whether a list from a provider's metadata contains the algorithm under one of its names.
     package func isListed(in names: [String]) -> Bool { names.contains { SignatureAlgorithm(name: $0) == self } }
 
-    /// The key type that fits (`kty`).
+    /// The matching key type (`kty`).
     var keyType: String {
         switch self {
         case .rs256, .rs384, .rs512, .ps256, .ps384, .ps512: "RSA"
@@ -134,7 +142,7 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
         }
     }
 
-    /// The curve that fits (`crv`), for curve keys.
+    /// The matching curve (`crv`), for curve keys.
     var curve: String? {
         switch self {
         case .es256: "P-256"

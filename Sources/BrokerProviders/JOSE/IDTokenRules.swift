@@ -2,27 +2,29 @@ import Broker
 import Crypto
 import FoundationEssentials
 
-/// Checks the claims of an id_token whose signature has verified (OpenID Connect Core 3.1.3.7; SEC-28 … SEC-31).
+/// Checks the claims of an id_token after its signature (OpenID Connect Core 3.1.3.7; SEC-28 … SEC-31).
 ///
-/// Pure.
+/// The checks are pure functions.
 struct IDTokenRules: Sendable {
     let issuer: String
     let clientID: String
-    /// Further ids that stand for this client: of a token that the app has from an SDK, nobody asked for one.
+    /// Further ids of this client.
+    ///
+    /// A token from an SDK may have another registration's id as audience.
     var otherClientIDs: [String] = []
     let settings: IDTokenSettings
 
-    /// The expectations that one token is held against.
+    /// The expected values for one token.
     struct Expectation: Sendable {
         var nonce: IdentityContext.NonceExpectation
         var accessToken: Secret?
         /// The demands of the authorization request on the sign-in.
         var demands: SignInDemands
-        /// Whether an old `iat` is refused: at logins.
+        /// Whether an old `iat` is refused, as at logins.
         var isFresh: Bool
     }
 
-    /// Throws `identityRejected` with the first rule that the token breaks.
+    /// Throws `identityRejected` with the first rule that the token violates.
     func check(_ token: CompactToken, _ expected: Expectation, now: WallTime) throws(ProviderFailure) {
         let claims = token.claims
         try checkIssuer(claims)
@@ -35,15 +37,15 @@ struct IDTokenRules: Sendable {
             }
         }
         try checkDemands(claims, expected.demands)
-        // A logout token is never an id_token, whatever its typ says (SEC-31).
+        // A logout token is never an id_token, even if its typ claims it (SEC-31).
         guard claims.present("events") == nil else { throw .identityRejected(detail: "token has events") }
         _ = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
     }
 
-    /// Returns why a refreshed token whose signature verified is not the session's: another issuer, another client's, or
-    /// another sign-in's nonce (OpenID Connect Core 12.2); nil when it may be.
+    /// Returns the reason why a refreshed token with a valid signature is foreign to the session; nil if it fits (OpenID
+    /// Connect Core 12.2).
     ///
-    /// The caller compares whose it is.
+    /// The reason is another issuer, another client, or the nonce of another sign-in. The caller compares the subjects.
     func faultOfRefreshed(_ token: CompactToken, before: Secret?) -> String? {
         do throws(ProviderFailure) { try checkIssuer(token.claims) } catch { return error.detail }
         let audiences = token.claims["aud"]?.string.map { [$0] } ?? token.claims["aud"]?.array?.compactMap(\.string)
@@ -52,7 +54,7 @@ struct IDTokenRules: Sendable {
         if let issuer = first?.claims["iss"]?.string, token.claims["iss"]?.string?.hasBytes(of: issuer) != true {
             return "iss is not the login's"
         }
-        // A token may leave it out; one that names it has to name the login's.
+        // The nonce may be missing, but a present one must be the login's.
         if let nonce = token.claims.present("nonce"), let first {
             guard let text = nonce.string, first.claims["nonce"]?.string?.hasBytes(of: text) == true else {
                 return "nonce is not the login's"
@@ -64,7 +66,8 @@ struct IDTokenRules: Sendable {
     /// The end of the year 9999.
     private static let endOfCalendars: Double = 253_402_300_800
 
-    /// OpenID Connect Core 5.5.1.1: what was asked for as essential, and how the user signed in, has to be shown.
+    /// Checks that the token shows the requested essential claims, including the way of signing in (OpenID Connect Core
+    /// 5.5.1.1).
     private func checkDemands(_ claims: JSONObject, _ demands: SignInDemands) throws(ProviderFailure) {
         if !demands.contextClasses.isEmpty {
             guard let reached = claims["acr"]?.string,
@@ -173,9 +176,9 @@ struct IDTokenRules: Sendable {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// The left half of the hash that the algorithm names (Core 3.1.3.6).
+    /// Returns the left half of the hash that the algorithm names (Core 3.1.3.6).
     ///
-    /// EdDSA names none: servers take the SHA-512 that Ed25519 uses itself, or SHA-256.
+    /// EdDSA leaves the hash open. Servers use the SHA-512 that Ed25519 itself uses, or SHA-256.
     static func halfHashes(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> [String] {
         let hashes: [[UInt8]] =
             switch algorithm {

@@ -2,7 +2,7 @@ import Broker
 import JWTKit
 import Synchronization
 
-/// One fetched JWKS: the keys that can be used, and the verifiers made of them so far.
+/// One fetched JWKS, with its usable keys and the verifiers made from them so far.
 final class KeySet: Sendable {
     private struct Use: Hashable {
         let index: Int
@@ -18,9 +18,9 @@ final class KeySet: Sendable {
     /// The most keys of one name that are tried for a token.
     static let maximumTries = 4
 
-    /// Reads a JWKS key by key, skipping what cannot be used; nil when it is no JWKS.
+    /// Reads a JWKS key by key and skips unusable ones; nil if it is malformed or has too many keys.
     ///
-    /// Entries that are identical in all their members are one key.
+    /// Entries with identical members count as one key.
     init?(_ object: JSONObject) {
         guard let items = object["keys"]?.array, items.count <= 256 else { return nil }
         var seen: Set<[UInt8]> = []
@@ -30,7 +30,7 @@ final class KeySet: Sendable {
         }
     }
 
-    /// Returns the members that are not null, in the order of their names.
+    /// Returns the members other than null, in the order of their names.
     private static func identity(of object: JSONObject) -> [UInt8] {
         let members = object.members.filter { !$0.value.isNull }.sorted { $0.name < $1.name }
         var writer = JSONWriter()
@@ -41,20 +41,22 @@ final class KeySet: Sendable {
     /// Returns whether there is a key to try for the token's header.
     func hasKey(for token: CompactToken) -> Bool { !candidates(token).isEmpty }
 
-    /// Returns the keys to try: with a kid those of that kid, four at most, else (and without one) the only key that fits and
-    /// bears no other name.
+    /// Returns the keys to try.
+    ///
+    /// With a kid these are the keys of that kid, at most four. Otherwise, it is the only fitting key, and it may have no
+    /// other name.
     func candidates(_ token: CompactToken) -> [Int] {
         let fitting = keys.indices.filter { keys[$0].fits(token.algorithm) }
         guard let name = token.keyID else { return fitting.count == 1 ? fitting : [] }
         let named = fitting.filter { keys[$0].keyID?.hasBytes(of: name) == true }
         if !named.isEmpty { return Array(named.prefix(Self.maximumTries)) }
-        // A set may leave the names out although its tokens have them.
+        // A set may omit the names although its tokens have them.
         let nameless = fitting.filter { keys[$0].keyID == nil }
         return nameless.count == 1 ? nameless : []
     }
 
-    /// Returns whether the token's signature verifies with a key that its header names; `mayTry` is asked before each try where
-    /// there are several.
+    /// Returns whether the signature verifies with a key that the token's header names; `mayTry` is called before each try
+    /// if there are several keys.
     func verifies(_ token: CompactToken, mayTry: @Sendable () -> Bool = { true }) async -> Bool {
         let candidates = candidates(token)
         for index in candidates {
@@ -81,19 +83,19 @@ final class KeySet: Sendable {
 
 /// One public key of a provider's set that could verify a signature (RFC 7517).
 ///
-/// An entry that cannot be used is no key.
+/// An unusable entry is skipped.
 struct JSONWebKey: Sendable {
     let keyID: String?
     let keyType: String
     let curve: String?
-    /// `alg`, when the key is bound to one.
+    /// `alg`, if the key is bound to one.
     let algorithm: String?
-    /// `issuer`: Microsoft says which tenant's tokens a key may sign.
+    /// `issuer`: Microsoft's restriction of a key to the tokens of one tenant.
     let issuer: String?
     private let first: String
     private let second: String
 
-    /// Reads one member of `keys`, or returns nil when it is no usable public signature key.
+    /// Reads one member of `keys`; returns nil unless it is a usable public signature key.
     init?(_ object: JSONObject) {
         guard let keyType = object["kty"]?.string else { return nil }
         // Null and empty optional members are absent.
@@ -133,9 +135,9 @@ struct JSONWebKey: Sendable {
         }
     }
 
-    /// Returns a number of the key in base64url without padding.
+    /// Returns a number of the key in base64url, free of padding.
     ///
-    /// Some servers write base64, or add the padding. The parts of a token stay as they are.
+    /// Some servers write base64, or add the padding. The parts of a token remain unchanged.
     private static func number(_ value: JSONValue?) -> String? {
         guard let written = value?.string else { return nil }
         let text = written.replacing("+", with: "-").replacing("/", with: "_")
@@ -143,14 +145,17 @@ struct JSONWebKey: Sendable {
         return text.hasSuffix("=") ? String(text.dropLast()) : text
     }
 
-    /// Returns a coordinate in its full size (RFC 7518 section 6.2.1.2); some servers leave zeros in front of it off, which one
-    /// key in a hundred has.
+    /// Returns a coordinate in its full size (RFC 7518 section 6.2.1.2).
+    ///
+    /// Some servers drop leading zeros, which one key in a hundred has.
     private static func coordinate(_ text: String, size: Int) -> String? {
         guard let bytes = Base64URL.decode(text), (size - 3...size).contains(bytes.count) else { return nil }
         return bytes.count == size ? text : Base64URL.encode([UInt8](repeating: 0, count: size - bytes.count) + bytes)
     }
 
-    /// 2048 to 8192 bits and an odd public exponent of at least 3 (SEC-25): more would cost us, less proves nothing.
+    /// Returns whether an RSA key has 2048 to 8192 bits and an odd public exponent of at least 3 (SEC-25).
+    ///
+    /// A longer key costs too much, and a weaker one proves too little.
     private static func isSoundRSA(_ modulus: String, _ exponent: String) -> Bool {
         guard let n = Base64URL.decode(modulus)?.drop(while: { $0 == 0 }), let top = n.first,
             let e = Base64URL.decode(exponent)?.drop(while: { $0 == 0 }), let last = e.last, e.count <= 4
@@ -165,8 +170,7 @@ struct JSONWebKey: Sendable {
             && (self.algorithm.map { SignatureAlgorithm(name: $0) == algorithm } ?? true)
     }
 
-    /// Makes JWTKit's verifier of exactly this key and algorithm, in a collection of its own; nil when the key is
-    /// broken.
+    /// Returns JWTKit's verifier for exactly this key and algorithm, in a collection of its own; nil if the key is broken.
     func verifier(for algorithm: SignatureAlgorithm) async -> (any JWTAlgorithm)? {
         let name = JWK.Algorithm(rawValue: algorithm.rawValue)
         let identifier = JWKIdentifier(string: "key")
@@ -185,11 +189,11 @@ struct JSONWebKey: Sendable {
     }
 }
 
-/// Verifies signatures with one issuer's keys, and only with those (SEC-26).
+/// Verifies signatures with only one issuer's keys (SEC-26).
 struct TokenKeys: Sendable {
     private let cache: CachedFetch<KeySet>
 
-    /// `location` is asked for the JWKS URL at every fetch, since metadata may change it.
+    /// `location` returns the JWKS URL before every fetch, because metadata may change it.
     init(
         caller: ProviderCaller, clock: BrokerClock,
         location: @escaping @Sendable () async throws(ProviderFailure) -> EndpointURL?
@@ -210,18 +214,19 @@ struct TokenKeys: Sendable {
         }
     }
 
-    /// Has the keys at hand before a code is risked; throws when they cannot be had.
+    /// Loads the keys before a code is sent; throws if they are unavailable.
     func warm() async throws(ProviderFailure) { _ = try await cache.current() }
 
     /// The number of usable keys.
     func count() async throws(ProviderFailure) -> Int { try await cache.current().value.count }
 
-    /// Throws `identityRejected` unless the token's signature verifies; looks for newer keys once when no key fits and
-    /// `mayFetch` says yes, from the bucket of the cause.
+    /// Throws `identityRejected` unless the token's signature verifies.
+    ///
+    /// If no key fits and `mayFetch` allows it, newer keys are fetched once, from the bucket of the cause.
     func verify(
         _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @escaping @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {
-        // A stranger's token may be tried with several keys: each try has its charge, as a fetch has.
+        // A stranger's token may be tried with several keys. Each try is charged, like a fetch.
         let mayTry: @Sendable () -> Bool
         switch cause {
         case .provider: mayTry = { true }
@@ -229,8 +234,8 @@ struct TokenKeys: Sendable {
         }
         let (set, generation) = try await cache.current()
         if await set.verifies(token, mayTry: mayTry) { return }
-        // A token with a known kid and a bad signature is forged; one without a fitting key, or without a kid, may be
-        // signed with a key that came since.
+        // A token with a known kid and a bad signature is forged. If its kid is missing or unknown, its key may be newer
+        // than this set.
         if token.keyID == nil || !set.hasKey(for: token), mayFetch(),
             let newer = await cache.newer(than: generation, for: cause)
         {

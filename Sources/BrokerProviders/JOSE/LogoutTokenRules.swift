@@ -1,8 +1,8 @@
 import Broker
 
-/// Checks the claims of a logout token whose signature has verified (OIDC Back-Channel Logout 1.0 section 2.6; SEC-66).
+/// Checks the claims of a logout token after its signature (OIDC Back-Channel Logout 1.0 section 2.6; SEC-66).
 struct LogoutTokenRules: Sendable {
-    /// The seconds after its `iat` for which a logout token is taken; some servers send no `exp`
+    /// The longest accepted time after `iat` of a logout token, in seconds; some servers omit `exp`
     /// (docs/providers/real-servers.md).
     static let maximumAge: Int64 = 600
     private static let event = "http://schemas.openid.net/event/backchannel-logout"
@@ -12,9 +12,9 @@ struct LogoutTokenRules: Sendable {
     let clients: [(name: ClientName, id: String)]
     let leeway: Duration
 
-    /// Returns the clients that the token is for; throws `identityRejected` for another issuer's, or nobody's.
+    /// Returns the clients that the token is for; throws `identityRejected` if its issuer or all its clients are foreign.
     ///
-    /// Anyone can send a token: this is looked at before its keys are fetched.
+    /// Strangers can send tokens, so this check comes before its keys are fetched.
     func parties(_ claims: JSONObject) throws(ProviderFailure) -> [ClientName] {
         guard claims["iss"]?.string.map({ Array($0.utf8) }) == Array(issuer.utf8) else {
             throw .identityRejected(detail: "iss is not the issuer")
@@ -27,7 +27,7 @@ struct LogoutTokenRules: Sendable {
         return named
     }
 
-    /// Returns what the token names; throws `identityRejected` with the first rule that it breaks.
+    /// Returns the sign-in or subject that the token names; throws `identityRejected` with the first rule that it violates.
     func check(_ claims: JSONObject, now: WallTime) throws(ProviderFailure) -> LogoutNotice {
         let named = try parties(claims)
         let present = Double(now.milliseconds) / 1000
@@ -71,9 +71,9 @@ struct LogoutTokenRules: Sendable {
     }
 }
 
-/// The claim `sid`: the provider's own id of a sign-in.
+/// The claim `sid`, which is the provider's own id of a sign-in.
 ///
-/// Only its keyed digest is kept, so its length is the token's concern; some servers encrypt a whole session into it.
+/// The store keeps only its keyed digest, so it may be long. Some servers encrypt a whole session into it.
 enum SignInID {
     private static let longest = 4096
 
@@ -81,7 +81,7 @@ enum SignInID {
     enum Claim: Sendable, Equatable {
         case absent
         case id(String)
-        /// No text, empty, or too long to be looked up by.
+        /// A value that is empty, too long for lookups, or not a text.
         case unusable
     }
 

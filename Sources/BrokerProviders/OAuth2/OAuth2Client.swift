@@ -1,6 +1,6 @@
 package import Broker
 
-/// A provider of kind `oauth2`: plain OAuth 2.0, whose own API says who signed in (SEC-34).
+/// A provider of kind `oauth2`: plain OAuth 2.0, whose own API identifies the user (SEC-34).
 package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding, IDTokenTaking,
     EndpointOwning, CertificateShowing
 {
@@ -65,7 +65,7 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, Toke
         return client.wire.idToken.issuer != nil && (engine.settings.discovery || engine.settings.endpoints.jwks != nil)
     }
 
-    /// The `sub` of such a token is the id that the API gives the user (Facebook's Limited Login).
+    /// The `sub` of such a token is the user's id in the API (Facebook's Limited Login).
     package func identify(
         _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> ProviderIdentity {
@@ -75,13 +75,13 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, Toke
         }
         let claims = try await engine.verified(token, issuer: issuer, client: client, mayFetchKeys: mayFetchKeys)
         let context = IdentityContext(client: token.client, nonce: .none, callback: [], requestedScope: [])
-        // The configured pointers are for the API's answer.
+        // The configured pointers apply only to the API's answer.
         return try OIDCIdentity.identity(
             claims, dressedBy: claims, context: context, client: client, subject: "/sub",
             names: IdentitySettings.standardClaims)
     }
 
-    /// A plain OAuth 2.0 answer has no id_token to believe.
+    /// A plain OAuth 2.0 answer has no trustworthy id_token.
     package func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {

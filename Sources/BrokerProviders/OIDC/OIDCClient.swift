@@ -1,6 +1,6 @@
 package import Broker
 
-/// A provider of kind `oidc` (OpenID Connect Core 1.0): the id_token says who signed in.
+/// A provider of kind `oidc` (OpenID Connect Core 1.0), whose id_token identifies the user.
 package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenRevoking, SessionEnding,
     LogoutTokenVerifying, IDTokenTaking, EndpointOwning, CertificateShowing
 {
@@ -45,7 +45,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         let issuer = client.wire.idToken.issuer ?? engine.settings.issuer ?? ""
         let claims = try await engine.verified(token, issuer: issuer, client: client, mayFetchKeys: mayFetchKeys)
         let context = IdentityContext(client: token.client, nonce: .none, callback: [], requestedScope: [])
-        // There is no access token to ask userinfo with.
+        // An app's own id_token comes alone, so there is no access token for userinfo.
         return try OIDCIdentity.identity(claims, dressedBy: claims, context: context, client: client)
     }
 
@@ -66,14 +66,15 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         return try refreshed(token, tokens, before, client)
     }
 
-    /// OpenID Connect Core 12.2, for a token that the provider did sign.
+    /// Judges a token that the provider did sign (OpenID Connect Core 12.2).
     private func refreshed(
         _ token: CompactToken, _ tokens: TokenSet, _ before: TokenSet, _ client: EngineClient
     ) throws(ProviderFailure) -> RefreshedSubject {
         let rules = IDTokenRules(
             issuer: engine.settings.issuer ?? "", clientID: client.settings.clientID, settings: client.wire.idToken)
         if let fault = rules.faultOfRefreshed(token, before: before.idToken) { return .foreign(fault) }
-        // Whose it is comes before all that only makes it of no use: nobody gets a stranger's tokens for a hash that is wrong.
+        // Determine the subject before checks that only make the token useless. A stranger's tokens must be recognised even
+        // if, for example, a hash in them is wrong.
         let subject = try? IdentityMapper.subject(token.claims, at: client.wire.identity.subject ?? "/sub")
         do throws(ProviderFailure) {
             try rules.check(
@@ -93,7 +94,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
     ) async throws(ProviderFailure) -> LogoutNotice {
         let wires = engine.settings.clients.map(\.wire.idToken)
         let algorithms = wires.flatMap(\.algorithms)
-        // Servers label logout tokens `JWT`, `logout+jwt` or not at all (docs/providers/real-servers.md).
+        // Servers label logout tokens `JWT`, `logout+jwt`, or omit the label (docs/providers/real-servers.md).
         let parsed = try CompactToken(token.reveal(), allowed: algorithms, types: ["jwt", "logout+jwt"])
         let rules = LogoutTokenRules(
             issuer: engine.settings.issuer ?? "", clients: engine.clientIDs,
@@ -104,7 +105,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
     }
 }
 
-/// Makes an identity of a verified id_token, with userinfo where the configuration asks for it.
+/// Makes an identity from a verified id_token, and from userinfo if the configuration requires it.
 enum OIDCIdentity {
     static func make(
         _ claims: JSONObject, tokens: TokenSet, context: IdentityContext, client: EngineClient, engine: OAuthEngine,
@@ -121,7 +122,7 @@ enum OIDCIdentity {
                 url, method: settings.method, token: tokens.accessToken, provedBy: context.proof,
                 subject: settings.source == .api ? settings.subject ?? "/sub" : "/sub", again: context.secondRead,
                 client: client, by: deadline)
-            // Somebody else's userinfo must not dress this subject (SEC-32).
+            // Another user's userinfo must not describe this subject (SEC-32).
             let own = claims["sub"]?.string ?? ""
             guard settings.source == .api || source["sub"]?.string?.hasBytes(of: own) == true else {
                 throw .identityRejected(detail: "userinfo: sub is not the id_token's")
@@ -130,9 +131,9 @@ enum OIDCIdentity {
         return try identity(claims, dressedBy: source, context: context, client: client)
     }
 
-    /// Makes an identity of verified claims alone.
+    /// Makes an identity from verified claims alone.
     ///
-    /// `subject` is where they say who it is, and `names` what is kept of them.
+    /// `subject` is the pointer to the user's id, and `names` are the claims to keep.
     static func identity(
         _ claims: JSONObject, dressedBy source: JSONObject, context: IdentityContext, client: EngineClient,
         subject: String? = nil, names: [(name: String, pointer: String)]? = nil
@@ -151,7 +152,7 @@ enum OIDCIdentity {
         return identity
     }
 
-    /// Reads `acr`, `amr` and `auth_time`; what is longer than anybody asks for says nothing.
+    /// Reads `acr`, `amr` and `auth_time`; ignores values that are longer than any demand.
     private static func signIn(_ claims: JSONObject) -> SignInFacts {
         func isShort(_ text: String) -> Bool { (1...StepUpDemand.longestClass).contains(text.utf8.count) }
         let methods = claims["amr"]?.array?.compactMap(\.string).filter(isShort) ?? []

@@ -2,19 +2,20 @@ import Broker
 import Crypto
 import JWTKit
 
-/// The setting `profile`: a published set of rules that a client keeps to as a whole.
+/// The setting `profile`, a published set of rules that a client follows as a whole.
 package enum ConformanceProfile: String, Sendable, CaseIterable {
     /// The FAPI 2.0 Security Profile.
     case fapi2
 
-    /// The algorithms that it lets an id_token be signed with (section 5.4.1).
+    /// The algorithms that it permits for id_tokens (section 5.4.1).
     package static let algorithms: [SignatureAlgorithm] = [.ps256, .es256, .edDSA]
-    /// The clock skew that it has accepted at the least, and at the most.
+    /// The clock skew that it requires to be accepted, as minimum and maximum.
     package static let leeways: ClosedRange<Duration> = .seconds(10) ... .seconds(60)
 }
 
 extension WireSettings {
-    /// Takes over what a profile settles; what a file names is laid over it, and held against it.
+    /// Adopts the values that a profile determines; the file's settings override them, and are then checked against the
+    /// profile.
     package mutating func adopt(_ profile: ConformanceProfile) {
         self.profile = profile
         pushedAuthorization = .required
@@ -26,7 +27,7 @@ extension WireSettings {
 }
 
 extension SigningKey {
-    /// Whether it is an RSA key under 2048 bits, which nothing here signs with.
+    /// Whether this is an RSA key under 2048 bits, which the broker refuses for signing.
     package var isTooShort: Bool {
         do {
             _ = try Insecure.RSA.PrivateKey(pem: pem.reveal())

@@ -1,38 +1,39 @@
 package import Broker
 
-/// One entry of `providers:` as the wire needs it.
+/// One entry of `providers:`, in the form for the wire.
 package struct ProviderSettings: Sendable {
     /// The entry's name.
     package var name: ProviderName
-    /// `kind`, with the keys that only this kind has.
+    /// `kind`, with the settings of this kind only.
     package var service: Service
-    /// `display_name`; the entry's name when absent.
+    /// `display_name`; the entry's name if absent.
     package var displayName: String?
     /// `issuer`: the whole URL, compared byte for byte, never rebuilt from parts (SEC-23).
     package var issuer: String?
-    /// `callback_issuer`: what `iss` in callbacks has to be where that is not the issuer: a text, or a template with one
-    /// tenant segment in braces.
+    /// `callback_issuer`: the required `iss` in callbacks if it differs from the issuer.
+    ///
+    /// The value is a text, or a template with one tenant segment in braces.
     package var callbackIssuer: String?
     /// `discovery`: whether metadata is fetched from the issuer.
     ///
-    /// Without it every endpoint comes from `endpoints`.
+    /// If it is off, every endpoint comes from `endpoints`.
     package var discovery: Bool
-    /// `endpoints`: fixed ones and overrides of discovered ones.
+    /// `endpoints`: fixed endpoints, and replacements for discovered ones.
     package var endpoints: EndpointSettings
     /// `allow_private`: whether this provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool
-    /// `tls: {ca_file}` of the provider itself: trust roots beside the system's for its metadata and keys.
+    /// `tls: {ca_file}` of the provider itself: trust roots in addition to the system's, for its metadata and keys.
     package var trust: TrustRoots?
-    /// `timeout`, `max_in_flight` and the breaker's numbers.
+    /// `timeout`, `max_in_flight` and the settings of the breaker.
     package var limits: CallLimits
-    /// `session: {own}`; nil is `device` for Clover, whose subject is a shop, else `subject`.
+    /// `session: {own}`; nil is `device` for Clover, whose subject is a shop, and `subject` for others.
     package var own: ProviderProfile.Ownership?
-    /// `step_up`; nil is all of it for `oidc` without a preset that says otherwise, and nothing for other kinds.
+    /// `step_up`; nil is everything for `oidc`, unless a preset limits it, and `nothing` for other kinds.
     package var stepUp: StepUpCapability?
     /// `clients`, in the file's order; at least one.
     package var clients: [ClientSettings]
 
-    /// Creates the settings; `discovery` is on by default wherever there is an issuer.
+    /// Creates the settings; `discovery` is on by default if there is an issuer.
     package init(
         name: ProviderName, service: Service, displayName: String? = nil, issuer: String? = nil,
         callbackIssuer: String? = nil, discovery: Bool? = nil, endpoints: EndpointSettings = EndpointSettings(),
@@ -52,7 +53,7 @@ package struct ProviderSettings: Sendable {
         self.clients = clients
     }
 
-    /// The kind's own keys; its cases are the closed list of kinds.
+    /// The kind with its own settings; the cases are the closed list of kinds.
     package enum Service: Sendable {
         case oidc, oauth2
         case clever(CleverSettings)
@@ -71,7 +72,9 @@ package struct ProviderSettings: Sendable {
         }
     }
 
-    /// The profile that the domain sees; the subject's namespace is the issuer, else the provider's name (SEC-33).
+    /// The profile for the domain.
+    ///
+    /// The subject's namespace is the issuer, or else the provider's name (SEC-33).
     package var profile: ProviderProfile {
         ProviderProfile(
             name: name, kind: service.kind, displayName: displayName ?? name.text, issuer: issuer ?? name.text,
@@ -82,12 +85,14 @@ package struct ProviderSettings: Sendable {
 }
 
 extension ClientSettings {
-    /// The resources that its sign-ins ask for (RFC 8707 section 2.1): an exchange needs none of them.
+    /// The resources that the client's sign-ins request (RFC 8707 section 2.1).
+    ///
+    /// Exchanges add no resources here.
     package var targetResources: [String] {
         Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.resources))
     }
 
-    /// The scope that its sign-ins ask for beside its own.
+    /// The scope that the client's sign-ins request in addition to the client's own.
     package var targetScope: [String] { Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.scope)) }
 
     private static func distinct(_ texts: [String]) -> [String] {
@@ -95,7 +100,7 @@ extension ClientSettings {
         return texts.filter { seen.insert($0).inserted }
     }
 
-    /// The profile with what the client's own parameters demand of a sign-in, for a login's demand to be joined with.
+    /// The profile with the sign-in that the client's own parameters demand, which is joined with a login's demand.
     fileprivate var demandingProfile: ClientProfile {
         var profile = profile
         let asked = SignInDemands(wire.authorizationParameters)
@@ -104,31 +109,31 @@ extension ClientSettings {
     }
 }
 
-/// `endpoints`: a set one overrides discovery.
+/// `endpoints`: a configured one overrides discovery.
 package struct EndpointSettings: Sendable, Equatable {
     /// The setting `authorization`.
     package var authorization: EndpointURL?
     /// The setting `token`.
     package var token: EndpointURL?
-    /// `refresh`: where refreshes go when not to `token` (Clover).
+    /// `refresh`: the address of refreshes if it differs from `token` (Clover).
     package var refresh: EndpointURL?
     /// The setting `userinfo`.
     package var userinfo: EndpointURL?
     /// The setting `jwks`.
     package var jwks: EndpointURL?
-    /// `revocation`: a URL in which `{client_id}` is filled in (GitHub).
+    /// `revocation`: a URL with the placeholder `{client_id}` (GitHub).
     package var revocation: String?
     /// The setting `introspection`.
     package var introspection: EndpointURL?
-    /// `end_session`: where the provider ends its own session.
+    /// `end_session`: the address for ending the provider's own session.
     package var endSession: EndpointURL?
     /// The setting `par`.
     package var par: EndpointURL?
-    /// `api`: the base of a provider's own API (Clever, Clover), without a slash at its end.
+    /// `api`: the base of a provider's own API (Clever, Clover), ending before any final slash.
     package var api: EndpointURL?
     /// `recovery`: Clover's recovery call.
     package var recovery: EndpointURL?
-    /// `migration`: where Clover trades tokens from before they expired.
+    /// `migration`: Clover's address for exchanging tokens from the time before they expired.
     package var migration: EndpointURL?
 
     package init(
@@ -152,13 +157,13 @@ package struct EndpointSettings: Sendable, Equatable {
         self.migration = migration
     }
 
-    /// Returns where a client's grants are revoked; nil where that is not set, or no URL.
+    /// Returns the address for revoking a client's grants; nil unless a valid URL is set.
     func revocation(of clientID: String) -> EndpointURL? {
         (revocation?.replacing("{client_id}", with: FormPairs.encode(clientID))).flatMap(EndpointURL.init)
     }
 }
 
-/// One entry of `providers.NAME.clients:` as the wire needs it.
+/// One entry of `providers.NAME.clients:`, in the form for the wire.
 package struct ClientSettings: Sendable {
     /// The part that the domain knows: `redirect_uris`, `scope`, `login`, `transport`, `pkce`, `nonce`, `native_code`,
     /// `import_tokens`, `allowed_parameters`, `callback_parameters`, `social_providers`, `platform`.
@@ -167,19 +172,21 @@ package struct ClientSettings: Sendable {
     package var clientID: String
     /// `auth`, with `client_secret`, `private_key` or `apple`.
     package var authentication: ClientAuthentication
-    /// `app_start: {sdk_version}`: what Clever's own app is told, where a login may be opened in it; nil where it may not.
+    /// `app_start: {sdk_version}`: the version for Clever's own app, if a login may open in it; nil otherwise.
     package var appStart: String?
-    /// `post_logout_redirect_uri`: where the provider's log-out page sends the browser; nil where it stays there.
+    /// `post_logout_redirect_uri`: the next address after the provider's log-out page; nil if the browser stays there.
     package var postLogoutRedirectURI: String?
-    /// `redirect_name`: the text that is sent as `redirect_uri`, where the provider knows a redirect URI by a name (eBay's RuName).
+    /// `redirect_name`: the text sent as `redirect_uri`, if the provider identifies a redirect URI by a name (eBay's
+    /// RuName).
     package var redirectName: String?
-    /// `trusted_audiences`: the ids of the same project's other registrations, whose id_tokens its SDKs may give this
-    /// client's app.
+    /// `trusted_audiences`: the ids of the project's other registrations.
+    ///
+    /// The provider's SDKs may give their id_tokens to this client's app.
     package var trustedAudiences: [String] = []
     /// The wire settings: the provider's, overridden by the client's.
     package var wire: WireSettings
-    /// The APIs that its sessions' access tokens may be for beside their own (`upstreams.NAME.token`, `backends.NAME.tokens`),
-    /// each once.
+    /// The APIs, in addition to its own, that its sessions' access tokens may be for, each once (`upstreams.NAME.token`,
+    /// `backends.NAME.tokens`).
     package var targets: [TokenTarget] = []
 
     package init(
@@ -194,25 +201,27 @@ package struct ClientSettings: Sendable {
     }
 }
 
-/// The way in which a client proves itself to the provider (`auth`); exactly one per client (SEC-18).
+/// A client's method of authentication to the provider (`auth`); exactly one per client (SEC-18).
 package enum ClientAuthentication: Sendable {
-    /// `none`: a public client; its id goes in the body.
+    /// `none`: a public client, whose id is in the body.
     case none
     /// `client_secret_basic`, with `client_secret`.
     case clientSecretBasic(Secret)
     /// `client_secret_post`, with `client_secret`.
     case clientSecretPost(Secret)
-    /// `blank_secret_basic`: `base64(id + ":")`, Clever's legacy iOS client. An empty secret is not an absent one.
+    /// `blank_secret_basic`: `base64(id + ":")` for Clever's legacy iOS client.
+    ///
+    /// An empty secret differs from an absent one.
     case blankSecretBasic
     /// `client_secret_jwt`, with `client_secret` (RFC 7523, HS256).
     case clientSecretJWT(Secret)
-    /// `private_key_jwt`, with `private_key` (RFC 7523); `assertion` says how it looks.
+    /// `private_key_jwt`, with `private_key` (RFC 7523) in the form of `assertion`.
     case privateKeyJWT(SigningKey)
-    /// `tls_client_auth` (RFC 8705 section 2.1): the certificate of the connection, by a name that is registered.
+    /// `tls_client_auth` (RFC 8705 section 2.1): the connection's certificate, recognised by a registered name.
     case tlsClientAuth
-    /// `self_signed_tls_client_auth` (section 2.2): the certificate of the connection, which is registered itself.
+    /// `self_signed_tls_client_auth` (section 2.2): the connection's certificate, which is itself registered.
     case selfSignedTLSClientAuth
-    /// `apple`: a client secret made as an ES256 JWT and renewed.
+    /// `apple`: a client secret that is an ES256 JWT and is renewed.
     case apple(teamID: String, keyID: String, key: Secret)
 
     /// The method's registered name (RFC 7591 section 2).
@@ -228,8 +237,9 @@ package enum ClientAuthentication: Sendable {
         }
     }
 
-    /// Returns the way among a server's `methods` for one of its endpoints: this one where it is listed, else another that
-    /// the same credential can be shown in.
+    /// Returns a method from a server's list for one of its endpoints.
+    ///
+    /// The result is this method if the list has it, or else another method with the same credential.
     func among(_ methods: [String]?) -> ClientAuthentication {
         guard let methods, !methods.isEmpty, !methods.contains(method) else { return self }
         let secret: Secret

@@ -1,29 +1,29 @@
 package import Broker
 
-/// The form of a client's requests and of the provider's answers (the settings' table in docs/reference/configuration.md).
+/// The form of a client's requests and the provider's answers (the table of settings in docs/reference/configuration.md).
 package struct WireSettings: Sendable {
-    /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1) or sent raw.
+    /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1), or sent raw.
     package enum BasicEncoding: String, Sendable { case form, raw }
     /// The setting `response_mode`.
     package enum ResponseMode: String, Sendable { case query, formPost = "form_post" }
     /// The setting `par` (RFC 9126).
     package enum PushedAuthorization: String, Sendable { case off, optional, required }
 
-    /// The setting `profile`; nil for none.
+    /// The setting `profile`; nil if it is absent.
     package var profile: ConformanceProfile?
     /// The setting `basic_encoding`.
     package var basicEncoding: BasicEncoding
-    /// `authorization_parameters`: sent always, in this order.
+    /// `authorization_parameters`: parameters that are always sent, in this order.
     package var authorizationParameters: [(name: String, value: String)]
-    /// `response_mode`; nil sends none.
+    /// `response_mode`; nil omits the parameter.
     package var responseMode: ResponseMode?
     /// The setting `par`.
     package var pushedAuthorization: PushedAuthorization
-    /// `scope_separator`: one space, by the standard.
+    /// `scope_separator`: one space in the standard.
     package var scopeSeparator: String
-    /// `scope_parameter`: the name that the scope goes under in the authorization request (Slack: `user_scope`).
+    /// `scope_parameter`: the name of the scope in the authorization request (Slack: `user_scope`).
     package var scopeParameter: String
-    /// `required_scope`: what the token answer has to grant when it names its scope (SEC-20).
+    /// `required_scope`: the scope that the token answer must grant if it names its scope (SEC-20).
     package var requiredScope: [String]
     /// The setting `token_request`.
     package var tokenRequest: TokenRequestSettings
@@ -33,14 +33,14 @@ package struct WireSettings: Sendable {
     package var refresh: RefreshMode
     /// The setting `revocation`.
     package var revocation: RevocationSettings
-    /// The name that the client's id goes under at the authorization, token and revocation endpoints (TikTok: `client_key`); only a
-    /// preset names one.
+    /// The name of the client's id at the authorization, token and revocation endpoints (TikTok: `client_key`); only
+    /// presets change it.
     package var clientParameter = "client_id"
-    /// The claim of the id_token that the log-out page takes as `logout_hint`; only a preset names one.
+    /// The id_token claim that is sent as `logout_hint` to the log-out page; only presets set it.
     package var logoutHintClaim: String?
     /// The setting `assertion`.
     package var assertion = AssertionSettings()
-    /// The setting `tls`: the certificate that is shown, and whom to trust.
+    /// The setting `tls`, with the client's certificate and trust roots.
     package var connection = ConnectionSettings()
     /// The setting `sender_constrained`.
     package var senderConstraint = SenderConstraint.off
@@ -76,35 +76,39 @@ package struct WireSettings: Sendable {
     }
 }
 
-/// `dpop`: how proofs are shown to a provider that binds its tokens to a key of ours (RFC 9449).
+/// `dpop`: the form of proofs for a provider that binds its tokens to the broker's key (RFC 9449).
 package struct DPoPSettings: Sendable, Equatable {
-    /// The setting `par`: what goes with a pushed request beside `dpop_jkt`.
+    /// The setting `par`: the addition to a pushed request besides `dpop_jkt`.
     package enum PushedProof: String, Sendable, CaseIterable {
         /// A proof, which brings the first nonce.
         case proof
-        /// Nothing.
+        /// No addition.
         case thumbprint
     }
 
     /// The setting `nonce_before_spending`.
     package enum NonceBeforeSpending: String, Sendable, CaseIterable {
-        /// The server looks at the proof first: refused for a nonce, a refresh token is as good as it was.
+        /// The server checks the proof first.
+        ///
+        /// If it refuses the nonce, the refresh token remains unspent.
         case yes = "true"
-        /// It spends the refresh token first.
+        /// The server spends the refresh token first.
         case no = "false"
-        /// Nobody has said: as `false`.
+        /// The order is unknown, which is treated like `false`.
         case unknown
     }
 
     package var par = PushedProof.proof
     package var nonceBeforeSpending = NonceBeforeSpending.unknown
-    /// `nonce_age`: with none younger than this a refresh is not sent, where one can be had first.
+    /// `nonce_age`: the greatest age of a nonce for a refresh.
+    ///
+    /// If all are older, a new one is fetched first if possible.
     package var nonceAge = Duration.seconds(240)
 
     package init() {}
 }
 
-/// `token_request`: how token and refresh calls differ from RFC 6749's.
+/// `token_request`: the differences of token and refresh calls from RFC 6749.
 package struct TokenRequestSettings: Sendable {
     /// The setting `encoding`.
     package enum Encoding: String, Sendable { case form, json }
@@ -113,13 +117,15 @@ package struct TokenRequestSettings: Sendable {
     package var encoding: Encoding
     /// `omit`: standard parameters that are left out.
     package var omit: Set<String>
-    /// `rename`: standard name to the provider's.
+    /// `rename`: a map from standard names to the provider's names.
     package var rename: [String: String]
-    /// `parameters`: further ones, sent always, in this order.
+    /// `parameters`: further parameters that are always sent, in this order.
     package var parameters: [(name: String, value: String)]
-    /// `headers`: further ones on token, identity and revocation calls (`User-Agent`, `Notion-Version`).
+    /// `headers`: further header fields on token, identity and revocation calls (`User-Agent`, `Notion-Version`).
     package var headers: [(name: String, value: String)]
-    /// `idempotency_key`: whether `X-Idempotency-Key` is sent, which Cloudentity answers a repeated call by.
+    /// `idempotency_key`: whether `X-Idempotency-Key` is sent.
+    ///
+    /// Cloudentity uses it to recognise a repeated call.
     package var idempotencyKey: Bool
 
     package init(
@@ -136,7 +142,7 @@ package struct TokenRequestSettings: Sendable {
     }
 }
 
-/// `revocation`: how a grant, and the session it came from, is ended at the provider.
+/// `revocation`: the way to end a grant, and its session, at the provider.
 package struct RevocationSettings: Sendable, Equatable {
     /// The setting `style`.
     package enum Style: String, Sendable {
@@ -146,7 +152,7 @@ package struct RevocationSettings: Sendable, Equatable {
         case basicDelete = "basic_delete"
         /// Slack: `POST` with the access token as Bearer.
         case bearerPost = "bearer_post"
-        /// Nothing is called.
+        /// Revocation is off.
         case none
     }
 
@@ -154,11 +160,11 @@ package struct RevocationSettings: Sendable, Equatable {
     package var style: Style
     /// `hint`: whether `token_type_hint` is sent (Cloudentity does not list it).
     package var hint: Bool
-    /// `bearer_fallback`: whether a refused call is made again with the access token as Bearer (Cloudentity).
+    /// `bearer_fallback`: whether a refused call is repeated with the access token as Bearer (Cloudentity).
     package var bearerFallback: Bool
-    /// `end_session`: whether a log-out ends the provider's own session too, where the provider has an endpoint for it.
+    /// `end_session`: whether a log-out also ends the provider's own session, if the provider has an endpoint for it.
     package var endSession: Bool
-    /// `reaches`: what else ends when a token is revoked.
+    /// `reaches`: the part that ends together with a revoked token.
     package var reaches: RevocationReach
 
     package init(
@@ -173,34 +179,35 @@ package struct RevocationSettings: Sendable, Equatable {
     }
 }
 
-/// `refresh: {mode}`: what a refresh does to the refresh token.
+/// `refresh: {mode}`: the effect of a refresh on the refresh token.
 package enum RefreshMode: String, Sendable {
-    /// `rotate`: an answer may bring a new one; without one the old one stays (SEC-57).
+    /// `rotate`: an answer may contain a new one; otherwise the old one remains valid (SEC-57).
     case rotate
     /// `keep`: the provider never changes it.
     case keep
-    /// `single_use`: the old one is dead as soon as the new pair exists.
+    /// `single_use`: the old one becomes invalid as soon as the new pair exists.
     case singleUse = "single_use"
-    /// `none`: there is no refresh; a refresh token in an answer is dropped.
+    /// `none`: the client never refreshes, and a refresh token in an answer is dropped.
     case none
 }
 
-/// `id_token`: what is accepted; the token's header never chooses (SEC-25).
+/// `id_token`: the accepted tokens; the token's header never chooses (SEC-25).
 package struct IDTokenSettings: Sendable {
     /// The setting `algorithms`.
     package var algorithms: [SignatureAlgorithm]
-    /// `issuer`: the `iss` of the id_tokens that the provider's SDKs give out, where that is not the issuer of its sign-in;
-    /// for kind `oauth2`, which knows no other, it says that there are such tokens.
+    /// `issuer`: the `iss` of the id_tokens from the provider's SDKs, if it differs from the sign-in's issuer.
+    ///
+    /// For kind `oauth2`, this setting also enables such tokens.
     package var issuer: String?
     /// `leeway`: clock skew, at most 120 s (SEC-29).
     package var leeway: Duration
-    /// `maximum_age`: how old `iat` may be at a login.
+    /// `maximum_age`: the greatest age of `iat` at a login.
     package var maximumAge: Duration
-    /// `trusted_audiences`: audiences and authorized parties believed beside our own client id (SEC-28).
+    /// `trusted_audiences`: audiences and authorized parties that are trusted in addition to the client id (SEC-28).
     package var trustedAudiences: [String]
-    /// `issuer_template`: the `iss` of a multi-tenant issuer, `{tenantid}` filled from the claim `tid` (Microsoft).
+    /// `issuer_template`: the `iss` of a multi-tenant issuer, with `{tenantid}` replaced by the claim `tid` (Microsoft).
     package var issuerTemplate: String?
-    /// `tenants`: the `tid`s believed with `issuer_template`; empty for all.
+    /// `tenants`: the values of `tid` that are accepted with `issuer_template`; empty means all.
     package var tenants: [String]
 
     package init(
@@ -218,15 +225,17 @@ package struct IDTokenSettings: Sendable {
     }
 }
 
-/// The bounds of what one provider may cost (SEC-120).
+/// The limits of one provider's cost (SEC-120).
 package struct CallLimits: Sendable, Equatable {
-    /// `timeout`: from the call to the last byte of the answer.
+    /// `timeout`: the time from the call to the last byte of the answer.
     package var total: Duration
-    /// `max_in_flight`: calls at one time; one more is refused unsent.
+    /// `max_in_flight`: the most concurrent calls; a further call is refused before it is sent.
     package var concurrent: Int
-    /// `breaker_failures`: failures in a row that open the breaker.
+    /// `breaker_failures`: the number of consecutive failures that opens the breaker.
     package var failuresToOpen: Int
-    /// `breaker_pause`: how long it stays open at first; doubled up to a minute while the provider stays dead.
+    /// `breaker_pause`: the first pause of an open breaker.
+    ///
+    /// The pause doubles up to a minute while the provider fails.
     package var pause: Duration
 
     package init(

@@ -1,15 +1,15 @@
 import Broker
 
-/// One entry of `token_response: {dead_grants}`: a place in the answer to a refresh and the values there by which a provider
-/// says that the grant is dead (guarantee 2).
+/// One entry of `token_response: {dead_grants}`, which recognises a dead grant in the answer to a refresh (guarantee 2).
 ///
-/// Values are compared whole. Only what the configuration or a preset names counts.
+/// The entry has a place in the answer and the values there. Values are compared whole. Only entries in the configuration
+/// or a preset count.
 package struct DeadGrantPlace: Sendable, Equatable {
-    /// `at`: an RFC 6901 JSON pointer in which `*` stands for every entry of a list.
+    /// `at`: an RFC 6901 JSON pointer, extended so that `*` matches every entry of a list.
     package var pointer: String
     /// `values`: the texts or numbers that mean a dead grant.
     package var values: [String]
-    /// `statuses`: the statuses of answers that are looked at.
+    /// `statuses`: the answers' statuses that the entry applies to.
     package var statuses: Set<Int>
 
     package init(pointer: String, values: [String], statuses: Set<Int> = [400, 401]) {
@@ -18,7 +18,7 @@ package struct DeadGrantPlace: Sendable, Equatable {
         self.statuses = statuses
     }
 
-    /// Returns whether an answer has one of the values at the place; of a list every entry has to have one.
+    /// Returns whether an answer has one of the values at the place; in a list, every entry must have one.
     func isFound(in answer: JSONObject, _ status: Int) -> Bool {
         guard statuses.contains(status) else { return false }
         let path = pointer.split(separator: "/", omittingEmptySubsequences: false).dropFirst()

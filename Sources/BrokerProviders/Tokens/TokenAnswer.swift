@@ -1,40 +1,46 @@
 import Broker
 
-/// Turns the answer of a token endpoint into tokens or into what the failure means (SEC-20, SEC-21).
+/// Converts the answer of a token endpoint into tokens or a failure (SEC-20, SEC-21).
 struct TokenAnswer: Sendable {
-    /// The longest access or refresh token taken, in bytes.
+    /// The longest accepted access or refresh token, in bytes.
     static let maximumTokenBytes = 16_384
-    /// The longest id_token taken of an answer, in bytes: some have hundreds of groups, or a picture.
+    /// The longest accepted id_token in an answer, in bytes.
+    ///
+    /// Some contain hundreds of groups, or a picture.
     static let maximumIDTokenBytes = CompactToken.Bounds.answered.token
 
     let settings: TokenResponseSettings
     let scopeSeparator: String
     let keepsRefreshToken: Bool
-    /// Whether the call asked for tokens that are bound to a key, and what it takes.
+    /// Whether the call asked for tokens that are bound to a key, and which tokens it accepts.
     enum Binding: Sendable {
-        /// It did not.
+        /// The call asked for unbound tokens.
         case none
-        /// It takes those that are not, as well.
+        /// The call also accepts unbound tokens.
         case offered
-        /// It wants no others, and looks by itself whether they are.
+        /// The call accepts only bound tokens, and checks the binding itself.
         case demanded
     }
 
     var binding = Binding.none
-    /// Whether the answer is to a refresh: only then may the configuration find a dead grant in it (guarantee 2).
+    /// Whether the answer belongs to a refresh.
+    ///
+    /// Only then may a configured entry report a dead grant (guarantee 2).
     var isRefresh = false
-    /// Says what a 4xx without an OAuth error means in this provider's dialect; nil when it means nothing.
+    /// Returns the meaning of a 4xx that contains no OAuth error, in this provider's dialect; nil if it is unknown.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
-    /// Parses an answer whose tokens are of use or of none.
+    /// Parses an answer whose tokens are either all usable or all refused.
     func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         let tokens = try read(answer, now: now)
         if let refusal = tokens.refusal { throw .unusable(detail: refusal) }
         return tokens
     }
 
-    /// Parses the answer to a refresh with a target: one whose access token is of no use, and whose refresh token is, brings that
-    /// alone, because it may be the only one that there is by now; the set says why by its `refusal`.
+    /// Parses the answer to a refresh with a target.
+    ///
+    /// If only the refresh token is usable, the set contains only that, because it may be the last valid one. The reason is
+    /// in `refusal`.
     func rotated(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         var tokens = try read(answer, now: now)
         guard let refusal = tokens.refusal else { return tokens }
@@ -44,7 +50,7 @@ struct TokenAnswer: Sendable {
         return tokens
     }
 
-    /// Parses the answer to a refresh, with a target or without.
+    /// Parses the answer to a refresh; `target` is nil for the session's own token.
     func refreshed(
         _ answer: ProviderAnswer, _ target: TokenTarget?, now: WallTime
     ) throws(ProviderFailure) -> TokenSet {
@@ -53,13 +59,13 @@ struct TokenAnswer: Sendable {
         return target == nil ? try parser.parse(answer, now: now) : try parser.rotated(answer, now: now)
     }
 
-    /// Reads an answer; where it brings tokens that cannot be used, the set says so by its `refusal`.
+    /// Reads an answer; if its tokens are unusable, the set's `refusal` has the reason.
     ///
-    /// An error member beats the status; only a whole object with a usable access token is success.
+    /// An error member has precedence over the status. Success needs a whole object with a usable access token.
     func read(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         try answer.requireUsable(at: now)
         if !answer.isSuccess, let error = dialect?(answer) { throw .rejected(error) }
-        // One real server refuses a dead refresh token so; what it proves is the caller's to judge (decision 50).
+        // One real server answers like this to a dead refresh token. The caller judges the evidence (decision 50).
         if [400, 401].contains(answer.status), answer.body.isEmpty, answer.fault == nil {
             throw .rejected(OAuthError(status: answer.status, code: ""))
         }
@@ -94,7 +100,9 @@ struct TokenAnswer: Sendable {
         }
     }
 
-    /// Whether a place is one of those that tokens and errors are read from: no text there is mended.
+    /// Whether tokens or errors are read from this place.
+    ///
+    /// Texts there are never mended.
     private func isOfProtocol(_ place: String) -> Bool {
         let names = [
             "access_token", "refresh_token", "id_token", "token_type", "scope", "error", "issued_token_type",
@@ -119,7 +127,7 @@ struct TokenAnswer: Sendable {
 
     private func tokenSet(_ object: JSONObject, now: WallTime) throws(ProviderFailure) -> TokenSet {
         func member(_ name: String) -> JSONValue? { self.member(name, of: object) }
-        // The tokens that the answer did bring have to be known even where it cannot be used: they are revoked then.
+        // Tokens in a refused answer must be known too, because they are then revoked.
         var refusal: String?
         func refuse(_ reason: String) { refusal = refusal ?? "token answer: " + reason }
         let access = member("access_token")?.string ?? ""
@@ -160,7 +168,9 @@ struct TokenAnswer: Sendable {
         return tokens
     }
 
-    /// Text, an array, or nothing known; entries outside RFC 6749's scope alphabet are dropped.
+    /// Reads a text or an array; nil if the scope is unknown.
+    ///
+    /// Entries outside RFC 6749's scope alphabet are dropped.
     private func scope(_ value: JSONValue?) -> [String]? {
         let parting =
             switch settings.scopeSeparator {
@@ -178,12 +188,12 @@ struct TokenAnswer: Sendable {
         }
     }
 
-    /// Whether a text may be an access token: visible ASCII, as RFC 6749 section A.12 has it, but no space.
+    /// Whether a text may be an access token, which is visible ASCII (RFC 6749 section A.12) except the space.
     ///
-    /// RFC 6750's narrower alphabet is not what providers keep to (decision 80).
+    /// Providers ignore RFC 6750's narrower alphabet (decision 80).
     static func isTokenText(_ text: String) -> Bool { fault(of: text, maximumBytes: maximumTokenBytes) == nil }
 
-    /// Returns the fault of a token's text; nil if it has none.
+    /// Returns the fault in a token's text; nil if the text is good.
     private static func fault(of text: String, maximumBytes: Int) -> String? {
         if text.isEmpty { return "it is missing, empty or no text" }
         if text.utf8.count > maximumBytes { return "it is over \(maximumBytes) bytes" }
@@ -192,20 +202,21 @@ struct TokenAnswer: Sendable {
     }
 }
 
-/// Reads a lifetime as providers write it (SEC-21): absent, zero, negative, fractional, as text, huge or as a moment.
+/// Reads a lifetime in the forms that providers send (SEC-21): absent, zero, negative, fractional, as text, huge or as a
+/// time.
 enum Lifetime {
-    /// No token is believed to live longer.
+    /// The longest lifetime that is believed, in seconds.
     static let longest: Int64 = 400 * 86_400
-    /// A "duration" from here up is a moment since 1970.
+    /// The smallest "duration" that counts as a time since 1970.
     private static let earliestMoment: Double = 1_000_000_000
 
-    /// Returns the moment that the value means, or nil when it means none (absent, past, zero, nonsense).
+    /// Returns the time that the value means; nil for an absent, past, zero or nonsensical value.
     static func end(_ value: JSONValue?, unit: TokenResponseSettings.Unit, now: WallTime) -> WallTime? {
         guard let number = number(value), number > 0 else { return nil }
         let present = Double(now.milliseconds) / 1000
         var remaining = number
         if unit == .epochSeconds || number >= earliestMoment {
-            // Some servers count milliseconds: nothing else is that far away.
+            // Some servers use milliseconds. In seconds, such a number would be thousands of years away.
             remaining = (number >= 100_000_000_000 ? number / 1000 : number) - present
         }
         guard remaining >= 1 else { return nil }
@@ -222,9 +233,11 @@ enum Lifetime {
     }
 }
 
-/// Reads an answer's body as the object it means: JSON, or a form as GitHub's and old servers' are.
+/// Reads an answer's body as an object from JSON, or from a form as GitHub and old servers send it.
 enum AnswerBody {
-    /// Returns the members, or nil when the body is neither; the first byte decides where the media type does not.
+    /// Returns the members, if the body is in one of these forms.
+    ///
+    /// If the media type leaves the form open, the first byte decides.
     static func object(_ answer: ProviderAnswer) -> JSONObject? {
         let body = answer.text
         let first = body.first { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
@@ -238,12 +251,12 @@ enum AnswerBody {
     }
 }
 
-/// Finds the OAuth error in an answer, in every dialect that providers speak (docs/providers/real-servers.md).
+/// Finds the OAuth error in an answer, in every dialect of providers (docs/providers/real-servers.md).
 enum OAuthErrorParser {
-    /// Returns the error code of an answer's object, or nil when the object tells of none.
+    /// Returns the error code in an answer's object; nil if the object contains no error.
     ///
-    /// `isFailure` is whether the status was 4xx: then a bare `message` is an error too.
-    /// `ignoringError` leaves the member `error` out (see `saysNone`).
+    /// `isFailure` is whether the status was 4xx. A `message` alone then counts as an error. `ignoringError` leaves out the
+    /// member `error` (see `saysNone`).
     static func code(in object: JSONObject, isFailure: Bool, ignoringError: Bool = false) -> String? {
         switch ignoringError ? nil : object["error"] {
         case .string(let text) where !text.isEmpty: return reduced(text)
@@ -251,7 +264,7 @@ enum OAuthErrorParser {
             let names = ["type", "code", "error", "status"]
             return names.lazy.compactMap { scalar(error[$0]) }.first.map(reduced) ?? "invalid_request"
         case .bool(true): return "invalid_request"
-        // Some APIs number their errors; 0 is none.
+        // Some APIs number their errors, and 0 means success.
         case .number(let text) where text != "0": return "invalid_request"
         default: break
         }
@@ -262,7 +275,7 @@ enum OAuthErrorParser {
                 errors.prefix(64).map { error in
                     error.string ?? error.object.flatMap { error in names.lazy.compactMap { scalar(error[$0]) }.first }
                 })
-            // Several that differ say nothing by themselves.
+            // If several codes differ, the meaning is unknown.
             return codes.count == 1 ? codes.first?.map(reduced) ?? "invalid_request" : "invalid_request"
         }
         if object["error_code"] != nil, object["error_message"] != nil { return "invalid_request" }
@@ -272,7 +285,7 @@ enum OAuthErrorParser {
         return "invalid_request"
     }
 
-    /// Returns whether the `error` of an identity endpoint's success says that there is no error, as TikTok's `{"code": "ok"}`.
+    /// Returns whether the `error` in an identity endpoint's success means "no error", like TikTok's `{"code": "ok"}`.
     ///
     /// `further` are a preset's own values.
     static func saysNone(_ error: JSONValue, _ further: [String] = []) -> Bool {
@@ -287,7 +300,7 @@ enum OAuthErrorParser {
         return isNone(error.object.map { $0["code"] } ?? error)
     }
 
-    /// Codes by which a provider says "later", whatever its status.
+    /// Returns whether a code means "later", independent of the status.
     static func isTransient(_ code: String) -> Bool {
         ["temporarily_unavailable", "service_unavailable", "ratelimited", "rate_limited", "slow_down"].contains(code)
     }
@@ -300,20 +313,20 @@ enum OAuthErrorParser {
         }
     }
 
-    /// RFC 6749 section 5.2's alphabet, 64 characters at most: it goes into logs.
+    /// Reduces a code to RFC 6749 section 5.2's alphabet and at most 64 characters, because it goes into logs.
     static func reduced(_ text: String) -> String {
         let bytes = text.utf8.prefix(64).filter { (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }
         return bytes.isEmpty ? "invalid_request" : String(decoding: bytes, as: UTF8.self)
     }
 }
 
-/// `token_response`: how a token answer differs from RFC 6749's.
+/// `token_response`: the differences of a token answer from RFC 6749.
 package struct TokenResponseSettings: Sendable {
-    /// The setting `scope: {when_absent}`: what an answer without a scope means.
+    /// The setting `scope: {when_absent}`: the meaning of an answer that lacks a scope.
     package enum ScopeWhenAbsent: String, Sendable {
-        /// The one that was asked for (RFC 6749 section 5.1).
+        /// The scope that was requested (RFC 6749 section 5.1).
         case requested
-        /// Nothing is known.
+        /// The scope is unknown.
         case unknown
     }
 
@@ -323,28 +336,28 @@ package struct TokenResponseSettings: Sendable {
     /// The setting `expires_unit`.
     package enum Unit: String, Sendable { case seconds, epochSeconds = "epoch_seconds" }
 
-    /// `path`: where the token object stands, as a JSON pointer (`/authed_user`); nil for the answer itself.
+    /// `path`: the place of the token object, as a JSON pointer (`/authed_user`); nil for the answer itself.
     package var path: String?
-    /// `fields`: standard name to the provider's (`access_token: token`).
+    /// `fields`: a map from standard names to the provider's names (`access_token: token`).
     package var fields: [String: String]
     /// The setting `expires_field`.
     package var expiresField: String
-    /// `refresh_expires_field`: the refresh token's own lifetime, in the same unit; nil when there is none.
+    /// `refresh_expires_field`: the refresh token's own lifetime, in the same unit; nil if answers omit it.
     package var refreshExpiresField: String?
     /// The setting `expires_unit`.
     package var expiresUnit: Unit
-    /// `default_lifetime`: the access token's when the answer names none; nil leaves it unknown.
+    /// `default_lifetime`: the access token's lifetime if the answer omits it; nil leaves it unknown.
     package var defaultLifetime: Duration?
-    /// `token_types`: taken as Bearer, beside `bearer` itself, compared without case.
+    /// `token_types`: types that are treated like `bearer`, compared independent of case.
     package var tokenTypes: [String]
-    /// `dead_grants`: further places and values by which the answer to a refresh says that its grant is dead.
+    /// `dead_grants`: further places and values in the answer to a refresh that mean a dead grant.
     package var deadGrants: [DeadGrantPlace] = []
-    /// `invalid_grant_codes`: error codes by which this provider says `invalid_grant` (GitHub's `bad_refresh_token`).
+    /// `invalid_grant_codes`: this provider's error codes that mean `invalid_grant` (GitHub's `bad_refresh_token`).
     package var invalidGrantCodes: Set<String>
 
-    /// `scope: {when_absent}`; nil is `requested` for `oidc` and `oauth2`, else `unknown`.
+    /// `scope: {when_absent}`; nil is `requested` for `oidc` and `oauth2`, and `unknown` for others.
     package var scopeWhenAbsent: ScopeWhenAbsent?
-    /// `scope: {separator}`; nil takes a space or whatever parts a request's scope.
+    /// `scope: {separator}`; nil accepts a space or the separator of the request's scope.
     package var scopeSeparator: ScopeSeparator?
 
     package init(

@@ -1,9 +1,9 @@
 import Broker
 import Synchronization
 
-/// Limits one provider's calls by its breaker and by the number in flight.
+/// Limits one provider's calls with its breaker and the number of concurrent calls.
 package final class CallLimiter: Sendable {
-    /// The verdict of a call on the provider.
+    /// The evidence of a call about the provider.
     enum Outcome { case alive, dead, nothing }
 
     private struct State {
@@ -13,10 +13,10 @@ package final class CallLimiter: Sendable {
     }
 
     private let state: Mutex<State>
-    /// The number of calls that may be in flight.
+    /// The most concurrent calls.
     let places: Int
     private let clock: BrokerClock
-    /// Hears when the breaker opens, and when it closes.
+    /// Called when the breaker opens or closes.
     private let turned: @Sendable (_ isOpen: Bool) -> Void
 
     init(limits: CallLimits, clock: BrokerClock, turned: @escaping @Sendable (_ isOpen: Bool) -> Void = { _ in }) {
@@ -29,19 +29,19 @@ package final class CallLimiter: Sendable {
     /// The breaker's state, for the operator's page.
     package var breaker: CircuitBreaker.State { state.withLock { $0.breaker.state } }
 
-    /// The number of the last calls that failed in a row, those that were answered 500 included.
+    /// The number of consecutive calls that failed up to now, including answers with 500.
     var failuresInARow: Int { state.withLock { $0.failures } }
 
-    /// The time for which the open breaker still refuses calls; nil when it lets one out.
+    /// The remaining time of an open breaker's pause; nil if it permits a call.
     var refusesFor: Duration? {
         guard case .open(let until, _) = breaker else { return nil }
         let rest = until - clock.monotonic()
         return rest > .zero ? rest : nil
     }
 
-    /// Counts a call in; throws `notSent` when it may not be made.
+    /// Counts a call as begun; throws `notSent` if it is refused.
     ///
-    /// Every call that was counted in is counted out by `end`.
+    /// Every begun call must be finished with `end`.
     func begin() throws(ProviderFailure) {
         let refusal: String? = state.withLock { state in
             guard state.inFlight < places else { return "too many calls in flight" }
@@ -52,7 +52,9 @@ package final class CallLimiter: Sendable {
         if let refusal { throw .notSent(detail: refusal) }
     }
 
-    /// Counts a call out, with what it says about the provider; a call may have failed although the provider is alive.
+    /// Counts a call as finished, with its evidence about the provider.
+    ///
+    /// A call may fail although the provider is alive.
     func end(_ outcome: Outcome, failed: Bool) {
         let (wasOpen, isOpen) = state.withLock { state in
             let wasOpen = state.breaker.isOpen
@@ -69,17 +71,17 @@ package final class CallLimiter: Sendable {
     }
 }
 
-/// Decides whether a provider may be called (SEC-120): closed until failures come in a row, open for a pause that
-/// doubles up to a minute, then half open for one probe.
+/// Decides whether a provider may be called (SEC-120).
 ///
-/// Pure: the caller brings the monotonic time.
+/// The breaker is closed until consecutive failures open it. It is open for a pause that doubles up to a minute. Then it is
+/// half open for one probe. The type is pure, because the caller passes the monotonic time.
 package struct CircuitBreaker: Sendable, Equatable {
     /// The breaker's state.
     package enum State: Sendable, Equatable {
         case closed(failures: Int)
-        /// Refuses until the moment; the pause is what the next opening doubles.
+        /// Refuses calls until this time; the next opening doubles the pause.
         case open(until: Duration, pause: Duration)
-        /// One probe is under way.
+        /// One probe is in progress.
         case halfOpen(pause: Duration)
     }
 
@@ -88,7 +90,7 @@ package struct CircuitBreaker: Sendable, Equatable {
 
     package private(set) var state = State.closed(failures: 0)
 
-    /// Whether calls are refused, a single probe aside.
+    /// Whether calls are refused, except for a single probe.
     var isOpen: Bool {
         if case .closed = state { false } else { true }
     }
@@ -100,7 +102,7 @@ package struct CircuitBreaker: Sendable, Equatable {
         firstPause = pause
     }
 
-    /// Returns whether a call may go out now; an open breaker whose pause is over lets one probe out.
+    /// Returns whether a call may be sent now; after its pause, an open breaker permits one probe.
     package mutating func admit(at now: Duration) -> Bool {
         switch state {
         case .closed: return true
@@ -112,10 +114,10 @@ package struct CircuitBreaker: Sendable, Equatable {
         }
     }
 
-    /// Notes a call that the provider answered.
+    /// Records a call that the provider answered.
     package mutating func succeed() { state = .closed(failures: 0) }
 
-    /// Notes a call that failed because the provider was not there.
+    /// Records a call that failed because the provider was unreachable.
     package mutating func fail(at now: Duration) {
         switch state {
         case .closed(let failures):
@@ -129,7 +131,7 @@ package struct CircuitBreaker: Sendable, Equatable {
         }
     }
 
-    /// Notes a call that says nothing about the provider (it was cancelled here).
+    /// Records a call that the broker cancelled, so that it is no evidence about the provider.
     package mutating func forget(at now: Duration) {
         if case .halfOpen(let pause) = state { state = .open(until: now, pause: pause) }
     }

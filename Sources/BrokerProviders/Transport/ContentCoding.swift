@@ -2,9 +2,9 @@ import CZlib
 
 /// Decodes the content coding of a provider's answer (RFC 9110 section 8.4.1): gzip, x-gzip and deflate.
 ///
-/// The bound counts everything that comes out of the answer's members together, so a small answer cannot become a big one.
+/// The limit applies to the total output of all the answer's members, so a small answer cannot become a large one.
 enum ContentCoding {
-    /// The reason for which a body cannot be used.
+    /// The reason why a body is unusable.
     enum Failure: Error, Equatable {
         case tooLarge, undecodable
     }
@@ -12,7 +12,7 @@ enum ContentCoding {
     /// The most gzip members of one answer (RFC 1952 section 2.2).
     static let maximumMembers = 16
 
-    /// Returns the decoded body; an empty one is empty, whatever its fields say of it.
+    /// Returns the decoded body; an empty body remains empty with any fields.
     ///
     /// `fields` are the values of all `Content-Encoding` fields.
     static func decode(_ body: [UInt8], _ fields: [String], maximumBytes: Int) throws(Failure) -> [UInt8] {
@@ -29,14 +29,14 @@ enum ContentCoding {
         }
     }
 
-    /// Whether a body begins as zlib's format does (RFC 1950 section 2.2); some servers send bare deflate data instead.
+    /// Whether a body begins like zlib's format (RFC 1950 section 2.2); some servers send bare deflate data instead.
     private static func isZlib(_ body: [UInt8]) -> Bool {
         guard body.count >= 2 else { return false }
         let (method, flags) = (body[0], body[1])
         return method & 15 == 8 && method >> 4 <= 7 && (Int(method) << 8 | Int(flags)) % 31 == 0
     }
 
-    /// The window bits by which zlib knows the format.
+    /// The window bits that select the format in zlib.
     private enum Format: Int32 {
         case gzip = 31
         case zlib = 15
@@ -58,7 +58,7 @@ enum ContentCoding {
         return decoded
     }
 
-    /// Decodes member after member; nil when everything was read.
+    /// Decodes all members; returns nil if the whole body was read.
     private static func readMembers(
         of stream: inout z_stream, _ format: Format, into decoded: inout [UInt8], _ maximumBytes: Int
     ) -> Failure? {
@@ -77,12 +77,12 @@ enum ContentCoding {
             if result == Z_STREAM_END {
                 guard stream.avail_in > 0 else { return nil }
                 members += 1
-                // Nothing may follow what is not a list of members.
+                // Only gzip has several members, so after other formats further bytes are an error.
                 guard format == .gzip, members <= maximumMembers, inflateReset(&stream) == Z_OK else {
                     return .undecodable
                 }
             } else if stream.avail_in == 0, made < room.count {
-                // It wants more, and there is no more.
+                // The data is incomplete.
                 return .undecodable
             }
         }

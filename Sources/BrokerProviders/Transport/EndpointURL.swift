@@ -1,13 +1,15 @@
 import Broker
 
-/// A URL that a provider may be called at: https, or http on loopback; no user information, no fragment, printable
-/// ASCII only, so that nothing re-encodes it (library note 6).
+/// A URL for calls to a provider: https, or http on loopback.
+///
+/// User information and fragments are refused. Only printable ASCII is accepted, so that the URL is never encoded again
+/// (library note 6).
 package struct EndpointURL: Sendable, Hashable {
     /// The text, as configured or discovered.
     package let text: String
-    /// Everything before the query.
+    /// The part before the query.
     let base: RedirectURI
-    /// The query, when there is one.
+    /// The query, if there is one.
     let query: String?
 
     package init?(_ text: String) {
@@ -27,18 +29,18 @@ package struct EndpointURL: Sendable, Hashable {
     /// Whether the host is loopback.
     var isLoopback: Bool { base.isLoopback }
 
-    /// The URL without a slash at its end, for paths to be added to.
+    /// The URL with its final slash removed, so that paths can be appended.
     package var withoutSlash: EndpointURL {
         text.hasSuffix("/") ? EndpointURL(String(text.dropLast())) ?? self : self
     }
 
-    /// Returns the URL of a path under this one; throws `notSent` when that is none.
+    /// Returns the URL of a path under this one; throws `notSent` unless it is a valid URL.
     func at(_ path: String) throws(ProviderFailure) -> EndpointURL {
         guard let url = EndpointURL(text + path) else { throw .notSent(detail: "not a URL to call") }
         return url
     }
 
-    /// Returns the URL with pairs added to its query; nil when one of the names stands there already.
+    /// Returns the URL with pairs added to its query; nil if one of the names is already present.
     func adding(_ pairs: [(name: String, value: String)]) -> EndpointURL? {
         let added = FormPairs.encode(pairs)
         guard let query, !query.isEmpty else { return pairs.isEmpty ? self : EndpointURL(base, query: added) }

@@ -4,10 +4,10 @@ import NIOCore
 import NIOHTTP1
 import NIOSSL
 
-/// Holds the AsyncHTTPClients of one certificate, or of none: per address policy one for single calls and one that keeps
-/// connections.
+/// The AsyncHTTPClients of one certificate, or of calls that show no certificate.
 ///
-/// They close with the last call that holds them.
+/// Each address policy has a client for single calls and another one with kept connections. The clients close after the
+/// last call that uses them.
 final class HTTPClients: Sendable {
     private let single: [AddressPolicy: HTTPClient]
     private let pooled: [AddressPolicy: HTTPClient]
@@ -45,7 +45,7 @@ final class HTTPClients: Sendable {
         return tls
     }
 
-    /// Makes a client that uses no connection to this machine: an outbound proxy's own address does not count.
+    /// Makes a client that refuses connections to this machine; the address of an outbound proxy is exempt.
     static func elsewhere(
         _ settings: TransportSettings, group: any EventLoopGroup, trusting roots: TrustRoots?, _ policy: AddressPolicy
     ) -> HTTPClient {
@@ -87,18 +87,18 @@ final class HTTPClients: Sendable {
         var configuration = HTTPClient.Configuration(
             tlsConfiguration: tls, redirectConfiguration: .disallow,
             timeout: .init(connect: .milliseconds(settings.connectTimeout.wholeMilliseconds)),
-            // Decoded as a whole, by `ContentCoding`.
+            // `ContentCoding` decodes the whole body later.
             decompression: .disabled)
         configuration.httpVersion = .http1Only
-        // The spans of calls are `ProviderCaller`'s.
+        // `ProviderCaller` makes the spans of calls.
         configuration.tracing.tracer = nil
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 256
         configuration.connectionPool.idleTimeout = .seconds(30)
-        // A refused connection is known at once; whoever wants to may call again.
+        // A refused connection is reported at once, and the caller may call again.
         configuration.connectionPool.retryConnectionEstablishment = false
         if !keeping { configuration.maximumUsesPerConnection = 1 }
         if let proxy = settings.proxy, policy != .loopbackOnly {
-            // Behind a proxy the address connected to is the proxy's; it resolves names and has its own rules.
+            // Behind a proxy, the connection's address is the proxy's. The proxy resolves names and has its own rules.
             configuration.proxy = .server(
                 host: proxy.host, port: proxy.port,
                 authorization: proxy.credentials.map { .basic(credentials: Base64.encode($0.bytes())) })
@@ -117,7 +117,7 @@ extension AddressPolicy {
     /// The refusal of an address.
     struct Refused: Error {}
 
-    /// Returns what AsyncHTTPClient runs on a new connection before it sends anything on it.
+    /// Returns the check that AsyncHTTPClient runs on a new connection before it sends.
     var initializer: @Sendable (any Channel) -> EventLoopFuture<Void> {
         { channel in
             guard !self.allows(channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }) else {
@@ -129,13 +129,13 @@ extension AddressPolicy {
     }
 }
 
-/// `outbound`: how provider calls leave this machine.
+/// `outbound`: the settings for provider calls that leave this machine.
 package struct TransportSettings: Sendable {
     /// An HTTP proxy (`outbound.proxy`, `http://user:password@host:port`).
     package struct Proxy: Sendable {
         package var host: String
         package var port: Int
-        /// `user:password`, when the proxy wants one.
+        /// `user:password`, if the proxy requires them.
         package var credentials: Secret?
 
         package init(host: String, port: Int, credentials: Secret? = nil) {
@@ -145,11 +145,11 @@ package struct TransportSettings: Sendable {
         }
     }
 
-    /// `outbound.ca_file`: a PEM file of further trust roots.
+    /// `outbound.ca_file`: a PEM file with further trust roots.
     ///
-    /// Verification itself cannot be switched off (SEC-111).
+    /// Verification itself is always on (SEC-111).
     package var caFile: String?
-    /// `outbound.proxy`; calls to loopback do not use it.
+    /// `outbound.proxy`, for all calls except those to loopback.
     package var proxy: Proxy?
     /// `outbound.allow_private`: whether every provider may be reached at private addresses (SEC-74).
     package var allowPrivate: Bool
@@ -167,12 +167,11 @@ package struct TransportSettings: Sendable {
     }
 }
 
-/// The bytes of a provider's answer that are kept before its body: what comes beyond is no answer.
+/// The most bytes of a provider's answer before its body; a larger header makes the call fail.
 ///
-/// The library's own bounds are 2 MiB a head and 80 KiB a field, for each call under way, and it has no setting for
-/// them.
+/// The library's own limits are fixed at 2 MiB for a header and 80 KiB for a field, for each concurrent call.
 enum AnswerLimits {
-    /// The bounds for a decoder; trailers count as fields, too.
+    /// The limits for a decoder; trailers count as fields too.
     private static var decoder: NIOHTTPDecoderLimitConfiguration {
         var limits = NIOHTTPDecoderLimitConfiguration()
         limits.maxHeaderListSize = 64 * 1024
@@ -181,7 +180,7 @@ enum AnswerLimits {
         return limits
     }
 
-    /// Puts a decoder with these bounds in the place of AsyncHTTPClient's, before anything is sent on a new connection.
+    /// Replaces AsyncHTTPClient's decoder with a limited one, before anything is sent on a new connection.
     @Sendable static func apply(to channel: any Channel) -> EventLoopFuture<Void> {
         channel.eventLoop.flatSubmit {
             do {
@@ -189,8 +188,8 @@ enum AnswerLimits {
                 let encoder = try pipeline.handler(type: HTTPRequestEncoder.self)
                 let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPResponseDecoder>.self)
                 let place = NIOLoopBound(encoder, eventLoop: channel.eventLoop)
-                // The handlers behind it speak the decoder's language: the new one is there in the same step in which
-                // the old one goes.
+                // The handlers after the decoder depend on its output. So the old decoder is replaced by the new one in one
+                // step.
                 return pipeline.removeHandler(decoder).flatMapThrowing {
                     let bounded = HTTPResponseDecoder(
                         leftOverBytesStrategy: .dropBytes, informationalResponseStrategy: .forward,

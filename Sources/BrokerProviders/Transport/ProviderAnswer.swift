@@ -1,16 +1,16 @@
 import Broker
 import NIOHTTP1
 
-/// A provider's whole answer, whatever its status.
+/// A provider's whole answer, with any status.
 struct ProviderAnswer: Sendable {
-    /// The most that is read of a body, after decompression.
+    /// The most bytes that are read of a body, after decompression.
     static let maximumBytes = 1 << 20
 
     let status: Int
     let headers: HTTPHeaders
-    /// The body; empty when `fault` says why it cannot be used.
+    /// The body; empty if `fault` makes it unusable.
     let body: [UInt8]
-    /// The fault for which the body is missing although the provider answered.
+    /// The reason why the body is missing although the provider answered.
     let fault: Fault?
 
     enum Fault: String, Sendable {
@@ -23,14 +23,16 @@ struct ProviderAnswer: Sendable {
 
     var isSuccess: Bool { (200..<300).contains(status) }
 
-    /// The media type in lower case, without parameters.
+    /// The media type in lower case, stripped of its parameters.
     var mediaType: String {
         let type = headers.first(name: "Content-Type")?.split(separator: ";").first ?? ""
         return String(type.filter { $0 != " " && $0 != "\t" }).lowercased()
     }
 
-    /// The time to wait: `Retry-After` in whole seconds or as a date, else `X-RateLimit-Reset` as Unix time (Clever,
-    /// GitHub); an hour at most.
+    /// The time to wait, at most an hour.
+    ///
+    /// The sources are `Retry-After`, in whole seconds or as a date, and then `X-RateLimit-Reset` as Unix time (Clever,
+    /// GitHub).
     func retryAfter(at now: WallTime) -> Duration? {
         let field = headers.first(name: "Retry-After")
         let relative = field.flatMap { text in
@@ -41,24 +43,24 @@ struct ProviderAnswer: Sendable {
         return seconds.flatMap { (0...3600).contains($0) ? .seconds($0) : nil }
     }
 
-    /// The description for the log: nothing that the provider wrote.
+    /// The description for the log, free of the provider's own text.
     var summary: String { "status \(status), \(body.count) bytes" + (fault.map { ", " + $0.rawValue } ?? "") }
 
-    /// The body without one byte order mark at its start, which RFC 8259 section 8.1 lets a reader ignore.
+    /// The body with one leading byte order mark removed, which RFC 8259 section 8.1 lets a reader ignore.
     var text: [UInt8] { body.starts(with: [0xEF, 0xBB, 0xBF]) ? Array(body.dropFirst(3)) : body }
 
-    /// The body as a JSON object without repeated members, or nil.
+    /// The body as a JSON object with unique members; nil otherwise.
     var object: JSONObject? { try? parsedObject() }
 
-    /// Parses the body as a JSON object without repeated members.
+    /// Parses the body as a JSON object with unique members.
     ///
-    /// Texts with half a surrogate pair are mended or absent (`JSONObject.halvedTexts`) only if the caller says so.
+    /// If the caller asks for it, texts with half a surrogate pair are mended or absent (`JSONObject.halvedTexts`).
     func parsedObject(mendingTexts: Bool = false) throws(JSONFailure) -> JSONObject {
         try JSONParser.parseObject(
             text, maximumBytes: Self.maximumBytes, maximumDepth: 16, mendingTexts: mendingTexts)
     }
 
-    /// The description for the log of an answer that should have been a JSON object, with what is wrong with it.
+    /// The description for the log of an answer that should have been a JSON object, including its fault.
     var summaryOfObject: String {
         if fault != nil || body.isEmpty { return summary }
         do throws(JSONFailure) {
@@ -67,7 +69,7 @@ struct ProviderAnswer: Sendable {
         } catch { return summary + ", " + error.words }
     }
 
-    /// Throws what a status means that says nothing about the request itself: 429, 5xx, a redirect.
+    /// Throws for a status that is independent of the request's contents: 429, 5xx or a redirect.
     func requireUsable(at now: WallTime) throws(ProviderFailure) {
         if status == 429 || status >= 500 {
             throw .retryable(status: status, retryAfter: retryAfter(at: now), detail: summary)
@@ -78,15 +80,16 @@ struct ProviderAnswer: Sendable {
 }
 
 extension ProviderAnswer {
-    /// The nonce that it brings for our next proof (RFC 9449 section 8.2); nil for none, and for more than one.
+    /// The nonce in the answer for the next proof (RFC 9449 section 8.2); nil unless there is exactly one.
     var proofNonce: String? {
         let values = headers["DPoP-Nonce"]
         guard values.count == 1, let value = values.first, ProofNonces.isNonce(value) else { return nil }
         return value
     }
 
-    /// Whether it refuses our proof for its nonce: servers say so with any of three statuses, in the body or in one of several
-    /// challenges.
+    /// Whether the answer refuses a proof because of its nonce.
+    ///
+    /// Servers use any of three statuses, and the body or one of several challenges.
     var asksForNonce: Bool {
         guard [400, 401, 403].contains(status) else { return false }
         if object?["error"]?.string?.lowercased() == "use_dpop_nonce" { return true }
@@ -98,7 +101,7 @@ extension ProviderAnswer {
 }
 
 extension ProviderAnswer {
-    /// The time for which a document may be kept: `max-age`, between five minutes and a day, else an hour.
+    /// The time that a document may be cached: `max-age`, limited to between five minutes and a day, or else an hour.
     var lifetime: Duration {
         for directive in headers[canonicalForm: "Cache-Control"] {
             let parts = directive.split(separator: "=")
@@ -110,11 +113,11 @@ extension ProviderAnswer {
     }
 }
 
-/// Parses the one date form that cookies are sent with (RFC 9110's IMF-fixdate; dashes as in old cookies pass).
+/// Parses the date form of HTTP and cookies (RFC 9110's IMF-fixdate); dashes as in old cookies are accepted.
 enum HTTPDate {
     private static let months = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
-    /// Returns the moment, or nil: `Tue, 02 Nov 2027 10:00:00 GMT`.
+    /// Returns the time, or nil: `Tue, 02 Nov 2027 10:00:00 GMT`.
     static func parse(_ text: String) -> WallTime? {
         let parts = text.split { $0 == " " || $0 == "-" || $0 == "," }
         guard parts.count == 6, parts[5] == "GMT", let day = Int64(parts[1]), (1...31).contains(day),
@@ -124,7 +127,7 @@ enum HTTPDate {
         let clock = parts[4].split(separator: ":").compactMap { Int64($0) }
         guard clock.count == 3, (0...23).contains(clock[0]), (0...59).contains(clock[1]), (0...60).contains(clock[2])
         else { return nil }
-        // Days since 1970 of a Gregorian date, March counted as the year's first month.
+        // The days since 1970 of a Gregorian date, with March as the first month of the year.
         let shifted = month <= 2 ? year - 1 : year
         let era = shifted / 400
         let yearOfEra = shifted - era * 400

@@ -5,11 +5,11 @@ import NIOHTTP1
 import NIOSSL
 import Synchronization
 
-/// Makes provider calls and says exactly how they failed: surely not sent, sent without a whole answer, or answered.
+/// Makes provider calls and reports exactly how they failed: certainly unsent, sent but not fully answered, or answered.
 ///
-/// It follows no redirect, never makes a call with a secret twice, and bounds every call, the body included.
+/// Redirects are refused, a call with a secret is never repeated, and every call is limited, including the body.
 package final class ProviderHTTP: Sendable {
-    /// Connections of a certificate, as long as somebody holds them.
+    /// Connections of a certificate, which exist as long as a caller holds them.
     private struct Held {
         weak var clients: HTTPClients?
     }
@@ -21,14 +21,14 @@ package final class ProviderHTTP: Sendable {
 
     private let settings: TransportSettings
     private let clients: HTTPClients
-    /// Guards the connections that certificates are shown on, or that trust further roots.
+    /// Guards the connections that show certificates or trust further roots.
     private let others = Mutex<[Kind: Held]>([:])
-    /// Whether private addresses are open to every provider.
+    /// Whether every provider may have a private address.
     let allowsPrivate: Bool
-    /// Begins the spans of calls that no request wanted; nil where nothing is traced.
+    /// Begins the spans of calls that belong to no request; nil if tracing is off.
     let traces: TraceStarter?
 
-    /// Creates the transport; its connections close with the last call that holds it, or at `shutdown()`.
+    /// Creates the transport; its connections close after the last call that uses them, or at `shutdown()`.
     package init(settings: TransportSettings = TransportSettings(), traces: TraceStarter? = nil) {
         self.traces = traces
         self.settings = settings
@@ -42,7 +42,7 @@ package final class ProviderHTTP: Sendable {
         for held in others.withLock({ Array($0.values) }) { await held.clients?.shutdown() }
     }
 
-    /// Returns the connections on which a certificate is shown, and no other: who needs them holds them.
+    /// Returns the connections for exactly this certificate and these trust roots; the caller must hold them.
     func clients(showing certificate: ClientCertificate?, trusting trust: TrustRoots?) -> HTTPClients {
         let kind = Kind(certificate: certificate?.id, trust: trust?.id)
         return others.withLock { others in
@@ -55,21 +55,21 @@ package final class ProviderHTTP: Sendable {
         }
     }
 
-    /// Returns a client for one question to another machine; whoever asks shuts it down.
+    /// Returns a client for one request to another machine; the caller must shut it down.
     func client(elsewhere policy: AddressPolicy, trusting trust: TrustRoots?) -> HTTPClient {
         HTTPClients.elsewhere(settings, group: HTTPClient.defaultEventLoopGroup, trusting: trust, policy)
     }
 
-    /// Makes one call, on everybody's connections or on those of a certificate; `refused` hears of a server that does not
-    /// take it.
+    /// Makes one call, on the shared connections or those of a certificate.
     ///
-    /// Throws `notSent` or `lost`; every status is an answer.
+    /// `refused` is called if the server refuses the certificate. Throws `notSent` or `lost`; every status is an answer.
     func send(
         _ request: ProviderRequest, over shown: ClientConnections.Shown? = nil, limiter: CallLimiter,
         internalAddresses: Bool, total: Duration, refused: (String) -> Void = { _ in }
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let clients = shown?.clients ?? clients
-        // They close with their last holder, which this call is where their certificate was exchanged meanwhile.
+        // Connections close with their last holder. If the certificate was replaced meanwhile, this call is the last
+        // holder.
         defer { withExtendedLifetime(clients) {} }
         let policy: AddressPolicy =
             request.url.isLoopback ? .loopbackOnly : internalAddresses || allowsPrivate ? .any : .publicOnly
@@ -79,15 +79,15 @@ package final class ProviderHTTP: Sendable {
         let outcome = await bounded(request, client: client, mark: mark, total: total)
         switch outcome {
         case .answer(let answer):
-            // 500 is often about one request; these three say that the service is not there.
+            // A 500 often concerns one request, but these three mean that the service is unavailable.
             limiter.end([502, 503, 504].contains(answer.status) ? .dead : .alive, failed: answer.status >= 500)
             return answer
         case .refused(let alert) where shown?.certificate == nil:
-            // Nothing was shown that could be refused: the server takes nobody so.
+            // The call showed no certificate, so the server refuses every such client.
             limiter.end(Task.isCancelled ? .nothing : .dead, failed: true)
             throw .notSent(detail: "TLS failed: \(alert)")
         case .refused(let alert):
-            // The server is there, and other clients' certificates may be good.
+            // The server is reachable, and other clients' certificates may be good.
             limiter.end(Task.isCancelled ? .nothing : .alive, failed: true)
             refused(alert)
             throw .notSent(detail: "the server refuses our certificate: \(alert)")
@@ -100,14 +100,16 @@ package final class ProviderHTTP: Sendable {
 
     private enum Outcome: Sendable {
         case answer(ProviderAnswer)
-        /// Our certificate, or that there is none, by an alert before a byte of an answer: the server has read nothing.
+        /// The server refused the certificate, or its absence, with an alert before any byte of an answer.
+        ///
+        /// The request stays unread there.
         case refused(String)
         case failed(String, certainlyUnsent: Bool)
     }
 
-    /// Makes the call in a task of its own, which is cancelled when the time is over.
+    /// Makes the call in its own task, which is cancelled when the time is over.
     ///
-    /// The client's own deadline ends with the answer's head, and would be a second one.
+    /// The client's own deadline covers only the answer's header, and would be a second one.
     private func bounded(
         _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
     ) async -> Outcome {
@@ -122,14 +124,16 @@ package final class ProviderHTTP: Sendable {
         }
     }
 
-    /// Does something at a deadline, and a moment later in a process that stood still over it.
+    /// Runs work at a deadline.
     ///
-    /// All that is due comes at once there, on threads of their own: an answer that came meanwhile has to be read before the call
-    /// is given up, since nobody else knows its tokens.
+    /// If the process was suspended over the deadline, the work runs a moment later.
+    ///
+    /// After a suspension, all timers fire at once, on their own threads. An answer that arrived meanwhile must be read
+    /// before the call is abandoned, because only that answer contains the tokens.
     private static func atDeadline(
         _ deadline: NIODeadline, on loop: any EventLoop, _ work: @escaping @Sendable () -> Void
     ) -> Scheduled<Void> {
-        // Through the executor: where that is behind, an answer that has come is taken first.
+        // A busy executor first handles an answer that has arrived.
         loop.scheduleTask(deadline: deadline) {
             let stoodStill = NIODeadline.now() - deadline > .seconds(1)
             loop.scheduleTask(in: stoodStill ? .seconds(1) : .zero) { Task { work() } }
@@ -155,7 +159,7 @@ package final class ProviderHTTP: Sendable {
         } catch let error as HTTPClientError
             where error == .remoteConnectionClosed && request.connection == .pooled && request.body == nil
         {
-            // A kept connection that the provider closed just then; a read may be made again.
+            // The provider has just closed the kept connection. A read may be repeated.
             do { return try await Self.answer(client, try request.freshened(outgoing)) } catch {
                 return Self.failed(error)
             }
@@ -179,7 +183,7 @@ package final class ProviderHTTP: Sendable {
                 body.append(contentsOf: part.readableBytesView)
             }
         } catch {
-            // What comes behind an answer's head is no refusal of the request.
+            // An alert after an answer's header cannot be a refusal of the request.
             throw CertificateRefusal.alert(error) == nil ? error : BrokenOff()
         }
         if fault == nil {
@@ -197,7 +201,7 @@ package final class ProviderHTTP: Sendable {
                 fault: fault))
     }
 
-    /// An alert amid an answer.
+    /// An alert in the middle of an answer.
     private struct BrokenOff: Error {}
 
     private static func failed(_ error: any Error) -> Outcome {
@@ -215,24 +219,25 @@ package final class ProviderHTTP: Sendable {
             ]
             return .failed(error.shortDescription, certainlyUnsent: unsent.contains(error))
         }
-        // NIOPosix's type, which this module does not import.
+        // The type is NIOPosix's, which this module does not import.
         if "\(type(of: error))" == "NIOConnectionError" { return .failed("no connection", certainlyUnsent: true) }
         if error is NIOSSLError || error is BoringSSLError { return .failed("TLS failed", certainlyUnsent: true) }
-        // A type's name has nothing of the request in it; an error's text may.
+        // An error's text may contain parts of the request, but the name of its type is harmless.
         return .failed("\(type(of: error))", certainlyUnsent: false)
     }
 }
 
 /// One call to a provider.
 ///
-/// It may hold secrets and is never described.
+/// The call may contain secrets, so it has no description.
 struct ProviderRequest: Sendable {
     /// The connections that may carry the call (library note 5).
     enum ConnectionUse: Sendable {
-        /// A connection of its own: a pooled one that the provider closes at that instant would lose a single-use
-        /// secret.
+        /// A connection of its own.
+        ///
+        /// If the provider closed a pooled one at that moment, a single-use secret would be lost.
         case single
-        /// Kept connections: metadata and identity.
+        /// Kept connections, for metadata and identity.
         case pooled
     }
 
@@ -241,14 +246,14 @@ struct ProviderRequest: Sendable {
     var connection: ConnectionUse
     var headers: [(name: String, value: String)] = []
     var body: [UInt8]?
-    /// The fields that are made anew for each sending: a proof goes out once.
+    /// The fields that are made for each sending, because a proof must be sent only once.
     var fresh: (@Sendable () throws -> [(name: String, value: String)])?
 
     static func get(_ url: EndpointURL, accept: String = "application/json") -> ProviderRequest {
         ProviderRequest(method: "GET", url: url, connection: .pooled, headers: [("Accept", accept)])
     }
 
-    /// Returns what is to be sent now, with the fields that are made for this sending.
+    /// Returns the request to send, with the fields made for this sending.
     func freshened(_ outgoing: HTTPClientRequest) throws -> HTTPClientRequest {
         guard let fresh else { return outgoing }
         var outgoing = outgoing
@@ -257,10 +262,10 @@ struct ProviderRequest: Sendable {
     }
 }
 
-/// Knows whether a request's body was asked for: AsyncHTTPClient does so only on a connection that stands, TLS
-/// included.
+/// Records whether AsyncHTTPClient has asked for a request's body, which it does only on an established connection,
+/// including TLS.
 ///
-/// Until then a code or refresh token in it surely was not sent.
+/// Before that, a code or refresh token in the body is certainly unsent.
 final class SentMark: Sendable {
     private let flag = Atomic(false)
 
@@ -268,7 +273,7 @@ final class SentMark: Sendable {
 
     func set() { flag.store(true, ordering: .releasing) }
 
-    /// A body of one buffer that sets the mark when it is taken.
+    /// A body of one buffer that sets the mark when it is read.
     struct Body: AsyncSequence, Sendable {
         typealias Element = ByteBuffer
 
@@ -290,20 +295,20 @@ final class SentMark: Sendable {
     }
 }
 
-/// Makes one provider's calls: the transport with that provider's limiter and address rule.
+/// Makes one provider's calls, using the transport with that provider's limiter and address rule.
 struct ProviderCaller: Sendable {
     let http: ProviderHTTP
     let limiter: CallLimiter
     let allowPrivate: Bool
     let total: Duration
-    /// The connections that its calls go on; nil for everybody's.
+    /// The connections for the calls; nil for the shared ones.
     var shown: ClientConnections.Shown?
-    /// Hears of a server that refuses the certificate.
+    /// Called if a server refuses the certificate.
     var refused: @Sendable (String) -> Void = { _ in }
     private let name: ProviderName
     private let clock: BrokerClock
 
-    /// Creates it; `turned` hears of the breaker of these calls.
+    /// Creates the caller; `turned` is called when the breaker of these calls opens or closes.
     init(
         http: ProviderHTTP, settings: ProviderSettings, clock: BrokerClock,
         turned: @escaping @Sendable (_ isOpen: Bool) -> Void = { _ in }
@@ -316,18 +321,19 @@ struct ProviderCaller: Sendable {
         total = settings.limits.total
     }
 
-    /// The moment by which a call that begins now has ended by its own limit: for the calls of nobody's work, such as a
-    /// shared document's.
+    /// The latest end of a call that begins now, according to its own limit.
+    ///
+    /// Background work uses it, such as fetching a shared document.
     var ownLimit: Duration { clock.monotonic() + total }
 
-    /// Returns a caller whose refused certificates somebody hears of.
+    /// Returns a caller that reports refused certificates to `refused`.
     func refusing(_ refused: @escaping @Sendable (String) -> Void) -> ProviderCaller {
         var caller = self
         caller.refused = refused
         return caller
     }
 
-    /// Makes one call, which has ended by a monotonic moment.
+    /// Makes one call that ends before a monotonic time.
     ///
     /// Throws `notSent` or `lost`; every status is an answer.
     func send(_ request: ProviderRequest, by deadline: Duration) async throws(ProviderFailure) -> ProviderAnswer {
@@ -339,7 +345,7 @@ struct ProviderCaller: Sendable {
                 refused: refused)
         }
         var request = request
-        // Never the caller's own: what a stranger has chosen goes to no third party.
+        // The trace context is the broker's own, because a value that a stranger chose must not reach a third party.
         request.headers.append((name: "traceparent", value: span.ownTraceparent))
         do throws(ProviderFailure) {
             let answer = try await http.send(

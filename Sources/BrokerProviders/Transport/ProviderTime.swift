@@ -3,16 +3,17 @@ package import Broker
 import NIOCore
 import NIOHTTP1
 
-/// The `Date` of a provider, asked for to find out whether this machine's clock is right.
+/// The `Date` of a provider, requested to check this machine's clock.
 ///
-/// Another call's `Date` is no evidence: a proof or an assertion in it has our own time, which a server may repeat.
+/// The `Date` in other calls proves nothing. Their proofs and assertions contain the broker's time, which a server may
+/// repeat.
 struct ProviderTime: Sendable {
     private let url: EndpointURL?
     private let http: ProviderHTTP
     private let trust: TrustRoots?
     private let allowsPrivate: Bool
 
-    /// Creates the question to an address; nothing is asked without TLS, or of loopback.
+    /// Creates the question to an address; an address on plain http or loopback is never asked.
     init(_ url: EndpointURL?, _ settings: ProviderSettings, _ http: ProviderHTTP) {
         self.url = url.flatMap { $0.base.scheme == "https" && !$0.isLoopback ? $0 : nil }
         self.http = http
@@ -20,16 +21,16 @@ struct ProviderTime: Sendable {
         allowsPrivate = settings.allowPrivate
     }
 
-    /// The host that is asked; nil where no answer could be evidence.
+    /// The host to ask; nil if its answer would prove nothing.
     var host: String? { url?.base.host?.lowercased() }
 
-    /// Asks once.
+    /// Requests the time once.
     func ask() async -> WallTime? {
         guard let url else { return nil }
         return await http.date(of: url, trusting: trust, internalAddresses: allowsPrivate)
     }
 
-    /// Returns the question, in which nothing tells our own time.
+    /// Returns the question, which is free of the broker's own time.
     static func request(_ url: EndpointURL) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: url.text)
         request.headers = [
@@ -38,7 +39,9 @@ struct ProviderTime: Sendable {
         return request
     }
 
-    /// Returns the time in an answer's fields: one `Date`, and no `Age`, with which a cache says that it is older.
+    /// Returns the time in an answer's fields, which needs exactly one `Date`.
+    ///
+    /// An `Age` makes it nil, because caches add it to old answers.
     static func evidence(in fields: HTTPHeaders) -> WallTime? {
         let dates = fields["Date"]
         guard dates.count == 1, fields["Age"].isEmpty else { return nil }
@@ -47,9 +50,9 @@ struct ProviderTime: Sendable {
 }
 
 extension ProviderHTTP {
-    /// Asks an address of another machine for its `Date`, on a connection of its own; nil for an answer that proves nothing.
+    /// Asks another machine for its `Date`, on its own connection; nil if the answer proves nothing.
     ///
-    /// A handshake that fails proves nothing, either: certificates are verified by the clock that is in doubt.
+    /// A failed handshake proves nothing either, because certificates are verified with the clock in doubt.
     fileprivate func date(
         of url: EndpointURL, trusting trust: TrustRoots?, internalAddresses: Bool
     ) async -> WallTime? {

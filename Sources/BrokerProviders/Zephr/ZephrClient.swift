@@ -2,7 +2,7 @@ package import Broker
 
 /// A Zephr site (flow E).
 ///
-/// It redeems the social provider's code itself; we verify its session and make our own.
+/// Zephr redeems the social provider's code itself. The broker verifies Zephr's session and creates its own.
 package struct ZephrClient: PartialRegistering {
     package let profile: ProviderProfile
     let own: ZephrSettings
@@ -47,7 +47,7 @@ package struct ZephrClient: PartialRegistering {
         return AuthorizationStart(url: Secret(target), issuer: IssuerExpectation(issuer: nil, demanded: false))
     }
 
-    /// `start: fetch`: where the start URL leads, by its `Location` or by the `location` of a JSON answer.
+    /// Returns the target of the start URL, from its `Location` or the `location` of a JSON answer (`start: fetch`).
     private func location(of url: EndpointURL, by deadline: Duration) async throws(ProviderFailure) -> String {
         let answer = try await caller.send(.get(url), by: deadline)
         let isRedirect = (300..<400).contains(answer.status)
@@ -73,7 +73,7 @@ package struct ZephrClient: PartialRegistering {
         guard answer.isSuccess, let object = answer.object else {
             throw .unusable(detail: "Zephr account: \(answer.summary), no object")
         }
-        // An anonymous session has no address: it is nobody's.
+        // An anonymous session lacks an address, so its user is unknown.
         guard let email = object.value(at: "/identifiers/email_address")?.string, !email.isEmpty else {
             throw .rejected(OAuthError(status: answer.status, code: "anonymous_session"))
         }
@@ -113,10 +113,10 @@ package struct ZephrClient: PartialRegistering {
     }
 
     package func registrationFields() async throws(ProviderFailure) -> [RegistrationField] {
-        // Nothing configured: the site knows best.
+        // If no attributes are configured, the site's schema decides.
         let asksSite = own.fields == .schema || own.requiredAttributes.isEmpty
         let fields = asksSite ? try await schema.current().value : own.requiredAttributes
-        // An attribute with a default need not be brought.
+        // The app may omit an attribute that has a default.
         let given = own.attributeDefaults.map(\.name)
         return fields.map { field in
             RegistrationField(
@@ -134,7 +134,7 @@ package struct ZephrClient: PartialRegistering {
                 headers: [("Accept", "application/json"), ("Cookie", own.cookieName + "=" + session.reveal())],
                 body: []), by: deadline)
         try answer.requireUsable(at: clock.now())
-        // A dead session's logout is answered in various ways; all of them mean that it is dead.
+        // Zephr answers the log-out of a dead session in several ways. All of them mean that the session is dead.
         guard answer.isSuccess || [400, 401, 404].contains(answer.status) else {
             throw .unusable(detail: "Zephr logout: \(answer.summary)")
         }

@@ -3,7 +3,7 @@ import Broker
 /// A session cookie as Zephr sets it, in a field or in a body's `cookie`.
 struct ZephrCookie: Sendable {
     let session: Secret
-    /// The end of the cookie; nil when it does not say.
+    /// The end of the cookie; nil if it is open.
     let expiresAt: WallTime?
 
     /// Parses a `Set-Cookie` text; nil unless it sets the named cookie to a value that may be sent back.
@@ -23,12 +23,12 @@ struct ZephrCookie: Sendable {
             }
             if lower.hasPrefix("expires=") { end = HTTPDate.parse(String(part.dropFirst(8))) }
         }
-        // A cookie that ends now or before deletes a session and is none.
+        // A cookie that has already ended deletes a session, so ignore it.
         if let end, end <= now { return nil }
         expiresAt = end.map { min($0, now.advanced(by: .seconds(365 * 86_400))) }
     }
 
-    /// RFC 6265's cookie-octet: what may stand in a `Cookie` field without quoting.
+    /// Whether a text is RFC 6265's cookie-octet, so that a `Cookie` field may contain it unquoted.
     static func isValue(_ text: some StringProtocol) -> Bool {
         (1...4096).contains(text.utf8.count)
             && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && !"\",;\\".utf8.contains($0) }

@@ -2,34 +2,34 @@ package import Broker
 
 /// The settings that only `kind: zephr` has.
 ///
-/// Most keys are there because Zephr's documents leave the point open.
+/// Most of them exist because Zephr's documents leave the point open.
 package struct ZephrSettings: Sendable {
-    /// `start`: whether the app opens the start URL itself, or the broker fetches it and hands on its `Location` (or
-    /// the
-    /// `location` of a JSON answer).
+    /// `start`: whether the app opens the start URL itself, or the broker fetches it and returns its target.
+    ///
+    /// The target is its `Location`, or the `location` of a JSON answer.
     package enum Start: String, Sendable { case redirect, fetch }
-    /// `identifiers`: what a registration's `identifiers` is.
+    /// `identifiers`: the contents of a registration's `identifiers`.
     package enum Identifiers: String, Sendable { case empty, omit, send }
-    /// `fields`: whence the missing attributes are known.
+    /// `fields`: the source of the required attributes.
     package enum Fields: String, Sendable { case configured, schema }
 
-    /// `base_url`: the site's own domain, without a slash at its end.
+    /// `base_url`: the site's own domain, ending before any final slash.
     package var baseURL: EndpointURL?
-    /// `social_providers`: the slugs an app may name.
+    /// `social_providers`: the slugs that an app may name.
     package var socialProviders: [String]
     /// The setting `start`.
     package var start: Start
-    /// `start_paths`: by platform (`ios`, `android`, `web`); `{provider}` is the slug.
+    /// `start_paths`: the path for each platform (`ios`, `android`, `web`); `{provider}` is the slug.
     package var startPaths: [String: String]
-    /// `client_types`: by platform, the `client_type` parameter; absent for none.
+    /// `client_types`: the `client_type` parameter for each platform that needs one.
     package var clientTypes: [String: String]
-    /// `start_parameters`: further ones, sent always.
+    /// `start_parameters`: further parameters that are always sent.
     package var startParameters: [(name: String, value: String)]
     /// The setting `paths: {account, register, logout, schema, anonymous_session}`.
     package var paths: ZephrPaths
     /// The setting `cookie_name`.
     package var cookieName: String
-    /// `status_map`: the register call's HTTP status to what it means.
+    /// `status_map`: the meaning of the register call's HTTP statuses.
     package var statusMap: [Int: ZephrRegisterStatus]
     /// The setting `required_attributes`.
     package var requiredAttributes: [RegistrationField]
@@ -37,9 +37,9 @@ package struct ZephrSettings: Sendable {
     package var fields: Fields
     /// The setting `identifiers`.
     package var identifiers: Identifiers
-    /// `attribute_defaults`: sent when the app names no value.
+    /// `attribute_defaults`: values for attributes that the app leaves out.
     package var attributeDefaults: [(name: String, value: JSONValue)]
-    /// `session_lifetime`: of a session whose cookie names no end.
+    /// `session_lifetime`: the lifetime of a session if its cookie leaves the end open.
     package var sessionLifetime: Duration
 
     package init(
@@ -68,11 +68,11 @@ package struct ZephrSettings: Sendable {
     }
 }
 
-/// `paths` of a Zephr site; the defaults are the documented ones.
+/// `paths` of a Zephr site, with the documented defaults.
 package struct ZephrPaths: Sendable, Equatable {
-    /// `start`: of every platform that `start_paths` does not name.
+    /// `start`: the path for every platform that `start_paths` omits.
     package var start: String
-    /// `account`: the probe that says whose a session is.
+    /// `account`: the call that returns a session's user.
     package var account: String
     /// The setting `register`.
     package var register: String
@@ -80,7 +80,7 @@ package struct ZephrPaths: Sendable, Equatable {
     package var logout: String
     /// The setting `schema`.
     package var schema: String
-    /// `anonymous_session`: a session with which the schema may be read.
+    /// `anonymous_session`: the call for a session that may read the schema.
     package var anonymousSession: String
 
     package init(
@@ -106,7 +106,9 @@ package enum ZephrRegisterStatus: String, Sendable, CaseIterable {
     case rateLimited = "rate_limited"
     case providerError = "provider_error"
 
-    /// The mapping that Zephr's documents and client code give (docs/providers/zephr.md); 5xx is never mapped: the outcome is unknown.
+    /// The mapping in Zephr's documents and client code (docs/providers/zephr.md).
+    ///
+    /// A 5xx is never mapped, because its outcome is unknown.
     package static let documented: [Int: ZephrRegisterStatus] = [
         400: .badAttributes, 401: .stateInvalid, 403: .emailDomainDenied, 404: .stateInvalid, 409: .userExists,
         410: .stateInvalid, 429: .rateLimited,

@@ -1,9 +1,9 @@
 import Broker
 import NIOHTTP1
 
-/// Zephr on the wire (docs/providers/zephr.md): how its requests and answers look.
+/// Zephr on the wire (docs/providers/zephr.md), with the forms of its requests and answers.
 enum ZephrWire {
-    /// Returns the start URL of a social sign-in; nil when the provider is not one of the configured slugs.
+    /// Returns the start URL of a social sign-in; nil unless the provider is one of the configured slugs.
     static func startURL(
         _ own: ZephrSettings, base: EndpointURL, platform: String, _ request: AuthorizationRequest
     ) -> EndpointURL? {
@@ -22,7 +22,7 @@ enum ZephrWire {
         return (try? base.at(path))?.adding(pairs)
     }
 
-    /// Returns the body of the register call; the state key travels as `validators.token_exchange`.
+    /// Returns the body of the register call, with the state key as `validators.token_exchange`.
     static func registration(_ request: RegistrationRequest, _ own: ZephrSettings) -> [UInt8] {
         let named = Set(request.attributes.map(\.name))
         let attributes = request.attributes + own.attributeDefaults.filter { !named.contains($0.name) }
@@ -44,7 +44,7 @@ enum ZephrWire {
         return writer.bytes
     }
 
-    /// Returns the session of a successful register: from any `Set-Cookie` line, else from the body's `cookie`.
+    /// Returns the session of a successful register call, from any `Set-Cookie` line, or else from the body's `cookie`.
     static func session(_ answer: ProviderAnswer, name: String, now: WallTime) -> ZephrCookie? {
         for field in answer.headers["Set-Cookie"] {
             if let cookie = ZephrCookie(field, name: name, now: now) { return cookie }
@@ -52,7 +52,7 @@ enum ZephrWire {
         return answer.object?["cookie"]?.string.flatMap { ZephrCookie($0, name: name, now: now) }
     }
 
-    /// Returns the required attributes of a user schema; what the public may not write, no app can bring.
+    /// Returns the required attributes of a user schema, except for those that the public may not write.
     static func fields(_ schema: [JSONValue]) -> [RegistrationField] {
         schema.prefix(256).compactMap(\.object).compactMap { field in
             guard let slug = field["slug"]?.string, (1...128).contains(slug.utf8.count),

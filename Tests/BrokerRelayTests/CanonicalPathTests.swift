@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Canonical paths (SEC-73)", .timeLimit(.minutes(2)))
 struct CanonicalPathTests {
-    /// Paths that two servers could read differently, and why each is refused.
+    /// Paths that two servers could read differently, each with its fault.
     static let tricks: [(String, CanonicalPath.Fault)] = [
         ("", .notAbsolute), ("v1", .notAbsolute), ("http://evil.example/", .notAbsolute), ("*", .notAbsolute),
         ("//", .emptySegment), ("//evil.example/v1", .emptySegment), ("/a//b", .emptySegment),

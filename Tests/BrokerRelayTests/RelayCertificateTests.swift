@@ -25,9 +25,9 @@ struct RelayCertificateTests {
         -----END CERTIFICATE-----
         """
 
-    /// Calls with a token of each certificate in turn, nil for a refresh that is not possible.
+    /// Calls with a token of each certificate in turn; nil stands for an impossible refresh.
     ///
-    /// Returns the code of what came of it, how many tokens were asked for, and whether a connection was tried.
+    /// Returns the problem code, the number of tokens that were asked for, and whether a connection was tried.
     private func call(
         _ given: [String?], shown: String?, secure: Bool = true, refreshable: Bool = true
     ) async throws -> (code: ProblemCode?, asked: Int, isTried: Bool) {
@@ -73,7 +73,7 @@ struct RelayCertificateTests {
         "It goes out on connections that show that certificate, after one refresh where another is shown, or not at all"
     )
     func shown() async throws {
-        // This upstream closes each connection: one that is tried is all that is looked for.
+        // This upstream closes each connection, so the test only looks for a tried connection.
         #expect(try await call(["first"], shown: "first") == (.upstreamError, 1, true))
         #expect(try await call(["first", "second"], shown: "second") == (.upstreamError, 2, true))
         #expect(try await call(["first"], shown: "second") == (.providerUnavailable, 2, false))

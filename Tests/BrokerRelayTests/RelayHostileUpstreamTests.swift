@@ -166,7 +166,7 @@ struct RelayHostileUpstreamTests {
             "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
             "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
             "HTTP/1.1 200 OK\r\n" + fields(129, of: 1) + "\r\n", "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000) + "\r\n",
-            // They do not end, either.
+            // These heads do not end, either.
             "HTTP/1.1 200 OK\r\n" + fields(6, of: 12_000), "HTTP/1.1 200 OK\r\nX: " + fields(1, of: 17_000).dropLast(2),
             "HTTP/1.1 103 Early Hints\r\n" + fields(6, of: 12_000),
         ])
@@ -261,7 +261,7 @@ struct RelayHostileUpstreamTests {
         try await ScriptedUpstream.run({ connection in
             var isOwed = false
             while let request = try await connection.request() {
-                // The body comes late: just when the next call is on its way.
+                // The body comes late: just when the next call is being sent.
                 if isOwed { try await connection.write(evil) }
                 isOwed = request.requestLine.hasPrefix("HEAD ")
                 let length = isOwed ? evil.utf8.count : 2
@@ -345,7 +345,7 @@ struct RelayHostileUpstreamTests {
     func stalePooled() async throws {
         try await ScriptedUpstream.run({ connection in
             if try await connection.request() != nil { try await connection.answer() }
-            // The next request meets a closed connection, or its end.
+            // The next request meets a closed connection, or sees its end.
             _ = try await connection.head()
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -384,7 +384,7 @@ struct RelayHostileUpstreamTests {
     }
 }
 
-/// Counts eight one-byte chunks out.
+/// Sends eight chunks of one byte.
 private let slowChunks = SlowChunks()
 
 private final class SlowChunks: Sendable {

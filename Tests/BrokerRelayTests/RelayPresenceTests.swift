@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerRelay
 
-/// Judges presence as a test says, and counts what was taken and given back.
+/// Judges presence as a test chooses, and counts the taken and released proofs.
 private final class Presences: Sendable {
     struct Counts: Equatable {
         var judged = 0
@@ -70,7 +70,7 @@ struct RelayPresenceTests {
             #expect(try await code(fixture, presences, "/pay/1") == .presenceRequired)
             #expect(presences.counts == Presences.Counts(judged: 1))
             #expect(fixture.tokens.given == 0)
-            // Where nobody judges it nobody calls, either.
+            // Without a judge, the call is refused.
             #expect(try await fixture.problem(.get, "/pay/1").code == .presenceRequired)
         }
     }
@@ -125,7 +125,7 @@ struct RelayPresenceTests {
                 let code = try await code(fixture, presences, "/pay/1", refreshing: .providerUnavailable)
                 #expect(code == .providerUnavailable)
                 #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
-                // An upstream's own 401 reaches the app, and what it means is the app's business.
+                // An upstream's own 401 reaches the app, and the app handles it.
                 let passed = Presences()
                 #expect(try await self.code(fixture, passed, "/pay/1") == nil)
                 #expect(passed.counts == Presences.Counts(judged: 1, taken: 1))
@@ -159,7 +159,7 @@ struct RelayPresenceTests {
                 }
                 try await connection.answer()
             }
-            // The second is read, and its connection closed.
+            // The second request is read, and its connection closed.
             _ = try await connection.request()
         }) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
@@ -175,7 +175,7 @@ struct RelayPresenceTests {
 
     @Test("It is given back where the caller went away before there was a connection")
     func abandoned() async throws {
-        // Its TLS handshake is never answered.
+        // The upstream never answers the TLS handshake.
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { upstream in
             let url = upstream.url.replacing("http://", with: "https://")
             try await RelayFixture.run(at: url, require: try Self.entries()) { (fixture) async throws in
@@ -187,7 +187,7 @@ struct RelayPresenceTests {
                 #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
             }
         }
-        // It has the request.
+        // The upstream has the request.
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
             try await connection.waitForClose()
@@ -250,7 +250,7 @@ struct RelayPresenceTests {
             #expect(try await code(fixture, presences, "/pay/1") == .upstreamError)
             #expect(presences.counts == Presences.Counts(judged: 1, taken: 1, givenBack: 1))
         }
-        // It reads the request, and goes away.
+        // The upstream reads the request, and closes.
         try await ScriptedUpstream.run({ connection in _ = try await connection.request() }) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
                 let presences = Presences()

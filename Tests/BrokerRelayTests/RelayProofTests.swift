@@ -6,7 +6,7 @@ import NIOCore
 import Synchronization
 import Testing
 
-/// Makes signatures that are none, of keys that are none: what a proof says is looked at here, not whether it is right.
+/// Makes dummy signatures with dummy keys, because these tests examine the content of a proof only.
 private final class PaperSigner: ProofSigner {
     private let count = Mutex<UInt8>(0)
     private let isAway: Bool
@@ -39,7 +39,7 @@ private final class PaperSigner: ProofSigner {
     }
 }
 
-/// A count of the tokens that the relay asked for.
+/// A counter of the tokens that the relay asked for.
 private final class Asked: Sendable {
     private let number = Mutex(0)
 
@@ -66,7 +66,7 @@ struct RelayProofTests {
             try #require(Base64URL.decode(segment)), maximumBytes: 4096, maximumDepth: 4)
     }
 
-    /// Calls with a bound token, fresh ones where the relay asks for one.
+    /// Calls with a bound token, and gives a fresh one if the relay asks for it.
     private func call(
         _ fixture: RelayFixture, _ method: HTTPRequest.Method = .get, _ target: String = "/a",
         body: UpstreamRequest.Body = .none, _ asked: Asked
@@ -114,7 +114,7 @@ struct RelayProofTests {
         }
     }
 
-    /// Demands a nonce that changes with each answer, on whatever connection.
+    /// Demands a nonce that changes with each answer, on every connection.
     private static func demanding() -> @Sendable (ScriptedConnection) async throws -> Void {
         let answers = Asked()
         return { connection in
@@ -176,7 +176,7 @@ struct RelayProofTests {
         for (method, sent) in [(HTTPRequest.Method.get, 3), (.post, 2)] {
             try await run({ connection in
                 if try await connection.request() != nil { try await connection.answer() }
-                // The second is read, and the connection closed.
+                // The second request is read, and the connection closed.
                 _ = try await connection.request()
             }) { fixture, upstream in
                 _ = try await call(fixture, .get, "/a", Asked()).body.text()

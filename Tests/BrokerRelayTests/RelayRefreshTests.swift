@@ -7,7 +7,7 @@ import Testing
 
 @Suite("An upstream's 401 (SEC-60, SEC-61, SEC-82)", .timeLimit(.minutes(2)))
 struct RelayRefreshTests {
-    /// Refuses every token but `token-1`.
+    /// Accepts only `token-1`.
     @Sendable private static func refusingFirst(_ connection: ScriptedConnection) async throws {
         while let request = try await connection.request() {
             if request.values("authorization") == ["Bearer token-1"] {

@@ -40,19 +40,19 @@ struct RelaySignInTests {
             ("POST /payments/*/transfer:confirm", "POST", "/payments/1/transfer%3Aconfirm", true),
             ("POST /payments/*/transfer%3Aconfirm", "POST", "/payments/1/Transfer:confirm", true),
             ("ANY /a@b", "GET", "/a%40B", true), ("ANY /a%20(b)", "GET", "/A%20%28b%29", true),
-            // File systems drop spaces and dots at the end, and servers those round a name.
+            // Some file systems drop spaces and dots at the end, and some servers drop those around a name.
             ("POST /pay/**", "POST", "/pay%20/x", true), ("POST /pay/**", "POST", "/pay./x", true),
             ("POST /pay/**", "POST", "/%20pay%20.%20/x", true), ("POST /pay/**", "POST", "/pay+/x", true),
             ("POST /pay/**", "POST", "/pay%C2%A0/x", true), ("POST /pay/x", "POST", "/pay/x%20", true),
             ("POST /a%20b", "POST", "/a+b", true), ("POST /a+b", "POST", "/a%20b", true),
-            // A `?` that was encoded ends the path where it is decoded too early.
+            // If a server decodes too early, an encoded `?` ends the path.
             ("POST /pay", "POST", "/pay%3Fx", true), ("POST /pay", "POST", "/pay/%3F/x/y", true),
             ("POST /pay/*", "POST", "/pay/1%3f2/3", true), ("POST /pay", "POST", "/p%3Fay", false),
-            // Routers take a format behind the last segment.
+            // Some routers read a format after the last segment.
             ("POST /pay", "POST", "/pay.json", true), ("POST /pay", "POST", "/Pay.a.b", true),
             ("POST /pay/*/confirm", "POST", "/pay/1/confirm.xml", true), ("POST /pay/x", "POST", "/pay.json/x", false),
             ("POST /pay", "POST", "/payjson", false), ("POST /pay.json", "POST", "/pay", false),
-            // Letters of other alphabets that are ASCII's in some reading, and what is not seen.
+            // Letters of other alphabets that some readers treat as ASCII, and invisible characters.
             ("POST /pay/**", "POST", "/%EF%BD%90ay/x", true), ("POST /sink", "POST", "/%C5%BFin%E2%84%AA", true),
             ("POST /pay/**", "POST", "/pa%E2%80%8By/x", true), ("POST /pay/**", "POST", "/pa%C2%ADy/x", true),
             ("ANY /%C3%A9", "GET", "/e%CC%81", true), ("ANY /%C3%89", "GET", "/%C3%A9", true),
@@ -91,7 +91,7 @@ struct RelaySignInTests {
             at: "http://127.0.0.1:9", require: [try UpstreamRequirement("POST /pay/**", Self.mfa)], signIns: signIns
         ) { (fixture) async throws in
             #expect(try await fixture.problem(.post, "/pay/1").code == .stepUpRequired)
-            // Another way of writing the same path.
+            // The same path in another spelling.
             #expect(try await fixture.problem(.post, "/p%61y/1").code == .stepUpRequired)
             #expect(fixture.tokens.given == 0)
             #expect(signIns.required == [Self.mfa, Self.mfa])
@@ -136,7 +136,7 @@ struct RelaySignInTests {
         }
     }
 
-    /// Calls with tokens that are named after their session's subject.
+    /// Calls with tokens named after their session's subject.
     private func call(_ fixture: RelayFixture, _ method: HTTPRequest.Method) async throws -> RelayResponse {
         try await fixture.relay.call(
             try fixture.request(method, "/x"), session: fixture.session, signIns: fixture.signIns,
@@ -204,7 +204,7 @@ struct RelaySignInTests {
         #expect(signIns.challenges.isEmpty)
     }
 
-    /// A challenge with so many parameters, its error among them, and so many challenges of other schemes behind it.
+    /// A challenge with this number of parameters, its error included, followed by this number of challenges of other schemes.
     private static func challenge(parameters: Int, others: Int = 0) -> String {
         let more = (1..<max(parameters, 1)).map { ",a\($0)=b" }.joined()
         return "Bearer error=insufficient_user_authentication" + more + (0..<others).map { ",S\($0)" }.joined()

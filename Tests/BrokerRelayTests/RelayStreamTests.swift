@@ -12,10 +12,10 @@ import Testing
 struct RelayStreamTests {
     private static let chunk = ByteBuffer(repeating: 0x61, count: 65_536)
     private static let count = 1600
-    /// More than kernels hold between sockets, which is up to some 50 MiB for each pair.
+    /// More chunks than kernels buffer between sockets, which is up to some 50 MiB for each pair.
     private static let endless = 6400
 
-    /// Sends `count` chunks for every request, and says how many left.
+    /// Sends `count` chunks for every request, and counts the chunks that left.
     @Sendable private static func sending(
         _ count: Int, _ written: ChunkSource.Counter, _ connection: ScriptedConnection
     ) async throws {
@@ -47,7 +47,7 @@ struct RelayStreamTests {
         }
     }
 
-    // That memory stays flat meanwhile is measured on the release binary, alone in its process (Tests/scenarios/relay.sh).
+    // Memory use is measured on the release binary, alone in its process (Tests/scenarios/relay.sh).
     @Test("100 MiB down and up again arrive whole", arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in
@@ -83,7 +83,7 @@ struct RelayStreamTests {
                 var iterator = body.makeAsyncIterator()
                 _ = try await iterator.next()
                 var last = -1
-                // Wait until the sockets between are full and nothing moves any more.
+                // Wait until the sockets between are full and all traffic stops.
                 #expect(
                     try await eventually {
                         try await Task.sleep(for: .milliseconds(100))
@@ -138,7 +138,7 @@ struct RelayStreamTests {
                         #expect(response.status.code == 413)
                         _ = try? await response.body.text()
                     } catch {
-                        // The connection's end overtook the answer: a 502, and the rule below holds all the same.
+                        // The connection's end overtook the answer, so it is a 502. The rule below still holds.
                         #expect((error as? BrokerProblem)?.code == .upstreamError)
                     }
                     #expect(!source.state.isReading)
@@ -151,12 +151,12 @@ struct RelayStreamTests {
     }
 }
 
-/// Answers with the size of the body that came.
+/// Answers with the size of the received body.
 @Sendable private func answeringSize(_ connection: ScriptedConnection) async throws {
     while let request = try await connection.request() { try await connection.answer(body: "\(request.bodySize)") }
 }
 
-/// An endless slow body that knows whether it is being read.
+/// An endless slow body that records whether it is being read.
 private struct WatchedBody: AsyncSequence, Sendable {
     final class State: Sendable {
         private let value = Mutex<(isReading: Bool, asked: Int)>((false, 0))

@@ -7,7 +7,7 @@ import NIOCore
 import Synchronization
 import Testing
 
-/// Answers that come before the client has said that the request is over.
+/// Answers that arrive before the client has finished its request.
 @Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayUploadTests {
     @Test(
@@ -68,7 +68,7 @@ struct RelayUploadTests {
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 100_000)
                 async let text = fixture.call(.post, "/x", body: body).body.text()
                 #expect(try await eventually { upstream.closed == 1 })
-                // Long enough for a connection's end to be seen, and no harm when it was not.
+                // This is long enough to notice a connection's end; if it was not noticed, the test still holds.
                 try await Task.sleep(for: .milliseconds(50))
                 source.end.finish()
                 #expect(try await text == (answer.hasPrefix("200") ? "ok" : ""))
@@ -84,7 +84,7 @@ struct RelayUploadTests {
         "409 Conflict\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Trailer: a\r\n\r\n",
     ]
 
-    /// The moment at which an upstream answers, and what it does then.
+    /// The moment when an upstream answers, and its next step.
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
@@ -97,13 +97,13 @@ struct RelayUploadTests {
             if isWithinBody { try await connection.skip(100_000) }
             try await connection.write("HTTP/1.1 \(answer)")
             if isHalf { try await connection.closeOutput() }
-            // With something unread the hang-up would be a reset, which may take the answer with it.
+            // With unread bytes, the hang-up would be a reset, and a reset may destroy the answer.
             if isHalf { try await connection.waitForClose() }
         }) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
                 let source = LateEnd(chunk: isWithinBody ? ByteBuffer(repeating: 0x61, count: 100_000) : ByteBuffer())
                 let body = UpstreamRequest.Body.stream(UpstreamRequest.Stream(source), length: 200_000)
-                // The app goes on sending until it is told not to: its body ends here only when nobody reads it.
+                // The app sends as long as the broker reads.
                 let response = try await fixture.call(.post, "/x", body: body)
                 #expect(response.status.code == Int(answer.prefix(3)))
                 #expect(try await response.body.text() == "ok")
@@ -249,7 +249,7 @@ struct RelayUploadTests {
     }
 }
 
-/// A body of one chunk whose end is told when the test says so.
+/// A body of one chunk whose end the test controls.
 private struct LateEnd: AsyncSequence, Sendable {
     let chunk: ByteBuffer
     private let stream: AsyncStream<Never>
@@ -277,14 +277,14 @@ private struct LateEnd: AsyncSequence, Sendable {
     func makeAsyncIterator() -> AsyncIterator { AsyncIterator(stream: stream, chunk: chunk) }
 }
 
-/// A body that never ends; its token lives for as long as somebody may still ask for more.
+/// An endless body; its token lives as long as a reader may ask for more.
 private struct Endless: AsyncSequence, Sendable {
     final class Token: Sendable {
         private let count = Atomic(0)
         var asked: Int { count.load(ordering: .relaxed) }
         func ask() { count.add(1, ordering: .relaxed) }
 
-        /// Waits until the sockets between are full and nothing more is asked for.
+        /// Waits until the sockets between are full and reading stops.
         func isHeldUp() async throws -> Bool {
             var (last, looks) = (0, 0)
             return try await eventually {

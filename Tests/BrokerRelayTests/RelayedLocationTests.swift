@@ -17,16 +17,16 @@ struct RelayedLocationTests {
     @Test(
         "What would be read at our own origin is dropped",
         arguments: [
-            // Paths of ours, and of another upstream.
+            // Paths of the broker, and of another upstream.
             "/v1/relay/other/transfer?to=evil", "/v1/session/refresh", "/", "/v3.0x/items", "/v3", "?", "/?a",
             "../v1/session", "../../v1/relay/other/x", "/v3.0/../v1/session", "/v3.0/items/../../v1/session",
             "/v3.0/./../v1/session", "..", "../", ".././..",
-            // The same, as only some readers have it.
+            // Spellings that only some readers treat as such a path.
             "/v3.0/%2e%2e/v1/session", "/v3.0/.%2E/v1/session", "/v3.0/%2e%2e%2fv1/session", "\\v1\\session",
             "/\\evil.example/x", "/v3.0\\..\\v1", "/v3.0/..;/v1/session", "/v3.0//x", "https:/v1/session",
             "https:v1/session", "https:///v1/session", "http:\\\\auth.example.com/", "//", "///v1/session",
             "/v3.0/\tx", "", "#", "/v3.0/%", "/v3.0/%zz",
-            // Our names.
+            // The broker's names.
             "https://auth.example.com/v1/session", "HTTPS://AUTH.example.COM/v1/session", "https://auth.example.com",
             "https://auth.example.com:443/", "http://auth.example.com/v1/session", "http://auth.example.com:80/x",
             "//auth.example.com/v1/relay/other/x", "https://auth.example.com?x", "https://auth.example.com#x",
@@ -36,7 +36,7 @@ struct RelayedLocationTests {
             "https:// auth.example.com/", "https://auth.example.com:0443x/",
         ])
     func dropped(value: String) throws {
-        // A reference to what was called itself is none of these.
+        // A reference to the called resource itself is not one of these.
         let result = try mapped(
             value, target: value.isEmpty || value == "#" || value == "?" ? "/" : "/v3.0/items?page=1")
         #expect(result == nil, "\(value)")

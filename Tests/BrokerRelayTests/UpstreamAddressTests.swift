@@ -6,10 +6,12 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// The addresses that a call goes to: that of the connected socket decides, and behind a proxy what the proxy is asked for.
+/// The addresses that a call reaches.
+///
+/// The connected socket's address decides, and behind a proxy the requested one.
 @Suite("Upstream addresses (SEC-74)", .timeLimit(.minutes(2)))
 struct UpstreamAddressTests {
-    /// An address policy that knows what it was asked about.
+    /// An address policy that records the addresses that it judged.
     private final class Policy: Sendable {
         private let refused: Set<String>
         private let questions = Mutex<[String]>([])
@@ -30,12 +32,12 @@ struct UpstreamAddressTests {
         var target = UpstreamTarget(host: host, port: port) { policy.allows($0) }
         target.proxy = proxy
         var limits = UpstreamLimits()
-        // On a busy machine the other side of the connection, a task here, may be late.
+        // On a busy machine the other side of the connection, a task in this process, may be late.
         limits.connect = .seconds(30)
         return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
     }
 
-    /// Calls and returns how it failed; nil for an answer.
+    /// Calls and returns the failure; nil for an answer.
     private static func failure(_ client: UpstreamClient) async -> UpstreamFailure? {
         let request = UpstreamRequest(.GET, "/x", ["Host": "a"], body: .none, within: .seconds(40))
         let result: UpstreamFailure?

@@ -7,10 +7,10 @@ import NIOPosix
 import Synchronization
 import Testing
 
-/// The connections to an upstream: which one a call takes, how long they are kept, what is sent again.
+/// The choice of connections to an upstream, the time that they are kept, and the calls that are repeated.
 @Suite("Upstream connections", .timeLimit(.minutes(2)))
 struct UpstreamPoolTests {
-    /// Makes a client of an upstream, on one event loop.
+    /// Makes a client for an upstream, on one event loop.
     private static func client(
         _ upstream: ScriptedUpstream, _ configure: (inout UpstreamLimits) -> Void = { _ in }
     ) -> UpstreamClient {
@@ -35,7 +35,7 @@ struct UpstreamPoolTests {
         return String(buffer: try await response.collect(upTo: 1 << 20))
     }
 
-    /// Answers with the connection's number, and `/together` only when `count` connections have asked for it.
+    /// Answers with the connection's number, and answers `/together` only after `count` connections have asked for it.
     private static func numbered(_ count: Int) -> @Sendable (ScriptedConnection) async throws -> Void {
         let state = Counters()
         return { connection in
@@ -87,7 +87,7 @@ struct UpstreamPoolTests {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }
             _ = try await Self.together(2, client)
-            // The other one goes; this one is asked again long before its time.
+            // The other connection closes. This one is used again long before its time.
             var number: Set<String> = []
             #expect(
                 try await eventually {
@@ -103,7 +103,7 @@ struct UpstreamPoolTests {
     @Test("No more connections are kept than may be")
     func bound() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
-            // Long after this test has given up, what is idle closes by itself.
+            // An idle connection closes alone only long after this test has ended.
             let client = Self.client(upstream) {
                 $0.kept = 1
                 $0.idle = .hours(1)
@@ -133,7 +133,7 @@ struct UpstreamPoolTests {
             }
             #expect(try await Self.text(client, .POST, body: body) == "1")
             #expect(upstream.opened == 5)
-            // An upstream that does not close is left all the same.
+            // The client leaves an upstream that does not close.
             #expect(try await eventually { upstream.closed == 4 })
             await client.shutDown()
         }
@@ -149,7 +149,7 @@ struct UpstreamPoolTests {
                 if closes { return }
             }
         }) { (upstream) async throws in
-            // Another's listener may have had the port within the last minute.
+            // Another test's listener may have had this port within the last minute.
             let before = try Self.takenPorts(to: upstream.port)
             let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
             for _ in 0..<20 { _ = try await Self.text(client, .HEAD) }
@@ -161,10 +161,10 @@ struct UpstreamPoolTests {
         }
     }
 
-    /// The near ends of the connections to a port that are over and keep their own port all the same (TIME_WAIT).
+    /// The near ends of closed connections to a port that still occupy their own port (TIME_WAIT).
     private static func takenPorts(to port: Int) throws -> Set<Substring> {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
-        // As a string it would end with the first page of the table.
+        // As a string, the text would end with the first page of the table.
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp")).readToEnd() ?? Data()
         let lines = String(decoding: table, as: UTF8.self).split(separator: "\n").map { $0.split(separator: " ") }
         return Set(
@@ -194,11 +194,11 @@ struct UpstreamPoolTests {
     func unreadBody(_ method: HTTPMethod) async throws {
         let asked = Counters()
         try await ScriptedUpstream.run({ connection in
-            // A server that reads no bodies: what follows a head is the next request.
+            // The server reads no bodies, so the bytes after a head are the next request.
             while let request = try await connection.head() {
                 if request.target == "/smuggled" {
                     asked.ask()
-                    // Late: when somebody else has the connection.
+                    // The write is late: another call has the connection by then.
                     try await Task.sleep(for: .milliseconds(200))
                 }
                 let isRefused = request.requestLine.hasPrefix("P")
@@ -214,15 +214,15 @@ struct UpstreamPoolTests {
                 #expect(try await Self.text(client, method, "/a", body: .whole(body)) == (method == .HEAD ? "" : "/a"))
                 for number in 0..<3 { #expect(try await Self.text(client, .GET, "/\(number)") == "/\(number)") }
             }
-            // Where it can be said beforehand that nothing follows, nothing does.
+            // If the method excludes a body, no further bytes are read as a request.
             if ![.POST, .PUT].contains(method) { #expect(asked.asked == 0) }
             await client.shutDown()
         }
     }
 
-    // MARK: Connections that are being made
+    // MARK: Connections in the making
 
-    /// Makes a client whose connections are never made: its proxy does not answer.
+    /// Makes a client whose connections stay incomplete, because its proxy is silent.
     private static func stuck(_ upstream: ScriptedUpstream, connect: TimeAmount) -> UpstreamClient {
         var limits = UpstreamLimits()
         limits.connect = connect
@@ -265,7 +265,7 @@ struct UpstreamPoolTests {
 
     // MARK: Dead connections
 
-    /// Answers the first request of the first connection, and closes at its second one after `bytes`; others answer.
+    /// Answers the first request of the first connection, and closes at its second one after `bytes`; other connections answer.
     private static func dying(_ bytes: String = "") -> @Sendable (ScriptedConnection) async throws -> Void {
         let state = Counters()
         return { connection in
@@ -365,18 +365,18 @@ struct UpstreamPoolTests {
                     }
                 }
             }
-            // Most of the cheating is noticed between two calls, and costs nobody anything.
+            // Most of the cheating is noticed between two calls, and harms no call.
             #expect(failed.count < count / 4)
             await client.shutDown()
         }
     }
 
-    /// Answers each request with its target, and adds what nobody asked for.
+    /// Answers each request with its target, and adds unrequested bytes.
     @Sendable private static func cheat(_ connection: ScriptedConnection) async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         var owed = ""
         while let request = try await connection.request() {
-            // The rest of what was begun behind the answer before.
+            // The rest of the bytes that began behind the previous answer.
             if !owed.isEmpty { try await connection.write(owed) }
             owed = ""
             let target = request.target

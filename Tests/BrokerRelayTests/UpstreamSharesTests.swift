@@ -97,7 +97,7 @@ struct UpstreamSharesTests {
     }
 }
 
-/// A body of one byte whose end comes when the stream ends.
+/// A body of one byte that ends with the stream.
 private struct Held: AsyncSequence, Sendable {
     let stream: AsyncStream<Never>
 

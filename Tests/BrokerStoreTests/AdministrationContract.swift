@@ -35,7 +35,7 @@ struct AdministrationContract {
             AuditRow(at: Rows.now, actor: "ops", action: "end_session", target: "tag", outcome: "begun"))
     }
 
-    /// Walks a store, so many rows at a time.
+    /// Reads all rows of a store, in pages of `limit` rows.
     private func everything(_ store: any StoreAdministration, by limit: Int) async throws -> [StoredKind: [StoredRow]] {
         var found: [StoredKind: [StoredRow]] = [:]
         for kind in StoredKind.allCases {
@@ -64,20 +64,20 @@ struct AdministrationContract {
                 #expect(try await everything(source, by: 100) == rows)
                 try await target.withStore { other in
                     let administered = try #require(other as? any StoreAdministration)
-                    // Seals of the tests' own database stay when it is emptied.
+                    // An emptied test database keeps its own seals.
                     for kind in StoredKind.allCases where kind != .seals {
                         #expect(try await administered.rows(of: kind, after: nil, limit: 1).rows.isEmpty)
                     }
                     for kind in StoredKind.allCases { try await administered.insert(rows[kind] ?? []) }
                     var moved = try await everything(administered, by: 3)
-                    // Twice is once, but for the audit.
+                    // A second insertion changes nothing, except in the audit.
                     for kind in StoredKind.allCases where kind != .audit {
                         try await administered.insert(rows[kind] ?? [])
                     }
                     #expect(try await everything(administered, by: 100) == moved)
                     moved[.seals] = rows[.seals]
                     for kind in StoredKind.allCases { #expect(moved[kind] == rows[kind], "\(kind)") }
-                    // A claim stands there as it stood here.
+                    // A claim exists in the new store as it did in the old one.
                     var claims = 0
                     for case .session(let row, let marks)? in rows[.sessions]?.map({ Optional($0) }) ?? []
                     where marks.claimUntil != nil {
@@ -121,7 +121,8 @@ struct AdministrationContract {
             let live = try #require(
                 try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).first?.tokenDigest)
             #expect(try await store.registerPresence(Rows.presence(of: live)) == .committed)
-            // 2 logins, a handoff, a registration, 8 facts, 6 token sets, a presence key, 2 in the outbox, another API's token; 9.
+            // 9 exchanges, 2 logins, a handoff, a registration, 8 facts, 6 token sets, a presence key, 2 outbox rows, another
+            // API's token.
             #expect(try await administered.keyUse(exchangesSince: Rows.now) == ["k1": 31])
             #expect(try await administered.keyUse(exchangesSince: Rows.seconds(1)) == ["k1": 22])
             let wanted: [SealedPlace: Int] = [
@@ -139,7 +140,7 @@ struct AdministrationContract {
                 #expect(rows.count == wanted[place] && rows.allSatisfy { $0.place == place }, "\(place)")
                 #expect(
                     try await administered.sealedRows(of: place, notUnder: "k1", after: nil, limit: 99).rows.isEmpty)
-                // The second time the old envelope is no longer there.
+                // The second time, the old envelope has gone.
                 let new = Sealed(keyID: "k2", envelope: Array("again".utf8))
                 #expect(try await administered.reseal(rows.map { ResealedRow($0, new: new) }) == rows.count)
                 #expect(try await administered.reseal(rows.map { ResealedRow($0, new: new) }) == 0)

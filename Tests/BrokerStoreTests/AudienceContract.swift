@@ -37,7 +37,7 @@ struct AudienceContract {
             #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
             let found = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(found.tokenVersion == 2 && found.tokens == Rows.sealed("tokens 1"))
-            // An answer that was lost: it stands.
+            // The answer to the commit was lost, but the row is stored.
             #expect(try await commit(store, session.tokenDigest, version: 1, row) == .superseded)
             #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
         }
@@ -74,11 +74,11 @@ struct AudienceContract {
             let standing = try #require(found.tokens)
             #expect(try await commit(over: standing, nil) == .committed)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.tokens == Rows.sealed("rotated"))
-            // Another's pair stands, or the session has ended: that is told first.
+            // If another pair is stored, or the session has ended, the result reports this first.
             #expect(try await commit(over: standing, row) == .superseded)
             _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.now)
             #expect(try await commit(over: standing, row) == .ended)
-            // One who commits while a step-up goes on sees what it has written.
+            // A commit during a step-up sees the step-up's writes.
             for _ in 0..<20 {
                 let other = Rows.session()
                 try await store.signIn(other)
@@ -132,7 +132,7 @@ struct AudienceContract {
             let row = Rows.audience(of: session.tokenDigest, version: claim.fence)
             #expect(try await store.keepAudience(row, tokenVersion: 1, of: nil))
             #expect(try await store.audience(row.key, of: session.tokenDigest) == row)
-            // Without a claim there is nothing to give back, and nothing more to keep.
+            // After the claim was released, a further row is refused.
             #expect(
                 try await !store.keepAudience(
                     Rows.audience(of: session.tokenDigest, key: row.key, version: claim.fence, "later"),
@@ -142,7 +142,7 @@ struct AudienceContract {
             clock.advance(.seconds(1))
             let next = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(next.fence == claim.fence + 1)
-            // A newer one takes its place.
+            // A newer token takes its place.
             let newer = Rows.audience(of: session.tokenDigest, key: row.key, version: next.fence, "newer")
             #expect(try await store.keepAudience(newer, tokenVersion: 1, of: nil))
             #expect(try await store.audience(row.key, of: session.tokenDigest) == newer)
@@ -180,13 +180,13 @@ struct AudienceContract {
                 try await store.stepUp(kept.0.tokenDigest, other, version: 2, isNewGrant: false) == .committed)
             for one in [ended, condemned, replaced, stepped, kept] { #expect(try await !isLeft(one)) }
             for one in [bystander, lapsed] { #expect(try await isLeft(one)) }
-            // A pair of the grant before brings none back.
+            // A late pair of the earlier grant does not restore them.
             #expect(
                 try await commit(store, stepped.0.tokenDigest, version: 2, Rows.audience(of: stepped.0.tokenDigest))
                     == .outgrown)
             let administered = try #require(store as? any StoreAdministration)
             #expect(try await administered.rowCounts()[.audiences] == 2)
-            // What has lapsed goes when it is buried.
+            // The rows of a lapsed session go when it is buried.
             _ = try await store.sweep(
                 now: Rows.seconds(7200 + 90_000), limit: 100, lapsedSince: Rows.seconds(7200 + 89_000))
             #expect(try await administered.rowCounts()[.audiences] == 0)
@@ -208,12 +208,12 @@ struct AudienceContract {
                 rows.append(row)
                 #expect(try await commit(store, session.tokenDigest, version: number, row) == .committed)
             }
-            // The oldest is used again, and its time does not go back.
+            // The oldest row is used again; a later use with an earlier time does not set it back.
             try await store.useAudience(rows[0].key, at: Rows.seconds(60))
             try await store.useAudience(rows[0].key, at: Rows.seconds(30))
             rows[0].usedAt = Rows.seconds(60)
             #expect(try await store.audience(rows[0].key, of: session.tokenDigest) == rows[0])
-            // The clock of who stores the ninth is behind.
+            // The process that stores the ninth row has a clock that is behind.
             let ninth = Rows.audience(of: session.tokenDigest, version: 9, at: Rows.seconds(-50))
             #expect(try await commit(store, session.tokenDigest, version: 9, ninth) == .committed)
             var left: [Bool] = []

@@ -8,7 +8,7 @@ import Testing
 struct BackupTests {
     private func accept(_ copy: DatabaseCopy, _ endings: EndingsSummary?) {}
 
-    /// Makes a backup of a store with two sessions; returns them.
+    /// Makes a backup of a store with two sessions, and returns the sessions.
     private func backUp(_ path: String, to copy: String) async throws -> [SessionRow] {
         let store = try await SQLiteStore.open(path: path, reserve: 0)
         let rows = [Rows.session(), Rows.session()]
@@ -53,7 +53,7 @@ struct BackupTests {
             var damaged = try Data(contentsOf: URL(fileURLWithPath: copy))
             for index in stride(from: 4096 * 2 + 100, to: damaged.count, by: 64) { damaged[index] = 0xA5 }
             try await refuse(damaged, "damaged", .damaged(directory + "/damaged"))
-            // A newer schema.
+            // The backup has a newer schema.
             let newer = directory + "/newer/coatcheck.db"
             let store = try await SQLiteStore.open(path: newer, reserve: 0)
             let version = Schema.newest + 3
@@ -61,7 +61,7 @@ struct BackupTests {
                 "INSERT INTO schema_version (version, readable_from) VALUES (\(version), \(version))")
             await store.close()
             try await refuse(nil, "newer/coatcheck.db", .tooNew(found: version, known: Schema.newest))
-            // A ring that does not open it, by whoever judges that.
+            // The caller's check refuses the backup because its key ring does not open it.
             await #expect(throws: StoreOpenFailure.refused("another ring")) {
                 _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "1") {
                     copy, _ throws(StoreOpenFailure) in
@@ -69,7 +69,7 @@ struct BackupTests {
                     throw .refused("another ring")
                 }
             }
-            // A database at work is no backup.
+            // Only a backup can be restored, and not the file of a running database.
             let working = try await SQLiteStore.open(path: directory + "/working/coatcheck.db", reserve: 0)
             try await working.signIn(Rows.session())
             await #expect(throws: StoreOpenFailure.self) {
@@ -141,11 +141,11 @@ struct BackupTests {
             let kept = try await SQLiteStore.open(path: restored.kept ?? "", reserve: 0)
             #expect(try await kept.session(tokenDigest: after.tokenDigest) == after)
             await kept.close()
-            // What is kept is never overwritten.
+            // A former database that was kept is never overwritten.
             await #expect(throws: StoreOpenFailure.self) {
                 _ = try await SQLiteStore.restore(BackupFile(copy), to: path, stamp: "20261122T210000Z", accept: accept)
             }
-            // Where nothing stands nothing is kept.
+            // At an empty place, there is no former database to keep.
             let fresh = try await SQLiteStore.restore(
                 BackupFile(copy), to: directory + "/fresh/coatcheck.db", stamp: "1", accept: accept)
             #expect(fresh.kept == nil)

@@ -7,7 +7,7 @@ struct ConnectionMachineTests {
     typealias Event = ConnectionMachine.Event
     typealias Action = ConnectionMachine.Action
 
-    /// An event at a moment (in milliseconds), and what is to be done.
+    /// An event at a time in milliseconds, and the expected effects.
     struct Step: Sendable {
         let at: Int
         let event: Event
@@ -30,7 +30,7 @@ struct ConnectionMachineTests {
     private static let conflict = ServerFault(state: "40001")
     private static let shutDown = ServerFault(state: "57P01")
     private static let readOnly = ServerFault(state: "25006")
-    /// The code of pgbouncer when it lost its server, or gave it up.
+    /// The error code of pgbouncer after it lost its server, or gave it up.
     private static let pooler = ServerFault(state: "08P01")
 
     static let scenarios: [Scenario] = [
@@ -94,7 +94,7 @@ struct ConnectionMachineTests {
             testDescription: "a server that is silent is given up after six seconds, counted from its last word",
             steps: up + [
                 Step(1000, .sent([1], isWrite: true)), Step(1000, .sent([2], isWrite: true)), Step(5000, .completed),
-                // With two under way, more than `refill`, nothing is taken.
+                // Two statements are in progress, more than `refill`, so no further one is taken.
                 Step(7100, .ticked), Step(10_999, .ticked),
                 Step(11_000, .ticked, [.answer(1, .inDoubt), .answer(2, .inDoubt), .disconnect]),
             ]),

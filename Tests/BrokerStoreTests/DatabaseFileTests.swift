@@ -99,7 +99,7 @@ struct DatabaseFileTests {
             let session = Rows.session()
             try await store.signIn(session)
             try await TemporaryStore.withDirectory { directory in
-                // What a process that dies now leaves behind: database and log, nothing from memory.
+                // A process that dies now leaves the database and its log behind, and loses its memory.
                 for suffix in ["", "-wal"] {
                     try FileManager.default.copyItem(atPath: path + suffix, toPath: directory + "/copy.db" + suffix)
                 }

@@ -10,7 +10,7 @@ import Testing
 struct EndingsFileTests {
     private static let life = Duration.seconds(90 * 86_400)
 
-    /// A place in a directory, with a store's opening.
+    /// The paths of a store and its endings file in one directory, and the opening of that store.
     private struct Place {
         let directory: String
         var database: String { directory + "/data/coatcheck.db" }
@@ -93,7 +93,7 @@ struct EndingsFileTests {
         }
     }
 
-    // MARK: What is in it
+    // MARK: Contents
 
     @Test("Every way a session ends by somebody's doing is in the file, as digest, time and reason")
     func everyWay() async throws {
@@ -139,7 +139,7 @@ struct EndingsFileTests {
             let held = DispatchSemaphore(value: 0)
             let store = try await place.open { step in
                 if step == .noted { noted.add(1, ordering: .relaxed) }
-                // The first sync lasts until all of them have come.
+                // The first sync lasts until all endings have arrived.
                 if step == .written { held.wait() }
                 if step == .synced { syncs.add(1, ordering: .relaxed) }
             }
@@ -173,7 +173,7 @@ struct EndingsFileTests {
             let rows = (0..<3).map { _ in Rows.session() }
             for row in rows { try await store.signIn(row) }
             try FileManager.default.moveItem(atPath: place.directory + "/endings", toPath: place.directory + "/away")
-            // An empty folder stands where the volume was: nothing is made there.
+            // The volume is gone, and an empty folder is in its place. No file is made there.
             try FileManager.default.createDirectory(
                 atPath: place.directory + "/endings", withIntermediateDirectories: false)
             let first = try await logOut(rows[0], store)
@@ -184,7 +184,7 @@ struct EndingsFileTests {
             let subject = try await store.endSessions(
                 .subject(rows[1].subject), reason: .admin, now: Rows.seconds(9), limit: 9)
             #expect(subject == EndedBatch(ended: [rows[1].tokenDigest], more: false, isWritten: false))
-            // Logins go on.
+            // Logins still work.
             try await store.signIn(Rows.session())
             #expect(try FileManager.default.contentsOfDirectory(atPath: place.directory + "/endings").isEmpty)
             try FileManager.default.removeItem(atPath: place.directory + "/endings")
@@ -206,7 +206,7 @@ struct EndingsFileTests {
             try FileManager.default.createDirectory(
                 atPath: place.directory + "/endings", withIntermediateDirectories: false,
                 attributes: [.posixPermissions: 0o700])
-            // The volume is not there at the start, and a file is made in the folder where it is to be.
+            // The volume is missing at the start, and a file is made in its mount point.
             let store = try await place.open(now: Rows.seconds(5))
             let rows = [Rows.session(), Rows.session()]
             for row in rows { try await store.signIn(row) }
@@ -266,7 +266,7 @@ struct EndingsFileTests {
             try await eventually("1 endings wait for their sync") { noted.load(ordering: .relaxed) >= 1 }
             let second = Task { try await logOut(rows[1], store) }
             try await eventually("2 endings wait for their sync") { noted.load(ordering: .relaxed) >= 2 }
-            // The first sync ends, the second one does not before the first caller has its answer.
+            // The first sync ends. The second one waits until the first caller has its answer.
             held.signal()
             #expect(try await first.value.isWritten)
             held.signal()
@@ -299,7 +299,7 @@ struct EndingsFileTests {
             let rows = [Rows.session(), Rows.session()]
             let images = Mutex<[EndingsStep: Place]>([:])
             let armed = Atomic<Bool>(false)
-            // What a crash at that step would leave is what the files hold then.
+            // At each step, the files have the content that a crash would leave.
             let store = try await place.open { step in
                 guard armed.load(ordering: .acquiring) else { return }
                 let copy = place.directory + "/crash-\(step)"
@@ -324,7 +324,7 @@ struct EndingsFileTests {
                 #expect(try image.entries.first?.tokenDigest == rows[0].tokenDigest, "\(step): what was answered")
                 let again = try await image.open(now: Rows.seconds(60))
                 #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endReason == .loggedOut, "\(step)")
-                // The client asks again, since nobody has answered; the answer promises the file, too.
+                // The client retries because it got no answer. The answer now also promises the file.
                 #expect(try await logOut(rows[1], again).isWritten, "\(step)")
                 await again.close()
                 #expect(try image.entries.map(\.tokenDigest) == rows.map(\.tokenDigest), "\(step)")
@@ -405,7 +405,7 @@ struct EndingsFileTests {
             }
             let row = Rows.session()
             try await store.signIn(row)
-            // Where everything is slow (under a sanitizer) rewriting lasts longer than an ending waits for it.
+            // If everything is slow (under a sanitizer), the rewriting takes longer than an ending waits.
             let end = ContinuousClock.now + .seconds(90)
             var isWritten = try await logOut(row, store).isWritten
             while !isWritten, ContinuousClock.now < end {
@@ -420,7 +420,7 @@ struct EndingsFileTests {
             let taken = images.withLock { $0 }
             #expect(try taken[.rewritten]?.entries.count == 15_901)
             #expect(try taken[.renamed]?.entries == young + [last])
-            // What the crash left beside it is in nobody's way.
+            // The half-written file that the crash left does no harm.
             if let image = taken[.rewritten] {
                 #expect(FileManager.default.fileExists(atPath: image.file + ".rewriting"))
                 let again = try await image.open(life: Self.life + Self.life)
@@ -474,7 +474,7 @@ struct EndingsFileTests {
             #expect(try await logOut(rows[0], store).isWritten)
             #expect(try await logOut(rows[1], store, at: Rows.seconds(20)).isWritten)
             await store.close()
-            // Without the file they would live again.
+            // Without the endings file, the sessions would live again.
             let bare = place.directory + "/bare/coatcheck.db"
             let without = try await SQLiteStore.restore(BackupFile(copy), to: bare, stamp: "1") { copy, summary in
                 #expect(summary == nil)
@@ -499,7 +499,7 @@ struct EndingsFileTests {
             #expect(try await again.session(tokenDigest: rows[0].tokenDigest)?.endReason == .loggedOut)
             #expect(try await again.session(tokenDigest: rows[1].tokenDigest)?.endedAt == Rows.seconds(20))
             #expect(try await again.session(tokenDigest: rows[2].tokenDigest) == rows[2])
-            // Their tokens are to be revoked, which a crash may have kept from being done.
+            // The restored sessions' tokens still have to be revoked, because a crash may have prevented that.
             #expect(try await again.outboxCount() == 2)
             await again.close()
             #expect(try place.entries.map(\.tokenDigest) == [rows[0].tokenDigest, rows[1].tokenDigest])

@@ -14,7 +14,7 @@ struct FamilyContract {
             let first = Rows.child(of: parent, place: place, at: Rows.seconds(1))
             #expect(try await store.insertChild(first, places: 16) == .made(replaced: []))
             #expect(try await store.session(tokenDigest: first.tokenDigest) == first)
-            // Inserted again, because the answer was lost, it stands as it stood.
+            // A repeat after a lost answer leaves the row as it is.
             #expect(try await store.insertChild(first, places: 1) == .made(replaced: []))
             #expect(try await store.session(tokenDigest: first.tokenDigest) == first)
             #expect(try await store.session(handle: first.handle) == first)
@@ -52,7 +52,7 @@ struct FamilyContract {
             let late = Rows.child(of: parent, at: Rows.seconds(90))
             #expect(try await store.insertChild(late, places: 2) == .made(replaced: []))
             #expect(try await store.children(of: [parent.tokenDigest], now: Rows.seconds(91)) == [again, late])
-            // It lapsed a while ago; its place is taken all the same, and its end is told.
+            // The child lapsed a while ago. The new one still takes its place and reports its end.
             let anew = Rows.child(of: parent, place: places[0], at: Rows.seconds(92))
             #expect(try await store.insertChild(anew, places: 3) == .made(replaced: [brief.tokenDigest]))
         }
@@ -98,7 +98,7 @@ struct FamilyContract {
         }
     }
 
-    /// The ways in which a session comes to its end.
+    /// The ways to end a session.
     enum Ending: CaseIterable { case token, subject, logoutToken, replaced, limit, condemned, lapsed }
 
     @Test(
@@ -149,7 +149,7 @@ struct FamilyContract {
                     let row = try #require(try await store.session(tokenDigest: child.tokenDigest))
                     #expect(row.endedAt == time, "\(ending)")
                     #expect(row.lineage == child.lineage)
-                    // What names both may have named the child first; one that has lapsed did so by itself.
+                    // A selector that names both may have ended the child first. A lapsed child has ended without it.
                     let isNamed = [.subject, .logoutToken, .lapsed].contains(ending)
                     #expect(isNamed || row.endReason == .parentEnded, "\(ending): \(String(describing: row.endReason))")
                     #expect(try await store.refreshState(child.tokenDigest)?.isEnded == true)
@@ -158,7 +158,7 @@ struct FamilyContract {
                 if ending != .lapsed {
                     #expect(try await store.session(tokenDigest: stranger.tokenDigest) == stranger, "\(ending)")
                 }
-                // Their tokens alone are to be revoked: a child has none.
+                // Only the parent's tokens are revoked, because a child has none.
                 #expect(try await store.outboxCount() == (ending == .lapsed ? 2 : 1))
             }
         }
@@ -233,7 +233,7 @@ struct FamilyContract {
                     }
                     return try await group.reduce(into: [Digest]()) { if let token = $1 { $0.append(token) } }
                 }
-                // None is left that lives without its parent, whoever came first.
+                // Each child has ended, in any order of the two calls.
                 for token in made {
                     let row = try #require(try await store.session(tokenDigest: token))
                     #expect([.parentEnded, .replaced].contains(row.endReason))

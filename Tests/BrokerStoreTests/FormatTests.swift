@@ -40,7 +40,7 @@ struct FormatTests {
                 try await store.sweep(now: Rows.seconds(400 * 86_400), limit: 100, lapsedSince: Rows.now).touched == 0)
             #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
 
-            // Back on the newer version everything is as it was.
+            // After the return to the newer version, the row is unchanged.
             try await setFormat(1, store)
             #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
             #expect(try await store.login(state: login.state) == login)
@@ -171,7 +171,7 @@ struct FormatTests {
             AudienceSQL.giveBack,
             "DELETE FROM audience_tokens WHERE session = ?",
         ]
-        // What an operator counts walks tables, and says so; what is moved or sealed again is read page by page.
+        // An operator's counts may read whole tables. Moving and resealing have to read page by page.
         statements += StoredKind.allCases.map { AdministrationSQL.page($0) }
         for place in SealedPlace.allCases {
             statements += [AdministrationSQL.sealed(place), AdministrationSQL.reseal(place)]
@@ -187,8 +187,8 @@ struct FormatTests {
                 statements.append(SessionSQL.page(selector, state, after: true))
             }
         }
-        // What lists all sessions walks an index in its order, a page at a time; so do an operator's listings of the
-        // tombstones of a provider, which are most of them.
+        // Lists of all sessions read an index in its order, one page at a time. So do an operator's lists of a provider's
+        // tombstones, because these are most of its rows.
         let walks =
             [SessionSQL.named(.all), SessionSQL.page(.all, .live, after: false)]
             + [.all, .provider(digest), .client(digest), .sid(digest)].map { SessionSQL.page($0, .ended, after: false) }

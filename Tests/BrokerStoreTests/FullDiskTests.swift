@@ -19,7 +19,7 @@ struct FullDiskTests {
             for session in sessions { try await store.signIn(session) }
             let lasting = Rows.session()
             try await store.signIn(lasting)
-            // No page more: what needs one gets SQLITE_FULL, as from a full disk.
+            // The database cannot grow any further. A write that needs a page gets SQLITE_FULL, as from a full disk.
             let pages = try await store.integer("PRAGMA page_count")
             try await store.maintain("PRAGMA max_page_count = \(pages)")
 
@@ -30,7 +30,8 @@ struct FullDiskTests {
             }
             #expect(try await store.session(tokenDigest: sessions[0].tokenDigest) == sessions[0])
 
-            // It is not on disk, and says so: no 204 may leave (guarantee 4). From now on the session is refused.
+            // The result reports an unwritten ending, so the caller may not answer 204 (guarantee 4). The session is refused
+            // from now on.
             let ended = try await store.endSessions(
                 .token(sessions[0].tokenDigest), reason: .loggedOut, now: Rows.seconds(9), limit: 9)
             #expect(ended == EndedBatch(ended: [sessions[0].tokenDigest], more: false, isWritten: false))
@@ -51,7 +52,7 @@ struct FullDiskTests {
             #expect(Set(rest.ended) == [sessions[1].tokenDigest, sessions[2].tokenDigest] && !rest.isWritten)
             #expect(store.pendingEndings == 3)
 
-            // The disk has room again: the endings are written by themselves.
+            // The disk has room again, so the store writes the endings without a further call.
             try await store.maintain("PRAGMA max_page_count = 1000000")
             try await eventually("what was held back is written, and everything is taken again") {
                 store.pendingEndings == 0 && !store.writer.endingsOnly
@@ -89,7 +90,7 @@ struct FullDiskTests {
     @Test("From a full disk on, endings alone are written until the reserve stands again", .timeLimit(.minutes(1)))
     func endingsOnly() async throws {
         try await TemporaryStore.with { store, path in
-            // Behind a link it can be given back, and not be made again.
+            // Behind a symbolic link, the reserve can be freed, but not made again.
             let reserve = path + ".reserve"
             try FileManager.default.moveItem(atPath: reserve, toPath: reserve + ".file")
             try FileManager.default.createSymbolicLink(atPath: reserve, withDestinationPath: reserve + ".file")
@@ -125,7 +126,7 @@ struct FullDiskTests {
             let again = ReserveFile(path: path, size: size) { _, _ in false }
             #expect(again.isReady)
             #expect(try bytes() == size)
-            // Bytes that no block stands behind are no room; what there is of one stays.
+            // A file needs allocated blocks to reserve room. The store refuses this one and leaves it as it is.
             for length in [size, size / 2] {
                 try FileManager.default.removeItem(atPath: path)
                 #expect(FileManager.default.createFile(atPath: path, contents: nil))
@@ -206,7 +207,7 @@ struct FullDiskTests {
         }
     }
 
-    /// The bytes of the database and its log.
+    /// The size of the database and its log in bytes.
     private static func size(_ path: String) throws -> Int {
         try ["", "-wal", "-shm"].reduce(0) { sum, suffix in
             let attributes = try FileManager.default.attributesOfItem(atPath: path + suffix)

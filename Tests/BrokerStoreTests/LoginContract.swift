@@ -17,7 +17,7 @@ struct LoginContract {
             #expect(try await store.login(state: ninth.state) == nil)
             for login in logins { #expect(try await store.login(state: login.state) == login) }
             #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
-            // A burned or expired one makes room.
+            // A burned or expired login makes room.
             let first = try #require(logins.first)
             _ = try await store.burnLogin(state: first.state)
             #expect(try await store.insertLogin(ninth, limits: LoginLimits()) == .inserted)
@@ -61,7 +61,7 @@ struct LoginContract {
                 Rows.exchange(at: Rows.seconds(8), gate: .login(logins[1].state)))
             #expect(try await next(8) == .inserted)
             #expect(try await next(9) == .tooManyPending)
-            // Given back, it counts again.
+            // A released login counts again.
             _ = try await store.releaseExchange(claimed.key, fence: claimed.fence, countingAttempt: true)
             _ = try await store.burnLogin(state: logins[2].state)
             #expect(try await next(10) == .tooManyPending)

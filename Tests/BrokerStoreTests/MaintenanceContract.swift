@@ -42,7 +42,7 @@ struct MaintenanceContract {
             try await store.removeOutbox([])
             let taken = try await store.takeOutbox(now: Rows.seconds(39), until: Rows.seconds(99), limit: 40)
             #expect(taken.count == 40)
-            // Shuffled, with a row that another worker has removed.
+            // The rows are shuffled, and another worker has removed one of them.
             let work = taken.shuffled().map { row in
                 PostponedWork(id: row.id, until: row.createdAt.advanced(by: .seconds(100)))
             }
@@ -203,15 +203,15 @@ struct MaintenanceContract {
                 ("a", 0, "sweeper", true), ("b", 29, "sweeper", false), ("b", 29, "outbox", true),
                 ("a", 20, "sweeper", true), ("b", 49, "sweeper", false), ("b", 50, "sweeper", true),
                 ("a", 51, "sweeper", false),
-                // One that a clock which was ahead has taken does not stand for as long.
+                // A lease that was taken by a clock far ahead does not last as long.
                 ("a", 5000, "ahead", true), ("b", 51, "ahead", true),
             ]
             for step in steps {
                 let granted = try await acquire(step.owner, at: step.time, step.name)
                 #expect(granted == step.granted, "\(step)")
             }
-            // Given up by who does not have it: it stands. By its owner: the next one has it at once, and so until when it
-            // was taken says that somebody was at work.
+            // A release by another process has no effect. After the owner's release, the next process gets the lease at once.
+            // The stored end of the released lease shows that a sweeper was at work.
             try await store.releaseLease("sweeper", owner: "a")
             #expect(try await acquire("a", at: 52, "sweeper") == false)
             try await store.releaseLease("nobody's", owner: "b")
@@ -250,16 +250,16 @@ struct MaintenanceContract {
             #expect(lapsed.touched == 0 && lapsed.ended.count == 2)
             #expect(lapsed.ended.contains(EndedSession(tokenDigest: idle.tokenDigest, reason: .idleExpired)))
             #expect(lapsed.ended.contains(EndedSession(tokenDigest: old.tokenDigest, reason: .expired)))
-            // For a day they stay whole: a clock that was wrong can be set right.
+            // The rows stay whole for a day, because a wrong clock can still be corrected.
             #expect(try await store.session(tokenDigest: idle.tokenDigest) == idle)
             #expect(try await store.login(state: login.state) != nil)
 
-            // The three sign-ins made exchanges too.
+            // The three sign-ins have also made exchanges.
             #expect(try await sweep(day).touched == 4)
             #expect(try await store.exchange(exchange.key) == nil)
             #expect(try await sweep(day + 99).touched == 0)
             #expect(try await store.outboxCount() == 0)
-            // A clock that is doubted leaves sessions alone, however late it says it is.
+            // While the clock is in doubt, sessions are left alone, however late it shows.
             let doubted = try await store.sweep(now: Rows.seconds(day + 599), limit: 100, lapsedSince: nil)
             #expect(doubted == SweepResult())
             #expect(try await sweep(day + 599).touched == 2)
@@ -331,7 +331,7 @@ struct MaintenanceContract {
                 touched.append(
                     try await store.sweep(now: Rows.seconds(100_000), limit: 10, lapsedSince: Rows.now).touched)
             } while touched.last != 0
-            // Sessions, and the exchanges that made them.
+            // The sweep touches the sessions and the exchanges that made them.
             #expect(touched == [20, 20, 10, 0])
             #expect(try await store.outboxCount() == 25)
         }

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("SQLite: a row that cannot be read holds up no other", .timeLimit(.minutes(2)))
 struct NeighbourTests {
-    /// The harm that is done to one row of several.
+    /// The damage to one row of several.
     enum Harm: String, CaseIterable, Sendable {
         case newerFormat = "format = 2"
         case handle = "handle = 'x'"
@@ -16,7 +16,7 @@ struct NeighbourTests {
         case reason = "refreshable = 7"
     }
 
-    /// A store with three sessions of one subject, the second of which is harmed.
+    /// A store with three sessions of one subject; the second one is damaged.
     private func with(
         _ harm: Harm, _ body: (SQLiteStore, [SessionRow], Digest) async throws -> Void
     ) async throws {

@@ -5,10 +5,10 @@ import Testing
 
 @testable import BrokerStore
 
-/// Backups that an older program made: a small database of each released schema, built from its migrations.
+/// Backups of older programs, made from a small database for each released schema.
 @Suite("SQLite: backups of each released schema", .timeLimit(.minutes(2)))
 struct OlderBackupTests {
-    /// The number of sealed values in a database that `backup` makes: of two sessions, a login, a registration and the outbox.
+    /// The number of sealed values in a database from `backup`: two sessions, a login, a registration and the outbox.
     private static let sealed = 7
 
     /// Makes a backup of a schema with two living sessions and returns their digests.
@@ -24,7 +24,7 @@ struct OlderBackupTests {
                     sql: "INSERT INTO schema_version (version, readable_from) VALUES (?, ?)",
                     arguments: [migration.version, migration.readableFrom])
             }
-            // Only columns that the first schema has.
+            // Only the columns of the first schema are used.
             for token in tokens {
                 try database.execute(
                     sql: """

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Which connection takes what waits", .timeLimit(.minutes(2)))
 struct PipelineLaneTests {
-    /// A job that notes how it ended.
+    /// A job that records its result.
     private final class Job: PipelineJob {
         let statements: [BoundStatement] = []
         let isWrite = false
@@ -20,7 +20,7 @@ struct PipelineLaneTests {
         func finish(_ failure: JobFailure?) { self.failure.withLock { $0 = failure } }
     }
 
-    /// A lane whose connections all stand and have nothing to do.
+    /// A lane whose connections are all open and idle.
     private struct Bench {
         let lane: PipelineLane
         let clock = TestClock()
@@ -73,7 +73,7 @@ struct PipelineLaneTests {
         bench.submit(4)
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.alarms.count == 4)
-        // All of it in one round trip, not a share.
+        // One round trip takes all of the work, and not only a share.
         #expect(bench.lane.take(64, for: 2).count == 4)
         #expect(bench.lane.take(64, for: 2).isEmpty)
         #expect(bench.lane.awakeCount == 0)
@@ -112,12 +112,12 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.take(64, for: 1).count == 2)
         #expect(bench.lane.take(64, for: 1).isEmpty)
-        // The silent one is not waited for again.
+        // Later work does not wait for the silent connection.
         #expect(bench.lane.awakeCount == 0)
         bench.submit()
         #expect(bench.lane.awakeCount == 1)
         #expect(bench.lane.take(64, for: 1).count == 1)
-        // It is, once it has come.
+        // Once its answer has arrived, the connection gets work again.
         #expect(bench.lane.take(64, for: 2).isEmpty)
         #expect(bench.lane.take(64, for: 1).isEmpty)
         #expect(bench.lane.awakeCount == 0)

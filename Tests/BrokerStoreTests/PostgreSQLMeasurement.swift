@@ -5,7 +5,9 @@ import Testing
 
 @testable import BrokerStore
 
-/// Figures, not verdicts: run where `COATCHECK_MEASURE` is set, beside `pgbench -S -M prepared`.
+/// Measurements next to `pgbench -S -M prepared`, without a verdict.
+///
+/// They run if `COATCHECK_MEASURE` is set.
 @Suite("PostgreSQL: how much goes through the port", .serialized)
 struct PostgreSQLMeasurement {
     private static let isAsked = ProcessInfo.processInfo.environment["COATCHECK_MEASURE"] != nil

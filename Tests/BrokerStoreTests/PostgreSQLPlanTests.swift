@@ -4,14 +4,13 @@ import Testing
 
 @testable import BrokerStore
 
-/// The plans that PostgreSQL makes of every statement of the store where there are many rows.
+/// The plans that PostgreSQL makes for every statement of the store if there are many rows.
 ///
-/// Plans are asked for as connections have them: made once, for no values in particular (`force_generic_plan`). For them
-/// a limit is a tenth of everything and a comparison a third of it, so what is quick with few rows may read a whole table
-/// with many, in order to return one.
+/// Connections use generic plans, made once (`force_generic_plan`), so the tests do, too. In such a plan, a limit counts as a
+/// tenth of all rows and a comparison as a third. So a statement that is quick with few rows may read a whole table with many.
 @Suite("PostgreSQL: the plans of the store's statements")
 struct PostgreSQLPlanTests {
-    /// Statements that read a table from end to end, and why they may.
+    /// The statements that may read a whole table, with the reasons.
     private static let walks = [
         "count_outbox": "a gauge, off the requests' connections; what waits is little",
         "admin_count_logins": "an operator counts", "admin_count_handoffs": "an operator counts",
@@ -25,12 +24,12 @@ struct PostgreSQLPlanTests {
         "live_sessions": "a gauge, which counts by the index alone",
     ]
 
-    /// An operator's list of sessions that have ended, by what they are not in order of.
+    /// Whether the statement is an operator's list of ended sessions whose order differs from its selection.
     private static func isListing(_ statement: Statement) -> Bool {
         ["sid", "logout_sid", "logout"].contains { statement.name.hasPrefix("page_\($0)_ended_") }
     }
 
-    /// More rows than this, read in order to answer, are many.
+    /// The number of rows above which a read in order counts as long.
     private static let many = 1000.0
     private static let stored = 20_000
 
@@ -45,11 +44,11 @@ struct PostgreSQLPlanTests {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
             let connection = try PostgreSQLServer.connect(url)
             try connection.execute(Self.filling, within: .seconds(120))
-            // The index alone answers where the table has been vacuumed, as autovacuum does it.
+            // An index can answer alone after the table was vacuumed, as autovacuum does.
             try connection.execute("VACUUM (ANALYZE)", within: .seconds(60))
             try connection.execute(SessionSetup.sql, within: .seconds(10))
             var faults = try Self.faults(of: statements + Self.first, connection)
-            // A million of each, as far as the planner knows: then it sees other plans.
+            // The planner is made to believe in a million rows of each kind, so it chooses other plans.
             try connection.execute(
                 """
                 UPDATE pg_class SET reltuples = reltuples * 50
@@ -66,7 +65,7 @@ struct PostgreSQLPlanTests {
         }
     }
 
-    /// PostgreSQL looks at its tables once a minute; until then it knows how big they are, and no more.
+    /// Plans in the first minute after a table was filled: until PostgreSQL analyzes the tables, it knows only their size.
     @Test(
         "And where PostgreSQL has not looked at the tables since they were filled", .timeLimit(.minutes(3)),
         arguments: [false, true])
@@ -94,7 +93,9 @@ struct PostgreSQLPlanTests {
         return faults
     }
 
-    /// Statements as they were written first, which are recognised: a page of one row took a second with a million stored.
+    /// Earlier forms of statements.
+    ///
+    /// The test has to recognise them, because a page of one row took a second with a million rows.
     private static let first = [
         Statement(
             "first_page", "bi",
@@ -123,7 +124,7 @@ struct PostgreSQLPlanTests {
         return try #require(plans.first?["Plan"])
     }
 
-    /// The names of all statements in the sources: whole ones, and the beginnings of those that are put together.
+    /// The names of all statements in the sources: whole names, and the beginnings of composed ones.
     private static func writtenNames() throws -> [(text: String, isWhole: Bool)] {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("Sources/BrokerStore/PostgreSQL")
@@ -171,7 +172,7 @@ struct PostgreSQLPlanTests {
             Administration.exchangeUse, EndingExchange.tell, Session.commitAudience, Session.commitRotated,
             Audience.byKey, Audience.use,
             Audience.insert, Audience.keep,
-            // As the trigger says it.
+            // The trigger runs this statement.
             Statement("drop_audiences", "b", "DELETE FROM audience_tokens WHERE session = $1"),
         ]
         for selector in named + [.all] {
@@ -189,7 +190,7 @@ struct PostgreSQLPlanTests {
         return statements
     }
 
-    /// Nobody vacuums or analyzes the tables meanwhile.
+    /// Turns off vacuum and analyze for the tables.
     private static let unattended = """
         DO 'DECLARE name text; BEGIN
             FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = ''public'' LOOP
@@ -197,7 +198,7 @@ struct PostgreSQLPlanTests {
             END LOOP; END'
         """
 
-    /// Many rows of every kind but the small ones: three sessions of four live, one has ended.
+    /// Many rows of each large kind; three of four sessions live, and one has ended.
     private static let filling = """
         \(unattended);
         CREATE FUNCTION pg_temp.digest(text) RETURNS bytea LANGUAGE sql AS 'SELECT sha256($1::bytea)';
@@ -248,14 +249,14 @@ struct PostgreSQLPlanTests {
         """
     private static let moment = "1795000000000"
 
-    /// A node of a plan, as EXPLAIN tells it.
+    /// A node of a plan, as EXPLAIN reports it.
     private struct PlanNode: Decodable {
         let type: String
         let table: String?
         let rows: Double
-        /// The relationship to the node above: `InitPlan` and `SubPlan` are plans of their own.
+        /// The relationship to the node above; `InitPlan` and `SubPlan` are separate plans.
         let relationship: String?
-        /// The condition that an index is asked for, and what is asked of the rows that it has found.
+        /// The condition of the index look-up; `filter` is the condition on the rows that it found.
         let condition: String?
         let filter: String?
         let children: [PlanNode]?
@@ -270,15 +271,19 @@ struct PostgreSQLPlanTests {
             case children = "Plans"
         }
 
-        /// Nodes that only look at a row when the node above asks for one more; everything else reads all of it first.
+        /// The nodes that read one row at a time, when the node above asks for it.
+        ///
+        /// All other nodes read all rows first.
         private static let passing: Set = [
             "Limit", "LockRows", "Nested Loop", "Result", "Subquery Scan", "Append", "Merge Append", "ProjectSet",
         ]
-        /// Filters that few rows fail: a session has sixteen children at most, which a list of parents passes over.
+        /// Filters that few rows fail.
+        ///
+        /// A list of parents skips the children, and a session has sixteen of these at most.
         private static let hardlyAny: Set = ["(format = 1)", "(parent IS NULL)", "((parent IS NULL) AND (format = 1))"]
         private static let small: Set = ["leases", "key_seals", "schema_version"]
 
-        /// Returns what is read whole; `isLimited` says that only the first rows are asked for.
+        /// Returns the tables that are read whole; `isLimited` means that only the first rows are wanted.
         func faults(isLimited: Bool = false) -> [String] {
             var faults: [String] = []
             if let table, !Self.small.contains(table), type.hasSuffix("Scan") {

@@ -4,9 +4,10 @@ import Testing
 
 @testable import BrokerStore
 
-/// The tests' own PostgreSQL and pgbouncer, which end with the process: `Tests/scenarios/support/postgresql` watches its input.
+/// The tests' own PostgreSQL and pgbouncer, which end with the process, because `Tests/scenarios/support/postgresql` watches
+/// its input.
 actor PostgreSQLServer {
-    /// The reason for which there is none.
+    /// The reason for a missing server.
     struct Missing: Error, CustomStringConvertible {
         let description: String
     }
@@ -21,19 +22,19 @@ actor PostgreSQLServer {
     static let shared = PostgreSQLServer()
 
     private var address: Result<Address, Missing>?
-    /// Held open for the server's life.
+    /// The pipe that keeps the server alive while it is open.
     private var input: Pipe?
 
-    /// The number of databases in use at once: the others wait.
+    /// The number of databases in use at once; further tests wait.
     private static let places = 8
     private var isInUse = 0
     private var waiting: [CheckedContinuation<Void, Never>] = []
-    /// Migrated, empty ones that nobody uses.
+    /// Migrated, empty databases that are free.
     private var free: [String] = []
 
     /// Runs `body` with the URLs of an empty database, direct and through the pooler.
     ///
-    /// A migrated one is emptied and used again, unless `isSpoilt` says that its schema or settings are changed.
+    /// A migrated one is emptied and used again, unless `isSpoilt` reports changes of its schema or settings.
     static func withDatabase(
         migrated: Bool = true, isSpoilt: Bool = false, _ body: (_ direct: String, _ pooled: String) async throws -> Void
     ) async throws {
@@ -66,7 +67,7 @@ actor PostgreSQLServer {
         do {
             if isSpoilt { return try administer("DROP DATABASE \(name) WITH (FORCE)") }
             let address = try start()
-            // The audit's trigger allows no removal.
+            // The audit's trigger refuses removals.
             try Self.connect("postgresql://coatcheck@127.0.0.1:\(address.port)/\(name)").execute(
                 """
                 SET session_replication_role = replica;
@@ -83,7 +84,7 @@ actor PostgreSQLServer {
         if waiting.isEmpty { isInUse -= 1 } else { waiting.removeFirst().resume() }
     }
 
-    /// Returns the server's address; starts it when it is asked for first.
+    /// Returns the server's address; the first call starts the server.
     func start() throws -> Address {
         if let address { return try address.get() }
         let process = Process()
@@ -126,7 +127,7 @@ actor PostgreSQLServer {
         try Self.connect("postgresql://coatcheck@127.0.0.1:\(address.port)/postgres").execute(sql, within: .seconds(60))
     }
 
-    /// Runs commands in a database and returns the first row of the last one's answer.
+    /// Runs commands in a database and returns the first row of the last result.
     @discardableResult
     static func execute(_ sql: String, in url: String) throws -> [String?] {
         try connect(url).execute(sql, within: .seconds(60))

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("PostgreSQL: one store, many processes", .timeLimit(.minutes(3)))
 struct PostgreSQLTests {
-    /// Runs `body` with several stores on one database, as replicas have them.
+    /// Runs `body` with several stores on one database, like replicas.
     private func withReplicas(
         _ count: Int, listening: Bool = false, isSpoilt: Bool = false, connections: Int = 4,
         _ body: ([PostgreSQLStore], String) async throws -> Void
@@ -28,7 +28,7 @@ struct PostgreSQLTests {
         }
     }
 
-    /// Waits until something is so, at most thirty seconds.
+    /// Ends all other connections to the database.
     private func endConnections(_ url: String) throws {
         try PostgreSQLServer.execute(
             """
@@ -69,7 +69,7 @@ struct PostgreSQLTests {
                 try PostgreSQLServer.execute(
                     "\(migration.sql); INSERT INTO schema_version VALUES (\(migration.version), 1)", in: url)
             }
-            // As docs/operate/upgrades.md says it.
+            // These statements are in docs/operate/upgrades.md.
             let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
                 .deletingLastPathComponent()
             let file = root.appendingPathComponent("docs/operate/upgrades.md")
@@ -117,7 +117,7 @@ struct PostgreSQLTests {
                 try await eventually("the migration waits, round \(round)") {
                     try PostgreSQLServer.execute(waiting, in: url) != ["0"]
                 }
-                // As a request does, which has no more time.
+                // A request waits this long at most.
                 try PostgreSQLServer.execute("SET statement_timeout = '3s'; SELECT FROM session_states", in: url)
             }
             #expect(isDone.first == nil)
@@ -154,7 +154,7 @@ struct PostgreSQLTests {
         try await withReplicas(2) { stores, _ in
             let time = try await stores[0].time()
             let wall = WallTime(milliseconds: Int64(Date().timeIntervalSince1970 * 1000))
-            // Another unit or zone would be half an hour off at least; a busy machine lets seconds pass in between.
+            // A wrong unit or zone would make a difference of half an hour at least; on a busy machine, seconds may pass.
             #expect(wall.since(time) < .seconds(60) && time.since(wall) < .seconds(60))
             let (live, ended) = (Rows.session(), Rows.session())
             for session in [live, ended] { try await stores[0].signIn(session) }
@@ -214,7 +214,7 @@ struct PostgreSQLTests {
                     }
                     try await group.waitForAll()
                 }
-                // By their rows, whatever else is asked of a child.
+                // The row alone decides, for a child as for any session.
                 var living = 0
                 for row in rows {
                     let stored = try await stores[0].session(tokenDigest: row.tokenDigest)
@@ -230,7 +230,7 @@ struct PostgreSQLTests {
         arguments: [false, true])
     func endingsAtOnce(bySubject: Bool) async throws {
         try await PostgreSQLServer.withDatabase { url, _ in
-            // Who is in a deadlock waits for so long, and longer than the test does.
+            // With this setting, a deadlock would last longer than the test's time limit.
             let slow = url + (url.contains("?") ? "&" : "?") + "options=-cdeadlock_timeout%3D30s"
             let store = try await PostgreSQLStore.open(
                 try ConnectionSettings(url: slow), listening: nil, connections: 4, migrating: false)
@@ -253,7 +253,7 @@ struct PostgreSQLTests {
             let lock =
                 "BEGIN; SELECT FROM session_states WHERE token = '\\x\(parent.tokenDigest.hexadecimal)' FOR UPDATE"
             try holder.execute(lock, within: .seconds(60))
-            // The one who names the parent alone is first in the queue, and wants the child next.
+            // The call that names only the parent is first in the queue, and next wants the child.
             let (first, second) = (parent.tokenDigest, parent)
             async let one = store.endSessions(.token(first), reason: .admin, now: Rows.seconds(2), limit: 9)
             try await eventually("the one waits") { try waiting() == 1 }
@@ -333,7 +333,7 @@ struct PostgreSQLTests {
             let late = Rows.seconds(400 * 86_400)
             #expect(try await store.sweep(now: late, limit: 100, lapsedSince: Rows.now).touched == 0)
             #expect(try await store.sessions(.all, .live, after: nil, limit: 9, now: Rows.now).isEmpty)
-            // A newer version's sessions can be ended all the same.
+            // A newer version's sessions can still be ended.
             let other = Rows.session()
             try await store.signIn(other)
             try PostgreSQLServer.execute(
@@ -394,7 +394,7 @@ struct PostgreSQLTests {
                 }
                 return try await group.reduce(into: []) { $0 += $1 }
             }
-            // The ended session's tokens are among them.
+            // The ended session's tokens are part of these.
             #expect(taken.count == 201 && Set(taken.map(\.id)).count == 201)
         }
     }
@@ -408,14 +408,14 @@ struct PostgreSQLTests {
             for session in sessions { try await stores[0].signIn(session) }
             let isOver = Mutex(false)
             async let killer: Void = {
-                // One that cannot connect ends the work beside it, too.
+                // If one connection fails, the concurrent work ends, too.
                 defer { isOver.withLock { $0 = true } }
                 for _ in 0..<15 {
                     try endConnections(url)
                     try await Task.sleep(for: .milliseconds(40))
                 }
             }()
-            // Each session is claimed by two replicas at once, again under the same name while nobody knows.
+            // Two replicas claim each session at once, and repeat the claim under the same name while its result is unknown.
             let grants = try await withThrowingTaskGroup(of: (Digest, Bool).self) { group in
                 for session in sessions {
                     for store in stores {
@@ -441,7 +441,7 @@ struct PostgreSQLTests {
                 return try await group.reduce(into: [Digest: Int]()) { $0[$1.0, default: 0] += $1.1 ? 1 : 0 }
             }
             #expect(grants.values.allSatisfy { $0 == 1 } && grants.count == 20)
-            // What is answered is there.
+            // An answered sign-in is stored.
             var answered: [SessionRow] = []
             while !isOver.withLock({ $0 }) {
                 let session = Rows.session()
@@ -465,7 +465,7 @@ struct PostgreSQLTests {
         }
     }
 
-    /// Waits until so many statements wait for what another holds.
+    /// Waits until that number of statements wait for a lock.
     private func waiting(_ count: Int, in url: String) async throws {
         try await eventually("\(count) wait") {
             let waiting = """
@@ -483,7 +483,7 @@ struct PostgreSQLTests {
             let held = Rows.session()
             try await store.signIn(held)
             let holder = try PostgreSQLServer.connect(url)
-            // The server gives the held write four seconds; a machine with much to do may take longer for the free one.
+            // The server gives the held write four seconds. On a busy machine, the free write may take longer.
             var isAlone = false
             for _ in 0..<5 where !isAlone {
                 let free = Rows.session()
@@ -496,7 +496,7 @@ struct PostgreSQLTests {
                     defer { order.note("held") }
                     return try await store.claimRefresh(held.tokenDigest)
                 }
-                // What is taken together with it would wait behind it.
+                // A write in the same round trip would wait behind the held one.
                 try await waiting(1, in: url)
                 _ = try await store.mustClaimRefresh(free.tokenDigest)
                 #expect(try await store.session(tokenDigest: held.tokenDigest) == held)
@@ -522,7 +522,7 @@ struct PostgreSQLTests {
             let holder = try PostgreSQLServer.connect(url)
             var isAlone = false
             for _ in 0..<5 where !isAlone {
-                // A list waits for the whole table, as it would for a long walk.
+                // The list waits for the lock on the whole table, as it would during a long read.
                 try holder.execute("BEGIN; LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE", within: .seconds(5))
                 let order = Order()
                 async let listed: Void = withTaskGroup { group in
@@ -535,7 +535,7 @@ struct PostgreSQLTests {
                     order.note("lists")
                 }
                 try await waiting(1, in: url)
-                // Each counts what is pending: what others have begun is unknown to a process.
+                // Each insertion counts the pending logins, because other processes may have begun some.
                 store.pendingLogins.invalidate()
                 #expect(try await store.insertLogin(Rows.login(), limits: LoginLimits()) == .inserted)
                 order.note("login")
@@ -554,7 +554,7 @@ struct PostgreSQLTests {
         try await withReplicas(1, isSpoilt: true) { stores, url in
             let session = Rows.session()
             try await stores[0].signIn(session)
-            // Counted by a sequence, which no rollback takes back.
+            // The tries are counted by a sequence, which survives rollbacks.
             try PostgreSQLServer.execute(
                 """
                 CREATE SEQUENCE tries;
@@ -575,7 +575,7 @@ struct PostgreSQLTests {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             let settings = try ConnectionSettings(url: url)
             let store = try await PostgreSQLStore.open(settings, listening: nil, connections: 3, migrating: true)
-            // Nobody looks at the tables meanwhile, which would have plans made anew.
+            // Autovacuum is off, so that the plans stay.
             for table in ["sessions", "session_states", "exchanges"] {
                 try PostgreSQLServer.execute("ALTER TABLE \(table) SET (autovacuum_enabled = off)", in: url)
             }
@@ -586,7 +586,7 @@ struct PostgreSQLTests {
                 }
             }
             await store.close()
-            // Counts are told by connections that end.
+            // Connections report their counts when they end.
             try await eventually("the connections have told what they read") {
                 let told = "SELECT sum(n_tup_ins) FROM pg_stat_user_tables WHERE relname = 'session_states'"
                 return try PostgreSQLServer.execute(told, in: url).first == String(count)
@@ -597,7 +597,7 @@ struct PostgreSQLTests {
                     + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
                 """, in: url)
             let each = try #require(Int((read.first ?? nil) ?? "")) / count
-            // Seen: 3,000 where what was planned first was kept, 200 where it is not; three once there are a few hundred.
+            // Measured: 3,000 rows if the first plan is kept, and 200 if it is not. With some hundred sessions, three.
             #expect(each < 400, "rows read for each sign-in")
         }
     }
@@ -635,12 +635,12 @@ struct PostgreSQLTests {
             #expect(ended.count == 300)
             let begin = ContinuousClock.now
             try await eventually("all endings") { heard[1].ended.count == 300 }
-            // Who is not woken by them finds them two seconds later, when the connection is looked after.
+            // A replica that misses the notification would find the endings two seconds later, when its connection is checked.
             #expect(ContinuousClock.now - begin < .milliseconds(1500))
             #expect(Set(heard[1].ended.map(\.tokenDigest)) == Set(sessions.map(\.tokenDigest)))
             #expect(heard[1].ended.allSatisfy { $0.reason == .admin })
             #expect(heard[0].ended.isEmpty, "one's own are not told to oneself")
-            // And those of a provider's logout token.
+            // The endings of a provider's logout token are announced, too.
             let away = Rows.session(sid: Rows.digest(2))
             try await stores[0].signIn(away)
             _ = try await stores[0].consumeLogoutToken(
@@ -648,7 +648,7 @@ struct PostgreSQLTests {
             try await eventually("the provider's log-out") {
                 heard[1].ended.contains(EndedSession(tokenDigest: away.tokenDigest, reason: .providerLogout))
             }
-            // A step-up whose tokens have the version that they had; of the others the version tells.
+            // A step-up that keeps the token version is announced. For any other change, the version is enough.
             let steady = Rows.session()
             try await stores[0].signIn(steady)
             for (isNewGrant, state) in [(false, 1), (true, 2)] as [(Bool, Int64)] {
@@ -668,7 +668,7 @@ struct PostgreSQLTests {
             #expect(heard[1].all.count { if case .steppedUp = $0 { true } else { false } } == 1)
             #expect(!heard[0].all.contains(.steppedUp([steady.tokenDigest])), "one's own are not told to oneself")
             #expect(!heard[0].all.contains(.changed([steady.tokenDigest])))
-            // A listener that is cut off says so, and comes back.
+            // A listener that is cut off reports this, and reconnects.
             try endConnections(url)
             try await eventually("hearing again") {
                 let states = heard[1].all.filter { $0 == .deaf || $0 == .hearing }
@@ -724,14 +724,14 @@ struct PostgreSQLTests {
     }
 }
 
-/// The events, in their order.
+/// The events in their order.
 private final class Order: Sendable {
     private let names = Mutex<[String]>([])
     func note(_ name: String) { names.withLock { $0.append(name) } }
     var first: String? { names.withLock { $0.first } }
 }
 
-/// Notices as they came.
+/// The notices in the order of their arrival.
 private final class HeardNotices: Sendable {
     private let notices: Mutex<[EndingNotice]>
 
@@ -747,7 +747,7 @@ private final class HeardNotices: Sendable {
 }
 
 extension ParameterType {
-    /// PostgreSQL's name of the type.
+    /// The name of the type in PostgreSQL.
     var name: String {
         switch self {
         case .bytes: "bytea"

@@ -51,13 +51,13 @@ struct RefreshContract {
             #expect(first == RefreshGrant(fence: 1))
             clock.advance(.seconds(24))
             #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
-            // Its owner may be cut off with a new pair in hand: it has a minute to come back.
+            // The owner may be cut off with a new pair in hand, so it has a minute to return.
             for pause in [1, 30, 29] as [Int64] {
                 clock.advance(.seconds(pause))
                 #expect(try await store.claimRefresh(session.tokenDigest) == .busy(for: .seconds(1)))
             }
             clock.advance(.seconds(1))
-            // Not before the caller's store has stood for a while.
+            // The caller's store has to be calm for a while first.
             #expect(try await store.claimRefresh(session.tokenDigest, takesOver: false) == .busy(for: .seconds(1)))
             let second = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(second == RefreshGrant(fence: 2, takenOverFor: .zero))
@@ -67,14 +67,14 @@ struct RefreshContract {
             #expect(row.tokens == Rows.sealed("late pair"))
             #expect(row.tokenVersion == 2)
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
-            // The taker-over's verdict is about a version that is gone.
+            // The second owner's refusal concerns a version that has gone.
             let condemned = try await store.condemnRefresh(
                 tokenDigest: session.tokenDigest, tokenVersion: 1, fence: second.fence, reason: .grantRevoked,
                 now: Rows.now)
             #expect(!condemned)
             try await store.release(session.tokenDigest, fence: second.fence)
             #expect(try await store.session(tokenDigest: session.tokenDigest)?.endedAt == nil)
-            // That the old token may have gone out twice is remembered for one version more.
+            // The row remembers for one more version that the old token may have been sent twice.
             let next = try await store.mustClaimRefresh(session.tokenDigest, version: 2)
             #expect(next == RefreshGrant(fence: 3, takenOverBefore: true))
             #expect(try await store.commit(session.tokenDigest, version: 2, "third pair") == .committed)
@@ -238,7 +238,7 @@ struct RefreshContract {
             clock.advance(.seconds(25))
             #expect(try await store.refreshState(session.tokenDigest)?.claimFor == nil)
             #expect(try await store.refreshState(session.tokenDigest)?.claimRest == .zero)
-            // Whoever comes back within the minute has it again.
+            // An owner that returns within the minute gets its claim again.
             clock.advance(.seconds(59))
             #expect(try await store.refreshState(session.tokenDigest)?.claimRest == .seconds(-59))
             #expect(
@@ -263,7 +263,7 @@ struct RefreshContract {
             let first = try await store.mustClaimRefresh(session.tokenDigest)
             try await store.release(
                 session.tokenDigest, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
-            // Its answer was lost: it is sent again, and counts once.
+            // The answer was lost, so the release is repeated, and counts once.
             try await store.release(
                 session.tokenDigest, fence: first.fence, holdBack: .seconds(30), answerLost: true, emptyRefusal: true)
             clock.advance(.seconds(20))
@@ -275,7 +275,7 @@ struct RefreshContract {
             clock.advance(.seconds(85))
             let third = try await store.mustClaimRefresh(session.tokenDigest)
             #expect(third.takenOverFor == .zero && third.answerLost)
-            // A release does not forget that the claim was taken over.
+            // A release keeps the mark of the take-over.
             try await store.release(session.tokenDigest, fence: third.fence, emptyRefusal: true)
             clock.advance(.seconds(61))
             let fourth = try await store.mustClaimRefresh(session.tokenDigest)
@@ -315,7 +315,7 @@ struct RefreshContract {
             let session = Rows.session()
             try await store.signIn(session)
             _ = try await store.mustClaimRefresh(session.tokenDigest)
-            // What a claim may last at the most stands; what is further away does not.
+            // A claim within its longest possible life stays; a claim further in the future has lapsed.
             clock.advance(.seconds(-300))
             guard case .busy = try await store.claimRefresh(session.tokenDigest) else {
                 Issue.record("a claim that may stand was taken over")
@@ -350,7 +350,7 @@ struct RefreshContract {
             _ = try await store.mustClaimRefresh(claimed.tokenDigest)
             #expect(try await store.commit(committed.tokenDigest, version: 1, "new") == .committed)
             await store.close()
-            // Each process has a clock of its own.
+            // Each process has its own clock.
             for moment in [50_000, -900] as [Int64] {
                 let next = TestClock()
                 next.advance(.seconds(moment))
@@ -361,7 +361,7 @@ struct RefreshContract {
                 if moment > 0 { await store.close() } else { next.advance(.seconds(30)) }
             }
             _ = try await store.mustClaimRefresh(held.tokenDigest)
-            // One that is over is not remembered: neither by a claim nor by what was committed.
+            // A claim or a commit drops a pause that is over.
             _ = try await store.mustClaimRefresh(claimed.tokenDigest)
             _ = try await store.mustClaimRefresh(committed.tokenDigest, version: 2)
             await store.close()

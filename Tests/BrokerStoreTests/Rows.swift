@@ -2,12 +2,12 @@ import Broker
 import Synchronization
 import Testing
 
-/// Makes rows whose keys differ from call to call, with times around a fixed moment.
+/// Makes rows with unique keys, and with times around a fixed moment.
 enum Rows {
     static let now = WallTime(seconds: 1_795_000_000)
     private static let counter = Atomic<UInt64>(1)
 
-    /// A digest nobody else has; its bytes are spread like a hash's.
+    /// A unique digest; its bytes are spread like a hash's.
     static func digest() -> Digest {
         let number = counter.add(1, ordering: .relaxed).newValue
         return digest(number)

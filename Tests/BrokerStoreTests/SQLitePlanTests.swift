@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// The plans that SQLite makes of an operator's lists.
+/// The plans that SQLite makes for an operator's lists.
 @Suite("SQLite: the plans of lists", .timeLimit(.minutes(1)))
 struct SQLitePlanTests {
     @Test(

@@ -8,7 +8,7 @@ struct SessionContract {
     func lookUp(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             var session = Rows.session(sid: Rows.digest())
-            // Beyond 2038, and all that may be nil (SEC-128).
+            // A time beyond 2038, and nil for every optional value (SEC-128).
             session.expiresAt = WallTime(seconds: 9_000_000_000)
             try await store.signIn(session)
             var bare = Rows.session()
@@ -126,7 +126,8 @@ struct SessionContract {
             let others = [Rows.session(provider: provider), Rows.session(client: client), Rows.session()]
             let lapsed = Rows.session(subject: subject, provider: provider, client: client, at: Rows.seconds(-8000))
             for session in mine + others + [lapsed] { try await store.signIn(session) }
-            // Not in the order of their creation, and two of them at once; the last of mine stays.
+            // The order of the ends differs from the order of creation, and two sessions end at once. The last of this subject
+            // stays.
             for (index, second) in [(3, 10), (0, 20), (5, 20), (1, 30), (4, 40), (2, 50)] {
                 _ = try await store.endSessions(
                     .token(mine[index].tokenDigest), reason: .grantRevoked, now: Rows.seconds(Int64(second)))
@@ -182,7 +183,7 @@ struct SessionContract {
             }
             #expect(try await slide(100, 3700) == [Rows.seconds(100), Rows.seconds(3700)])
             #expect(try await slide(50, 3650) == [Rows.seconds(100), Rows.seconds(3700)])
-            // A use after the idle end does not raise the dead.
+            // A use after the idle end does not revive the session.
             #expect(try await slide(3700, 7300) == [Rows.seconds(100), Rows.seconds(3700)])
             _ = try await store.endSessions(.token(session.tokenDigest), reason: .loggedOut, now: Rows.seconds(200))
             #expect(try await slide(300, 3900) == [Rows.seconds(100), Rows.seconds(3700)])
@@ -206,7 +207,7 @@ struct SessionContract {
                 return try #require(try await store.session(tokenDigest: session.tokenDigest)).lastUsedAt
             }
             let late = idle.advanced(by: .seconds(5))
-            // It had lapsed by then, or its own end has passed.
+            // By then the session had lapsed, or had passed its own end.
             #expect(try await slide(late, idle) == session.lastUsedAt)
             #expect(try await slide(end, idle.advanced(by: .seconds(-1))) == session.lastUsedAt)
             guard late < end else { return }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerStore
 
-/// A PostgreSQL with a standby that commits wait for: `Tests/scenarios/support/postgresql --standby`, which ends with its input.
+/// A PostgreSQL with a synchronous standby: `Tests/scenarios/support/postgresql --standby`, which ends with its input.
 final class StandbyServer {
     let url: String
     private let process = Process()
@@ -27,7 +27,7 @@ final class StandbyServer {
 
     deinit { try? input.fileHandleForWriting.close() }
 
-    /// Has the script do something, and waits until it is done.
+    /// Sends a command to the script, and waits until it is done.
     func command(_ word: String) throws {
         try input.fileHandleForWriting.write(contentsOf: Data("\(word)\n".utf8))
         try #require(try Self.words(output).first == "done", "\(word)")

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("PostgreSQL: commits that wait for a standby")
 struct StandbyTests {
-    /// Cancels the wait of the next commit that waits for the standby, as an operator or a time-out does.
+    /// Cancels the next commit's wait for the standby, as an operator or a time-out does.
     private func cancelWait(_ url: String, unless isAnswered: () -> Bool) async throws {
         let end = ContinuousClock.now + .seconds(30)
         while ContinuousClock.now < end {
@@ -56,7 +56,7 @@ struct StandbyTests {
             try await isInDoubt(server.url) {
                 _ = try await store.endSessions(.token(ended.tokenDigest), reason: .loggedOut, now: Rows.now)
             })
-        // It stands on this server, and perhaps nowhere else.
+        // The ending exists on this server, and perhaps only here.
         #expect(try await store.session(tokenDigest: ended.tokenDigest)?.endReason == .loggedOut)
         let name = ClaimID(random: Array(repeating: 7, count: 16))
         let claim = RefreshClaim(
@@ -102,7 +102,7 @@ struct StandbyTests {
         let exchange = try await store.mustClaim(Rows.exchange())
         let sid = try #require(told.sid)
         let jti = Rows.digest()
-        /// The writes whose answers leave as 201, 204 and 200, each as a caller asks again for it.
+        /// The writes whose answers leave as 201, 204 and 200, each as a caller's retry.
         let writes: [(name: String, write: @Sendable () async throws -> Void)] = [
             (
                 "log-out",
@@ -132,7 +132,7 @@ struct StandbyTests {
         for (name, write) in writes {
             for time in 0..<2 { #expect(try await isInDoubt(server.url, write), "\(name), \(time)") }
         }
-        // It stands here, which is no promise.
+        // The session exists here, but the standby may lack it.
         #expect(try await store.session(tokenDigest: fresh.tokenDigest) == fresh)
         try server.command("standby-thaw")
         for (_, write) in writes { try await write() }

@@ -28,11 +28,11 @@ struct StepUpContract {
             #expect(try await store.session(tokenDigest: ended.tokenDigest) == before)
             #expect(try await store.exchange(exchange.key)?.outcome == .calling)
             #expect(try await store.outboxCount() == 1)
-            // One whose answer was lost is found by its exchange.
+            // A step-up whose answer was lost is found by its exchange.
             #expect(try await store.stepUp(session.tokenDigest, exchange) == .committed)
             #expect(try await store.stepUp(session.tokenDigest, exchange, version: 2) == .takenAway)
             #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
-            // Whether one has lapsed is not the store's to say: a wall clock may be wrong (guarantee 3).
+            // The store does not judge a lapse, because a wall clock may be wrong (guarantee 3).
             let other = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(lapsed.tokenDigest, other) == .committed)
         }
@@ -72,7 +72,7 @@ struct StepUpContract {
             #expect(try await store.sessions(.sid(sid), .live, after: nil, limit: 5, now: Rows.now).count == 1)
             let work = try await store.takeOutbox(now: Rows.now, until: Rows.seconds(60), limit: 5)
             #expect(work.map(\.id) == [old.id])
-            // The claim of before is nobody's any more, and neither are its marks.
+            // The earlier claim belongs to no process any more, and its marks are gone.
             #expect(
                 try await !store.renewRefresh(
                     tokenDigest: session.tokenDigest, fence: claim.fence, for: .seconds(25)))
@@ -94,7 +94,7 @@ struct StepUpContract {
             let claim = try await store.mustClaimRefresh(session.tokenDigest)
             let exchange = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(session.tokenDigest, exchange) == .committed)
-            // The refresh comes second.
+            // Here the step-up commits first, and the refresh second.
             #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .outgrown)
             let condemned = try await store.condemnRefresh(
                 tokenDigest: session.tokenDigest, tokenVersion: 1, fence: claim.fence, reason: .grantRevoked,
@@ -102,11 +102,11 @@ struct StepUpContract {
             #expect(!condemned)
             let row = try #require(try await store.session(tokenDigest: session.tokenDigest))
             #expect(row.tokens == Rows.sealed("stepped up") && row.tokenVersion == 2 && row.endedAt == nil)
-            // The new grant is refreshed as ever: a pair that loses to its own is dropped.
+            // The new grant is refreshed as usual, and a pair that loses to its own is dropped.
             #expect(try await store.commit(session.tokenDigest, version: 2, "next") == .committed)
             #expect(try await store.commit(session.tokenDigest, version: 2, "loser") == .superseded)
             #expect(try await store.commit(session.tokenDigest, version: 1, "late pair") == .outgrown)
-            // The refresh comes first: the step-up reads again.
+            // Here the refresh commits first, so the step-up reads again.
             let second = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(session.tokenDigest, second, version: 2, state: 2) == .moved)
             #expect(try await store.stepUp(session.tokenDigest, second, version: 3, state: 2) == .committed)
@@ -137,7 +137,7 @@ struct StepUpContract {
                     #expect(condemned)
                     continue
                 }
-                // Facts that were made of those before the step-up do not undo it; the pair is stored all the same.
+                // Facts made from those before the step-up do not undo it. The pair is still stored.
                 func commit(_ version: Int64, of former: Sealed) async throws -> RefreshCommitResult {
                     try await store.commitRefresh(
                         RefreshCommit(
@@ -201,7 +201,7 @@ struct StepUpContract {
             #expect(try await version() == 2)
             _ = try await store.registerPresence(presence)
             #expect(try await version() == 2)
-            // Made of the row before the key: it would answer with a session that has none.
+            // The step-up was made from the row before the key, so its answer would show a session without the key.
             let first = try await store.mustClaim(Rows.exchange())
             #expect(try await store.stepUp(session.tokenDigest, first, version: 2) == .moved)
             #expect(try await store.stepUp(session.tokenDigest, first, version: 2, state: 2) == .committed)
@@ -214,7 +214,7 @@ struct StepUpContract {
             let administered = try #require(store as? any StoreAdministration)
             rows = try await administered.rows(of: .sessions, after: nil, limit: 9).rows
         }
-        // A session that is moved to another store keeps it.
+        // A session that is moved to another store keeps the number.
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)
             try await administered.insert(rows)
@@ -245,7 +245,7 @@ struct StepUpContract {
                 #expect(try await store.session(tokenDigest: session.tokenDigest) == row)
                 #expect(try await store.outboxCount() == count)
                 #expect(try await store.exchange(older.key)?.outcome == .calling)
-                // Made of the row that the later step-up has stored.
+                // Made from the row that the later step-up has stored.
                 let again = try await store.stepUp(
                     session.tokenDigest, older, version: row.tokenVersion, state: row.version, isNewGrant: false,
                     outbox: [Rows.outbox(at: Rows.now)])
@@ -272,7 +272,7 @@ struct StepUpContract {
             #expect(try await store.exchange(exchange.key)?.outcome == .calling)
             #expect(try await settle(fence: exchange.fence))
             #expect(try await store.exchange(exchange.key)?.outcome == .session(session.tokenDigest))
-            // One whose answer was lost comes again.
+            // The step-up is repeated after its answer was lost.
             #expect(try await !settle(fence: exchange.fence))
             #expect(try await store.outboxCount() == 1)
             #expect(try await store.session(tokenDigest: session.tokenDigest) == session)
@@ -302,7 +302,7 @@ struct StepUpContract {
 }
 
 extension ExchangeStore {
-    /// Stores a step-up of a session by a claimed exchange.
+    /// Stores a step-up of a session through a claimed exchange.
     func stepUp(
         _ tokenDigest: Digest, _ exchange: ExchangeRow, fence: Int64? = nil, version: Int64 = 1, state: Int64 = 1,
         isNewGrant: Bool = true, sid: Digest? = nil, idleEnd: WallTime = Rows.seconds(3600),

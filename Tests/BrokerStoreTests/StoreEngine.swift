@@ -3,7 +3,7 @@ import BrokerStore
 import BrokerTestSupport
 import Testing
 
-/// An engine under the conformance suite: every test of it runs over each.
+/// An engine under the conformance suite; every test runs over each engine.
 enum StoreEngine: String, CaseIterable, CustomTestStringConvertible {
     case inMemory = "in memory"
     case sqlite = "SQLite"

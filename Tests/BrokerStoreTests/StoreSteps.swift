@@ -2,7 +2,7 @@ import Broker
 import Testing
 
 extension ExchangeStore {
-    /// Stores a session by way of an exchange of its own.
+    /// Stores a session through its own exchange.
     @discardableResult
     func signIn(
         _ session: SessionRow, replacing: Digest? = nil, sessionLimit: Int = 50
@@ -17,7 +17,7 @@ extension ExchangeStore {
                 claimed.key, fence: claimed.fence, session: session, replacing: replacing, sessionLimit: sessionLimit))
     }
 
-    /// Claims under a name of its own.
+    /// Claims under a new name.
     func claimAnew(_ row: ExchangeRow, maximumAttempts: Int = 3) async throws -> ExchangeClaimResult {
         var row = row
         row.claim = Rows.claim()
@@ -36,7 +36,7 @@ extension ExchangeStore {
 }
 
 extension SessionStore {
-    /// Ends all that a selector names, step by step, and returns the token digests of what was written.
+    /// Ends all sessions of a selector, step by step, and returns the token digests of the written endings.
     func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime) async throws -> [Digest] {
         var ended: [Digest] = []
         while true {
@@ -71,7 +71,7 @@ extension SessionStore {
         return grant
     }
 
-    /// Gives a claim back.
+    /// Releases a claim.
     func release(
         _ tokenDigest: Digest, version: Int64 = 1, fence: Int64, holdBack: Duration = .zero, answerLost: Bool = false,
         emptyRefusal: Bool = false

@@ -8,10 +8,10 @@ import Testing
 
 @testable import BrokerStore
 
-/// The embedded store beside a slow disk, a long read and a second process.
+/// The embedded store next to a slow disk, a long read and a second process.
 @Suite("SQLite under strain", .serialized, .timeLimit(.minutes(2)))
 struct StrainTests {
-    /// Returns how long `body` took, on the monotonic clock.
+    /// Returns the time that `body` took, on the monotonic clock.
     private func elapsed(_ body: () async throws -> Void) async rethrows -> Duration {
         let clock = ContinuousClock()
         let begin = clock.now
@@ -29,7 +29,7 @@ struct StrainTests {
             let readers = store.readers
             async let held: Void = readers.read { _ in
                 isHeld.store(true, ordering: .releasing)
-                // Let go by the test, or by itself where the test waits for what waits for this.
+                // The test releases the lock; if the test itself waits for it, the lock is released after 20 s.
                 _ = gate.wait(timeout: .now() + .seconds(20))
             }
             try await eventually("the lock is held") { isHeld.load(ordering: .acquiring) }
@@ -62,7 +62,7 @@ struct StrainTests {
             let time = try await elapsed {
                 _ = try await store.insertLogin(Rows.login(), limits: LoginLimits())
             }
-            // A sweep that waited for the reader would hold the writer for five seconds.
+            // If the sweep waited for the reader, it would hold the writer for five seconds.
             #expect(time < .seconds(3))
             _ = try await swept
             release.signal()
@@ -88,10 +88,10 @@ struct StrainTests {
                     try await store.insertLogin(login, limits: LoginLimits())
                 }
             }
-            // Ten seconds are its patience; without one it would wait until the test's time is over.
+            // The write has a patience of ten seconds. Without it, the write would wait until the test's time is over.
             #expect(time < .seconds(30))
             hold.letGo()
-            // It was withdrawn, not written behind anybody's back.
+            // The write was withdrawn, and was not carried out later.
             _ = try await store.burnLogin(state: Rows.digest())
             #expect(try await store.login(state: login.state) == nil)
         }

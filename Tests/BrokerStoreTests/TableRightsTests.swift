@@ -6,7 +6,7 @@ import Testing
 
 @Suite("PostgreSQL: the rights of the broker's role", .timeLimit(.minutes(2)))
 struct TableRightsTests {
-    /// Runs `body` with a role of its own that owns nothing, and the owner's URL.
+    /// Runs `body` with a new role that owns no table, and with the owner's URL.
     private func withRole(
         _ body: (_ role: String, _ settings: ConnectionSettings, _ owner: String) async throws -> Void
     )

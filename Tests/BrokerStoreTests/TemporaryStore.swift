@@ -3,7 +3,7 @@ import BrokerStore
 import Foundation
 import Testing
 
-/// Makes SQLite stores in directories of their own that go when the test ends.
+/// Makes SQLite stores in temporary directories that are removed after the test.
 enum TemporaryStore {
     static func with(
         monotonic: @escaping @Sendable () -> Duration = { .zero }, _ body: (SQLiteStore, String) async throws -> Void
@@ -35,7 +35,7 @@ enum TemporaryStore {
         return try #require(attributes[.posixPermissions] as? Int)
     }
 
-    /// Everything in every file of the database, the lock included.
+    /// The content of every file of the database, including the lock.
     static func contents(of path: String) throws -> [String: Data] {
         let directory = (path as NSString).deletingLastPathComponent
         var contents: [String: Data] = [:]

@@ -4,11 +4,11 @@ import GRDB
 
 @testable import BrokerStore
 
-/// Keeps the writer's thread busy, so that a test decides what waits together.
+/// Keeps the writer's thread busy, so that a test decides which jobs wait together.
 final class WriterHold: Sendable {
     private let gate = DispatchSemaphore(value: 0)
 
-    /// Returns when the writer is held.
+    /// Returns once the writer is held.
     static func take(_ store: SQLiteStore) async -> WriterHold {
         let hold = WriterHold()
         await withCheckedContinuation { continuation in

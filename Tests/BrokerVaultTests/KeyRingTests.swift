@@ -124,7 +124,7 @@ struct KeyRingTests {
         try vault.replace(ring: again, at: now.advanced(by: .seconds(600)))
         let late = try vault.seal([1, 2], as: .login, row: row)
         #expect(late.keyID == id)
-        // Who has not come to that time yet opens it all the same.
+        // A process whose clock is behind that time can still open the record.
         let other = try OpenSSLVault(ring: again, at: now)
         #expect(try other.open(late, as: .login, row: row) == [1, 2])
     }

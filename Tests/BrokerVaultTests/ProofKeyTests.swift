@@ -44,7 +44,7 @@ struct ProofKeyTests {
             try vault.proofKeyPair(seed: try vault.random(32)), try vault.proofKeyPair(seed: try vault.random(32))
         )
         var seen: Set<[UInt8]> = []
-        // Some of them have a short `r` or `s`.
+        // Some signatures have a short `r` or `s`.
         for number in 0..<600 {
             let message = Array("message \(number)".utf8)
             let signature = try vault.es256Signature(over: message, by: own)

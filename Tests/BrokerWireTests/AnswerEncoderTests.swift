@@ -11,7 +11,7 @@ struct AnswerEncoderTests {
     private static let head = ServerConnection.AnswerFraming(isHead: true)
     private static let stream = Answer.Body.stream(length: nil) { try await $0.finish(nil) }
 
-    /// Returns what is written for an answer and the pieces of its body.
+    /// Returns the bytes for an answer and the pieces of its body.
     private func wire(
         _ answer: Answer, _ framing: ServerConnection.AnswerFraming, pieces: [String] = [],
         trailers: HTTPFields? = nil

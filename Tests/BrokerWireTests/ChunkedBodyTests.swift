@@ -3,19 +3,19 @@ import Testing
 
 @testable import BrokerWire
 
-/// The chunked coding of bodies as we read it ourselves (RFC 9112 section 7.1).
+/// The broker's own reader of chunked bodies (RFC 9112 section 7.1).
 @Suite("Chunked bodies (SEC-101, SEC-105)", .timeLimit(.minutes(1)))
 struct ChunkedBodyTests {
-    /// The result of reading a text whole.
+    /// The result of reading a whole text.
     private struct Reading: Equatable {
         var body = ""
         var pieces = 0
         var end = ChunkedBody.Step.needsMore
-        /// The input behind the last chunk's line, or from the byte at fault on.
+        /// The input after the last chunk's line, or from the faulty byte on.
         var rest = ""
     }
 
-    /// Reads a text that comes in parts.
+    /// Reads a text that arrives in parts.
     private static func read(_ parts: [String]) -> Reading {
         var reader = ChunkedBody()
         var reading = Reading()
@@ -71,7 +71,7 @@ struct ChunkedBodyTests {
             let reading = Self.read(parts)
             #expect(reading.body == body, "cut at \(cut)")
             #expect(reading.end == .last)
-            // What came behind the last chunk in a part of its own was not given to the reader.
+            // If the bytes after the last chunk came in another part, the reader never got them.
             #expect(rest.hasSuffix(reading.rest) && reading.rest.hasSuffix("GET /"))
         }
         let single = Self.read(bytes.map { String(decoding: [$0], as: UTF8.self) })

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The end of a connection behind an answer: in order where the answer is whole, and in no other case.
+/// The end of a connection after an answer: orderly if the answer is whole, and only then.
 @Suite("Answers that are cut", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}
@@ -67,7 +67,7 @@ struct CutAnswerTests {
             let client = try await WireClient.connect(port, manner.context(), pausesAtFirst: true)
             try await client.send(Self.request("/endless", manner))
             _ = try await client.received { !$0.isEmpty }
-            // The reset is noticed although nothing is read, or with the first byte that is.
+            // The reset is noticed without reading, or with the first byte that is read.
             try await Task.sleep(for: .seconds(2))
             try? await client.read()
             #expect(try await client.ended() == .broken)

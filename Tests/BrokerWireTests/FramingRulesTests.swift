@@ -68,7 +68,7 @@ struct FramingRulesTests {
         #expect(
             verdict("/", [host, ("Expect", "100-Continue")])
                 == .pass(summary { $0.expectsContinue = true }, path: nil))
-        // HTTP/1.0 knows no interim answers (RFC 9110 section 10.1.1).
+        // HTTP/1.0 has no interim answers (RFC 9110 section 10.1.1).
         #expect(
             verdict("/", [host, ("Expect", "100-continue")], version: .http1_0)
                 == .pass(closing(minorVersion: 0), path: nil))

@@ -9,7 +9,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// Properties of a listener's connections that only a real socket shows.
+/// Properties of a listener's connections that need a real socket.
 @Suite("A listener's connections", .timeLimit(.minutes(2)))
 struct HTTPServerTests {
     private static func get(_ path: String, _ fields: String = "") -> String {
@@ -77,7 +77,7 @@ struct HTTPServerTests {
                 _ = try await client.received { !$0.isEmpty }
                 clients.append(client)
             }
-            // All of it for each of them would be 768 megabytes; other tests take some meanwhile.
+            // The whole answer for each client would be 768 megabytes. Other tests use some memory meanwhile.
             #expect(try residentBytes() - before < 256 << 20)
             for client in clients { try await client.reset() }
         }
@@ -89,14 +89,14 @@ struct HTTPServerTests {
         return (pages.flatMap { Int($0) } ?? 0) * 4096
     }
 
-    // MARK: What a client sends and how it ends
+    // MARK: Requests and the end of the input
 
     @Test("Every whole request before a FIN is answered, however many there are (RFC 9112 section 9.6)")
     func pipelinedFIN() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
             served.withLock { $0 += 1 }
-            // Long enough for everything else to come in, the end with it.
+            // The wait is long enough for all further bytes and the end to arrive.
             try? await Task.sleep(for: .milliseconds(served.withLock { $0 } == 1 ? 300 : 1))
             return .text(request.path ?? "")
         }
@@ -104,7 +104,7 @@ struct HTTPServerTests {
             let client = try await WireClient.connect(port)
             let padding = "X-Padding: " + String(repeating: "x", count: 400) + "\r\n"
             let whole = (0..<60).map { Self.get("/\($0)", padding) }.joined()
-            // What was not finished is nobody's request, and holds nothing up.
+            // An unfinished request is dropped, and delays no other.
             try await client.send(whole + "GET /half HTTP/1.1\r\nHo")
             try await client.finish()
             #expect(try await client.ended() == .orderly)
@@ -122,7 +122,7 @@ struct HTTPServerTests {
                 served += 1
                 return served
             }
-            // The first waits for everything else to come in, the end with it.
+            // The first request waits until all further bytes and the end have arrived.
             if place == 1 { try? await Task.sleep(for: .milliseconds(300)) }
             return .text(request.path ?? "")
         }
@@ -167,7 +167,7 @@ struct HTTPServerTests {
         let served = Mutex(0)
         let servedBefore = Mutex<Int?>(nil)
         let service = TestService { _, _, connection in
-            // What else the loop has to do is due from the first request on.
+            // Other work of the event loop is due from the first request on.
             if served.withLock({ count in
                 count += 1
                 return count == 1
@@ -204,7 +204,7 @@ struct HTTPServerTests {
             ] {
                 let client = try await WireClient.connect(port)
                 try await client.send("POST / HTTP/1.1\r\nHost: a\r\n" + body)
-                // What is malformed is answered before that.
+                // A malformed body is answered earlier.
                 try? await client.finish()
                 #expect(try await client.ended() == .orderly)
                 #expect(client.text.hasSuffix("\r\n\r\n" + expected), "\(body)")
@@ -212,7 +212,7 @@ struct HTTPServerTests {
         }
     }
 
-    // MARK: What its address is charged for
+    // MARK: Charges to the address
 
     @Test("What is answered is given back: a kept connection may send any number of requests (SEC-105)")
     func answeredBytes() async throws {

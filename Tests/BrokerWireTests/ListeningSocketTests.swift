@@ -8,7 +8,7 @@ import Testing
 
 @Suite("Listening sockets", .timeLimit(.minutes(1)))
 struct ListeningSocketTests {
-    /// Makes a descriptor that is nobody's; the test closes it.
+    /// Makes a descriptor without an owner; the test closes it.
     private static func descriptor(_ family: Int32, _ kind: __socket_type, bound: Bool = false) throws -> Int32 {
         let made = socket(family, Int32(kind.rawValue), 0)
         try #require(made >= 0)
@@ -34,7 +34,7 @@ struct ListeningSocketTests {
 
     @Test("A descriptor that is not open, no socket, none of TCP or none that listens is refused by its number")
     func refuses() throws {
-        // Greater than any limit: no test beside this one has opened it.
+        // The number is beyond any limit, so no concurrent test can have opened it.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")
         let file = open("/dev/null", O_RDONLY)
         #expect(Self.refusal(of: file) == "descriptor \(file) is not a socket")
@@ -58,7 +58,7 @@ struct ListeningSocketTests {
         let wasOpen = fstat(made, &before) == 0
         taken.close()
         let isOpen = fstat(made, &after) == 0
-        // Its number may be another test's by now.
+        // The number may belong to another test by now.
         #expect(wasOpen && (!isOpen || after.st_ino != before.st_ino))
     }
 
@@ -104,7 +104,7 @@ struct ListeningSocketTests {
         }
     }
 
-    /// Nobody listens.
+    /// There is no listener.
     private struct Refused: Error {}
 
     /// Connects to a port of this machine.
@@ -126,7 +126,9 @@ struct ListeningSocketTests {
         return client
     }
 
-    /// Sends a request and returns all that comes back; off the cooperative threads, because it blocks.
+    /// Sends a request and returns the whole answer.
+    ///
+    /// It blocks, so it runs off the cooperative threads.
     private static func ask(_ client: Int32) async -> String {
         await withCheckedContinuation { continuation in
             Thread.detachNewThread {
@@ -166,7 +168,7 @@ struct ListeningSocketTests {
         configuration.terms = { terms }
         let server = try await HTTPServer.start(Named(name: "served"), configuration, on: socket)
         let clients = try (0..<20).map { _ in try Self.connect(server.port) }
-        // Each is accepted, because the next connection's answer comes after it.
+        // Each connection is accepted, because the next connection's answer comes after it.
         _ = try await Self.ask(Self.connect(server.port))
         async let drained: Void = server.drain()
         for client in clients {

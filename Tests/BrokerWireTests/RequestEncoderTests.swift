@@ -8,7 +8,7 @@ import Testing
 struct RequestEncoderTests {
     private static let stream = UpstreamRequest.Stream(limit: 1_000_000) { { nil } }
 
-    /// Returns what is written for a request and the pieces of its body.
+    /// Returns the bytes for a request and the pieces of its body.
     private func wire(_ method: HTTPMethod, _ body: UpstreamRequest.Body, pieces: [String] = []) -> String {
         let request = UpstreamRequest(
             method, "/a?b=c", ["Host": "h", "X-A": "", "x-a": "2"], body: body, within: .seconds(1))

@@ -5,10 +5,10 @@ import Testing
 
 @testable import BrokerWire
 
-/// Answers of upstreams in chunks: how many pieces they make, and that each ends where it says.
+/// Answers of upstreams in chunks: the number of their pieces, and their ends.
 @Suite("Chunks of upstreams (SEC-79, SEC-105)", .timeLimit(.minutes(1)))
 struct UpstreamChunksTests {
-    /// Answers every read of a request with the next of its texts, in parts that are sent one by one.
+    /// Answers each read of a request with the next of its texts, in parts that are sent one by one.
     private final class Answering: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
@@ -31,7 +31,7 @@ struct UpstreamChunksTests {
         }
     }
 
-    /// Runs an upstream that answers so, and a client of it.
+    /// Runs an upstream with these answers, and a client for it.
     private static func run<Value: Sendable>(
         _ parts: [String], _ body: (UpstreamClient) async throws -> Value
     ) async throws -> Value {
@@ -80,7 +80,7 @@ struct UpstreamChunksTests {
         let exchange = UpstreamExchange(UpstreamRequest(.GET, "/x", [:], within: .seconds(1)))
         var memory = 0
         for number in 0..<20_000 {
-            // As a read of one byte into a buffer for many.
+            // A read of one byte into a large buffer.
             var piece = ByteBufferAllocator().buffer(capacity: 16_384)
             piece.writeInteger(UInt8(truncatingIfNeeded: number))
             #expect(exchange.receive(piece))

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The state machine of a connection to an upstream, as a table: what happened before, an event, what has to be done.
+/// The state machine of a connection to an upstream as a table: the earlier events, an event, and the expected effects.
 @Suite("An upstream connection's fate (SEC-79)", .timeLimit(.minutes(1)))
 struct UpstreamConnectionTests {
     private typealias Effects = UpstreamConnection.Effects
@@ -34,7 +34,7 @@ struct UpstreamConnectionTests {
     private static let whole: [Event] = [get, .bytes, ok, .body, .end, .readComplete, .taken]
 
     static let table: [Row] = [
-        // A call in good order.
+        // A regular call.
         Row(name: "a call begins", before: [], event: get, effects: .reschedule, phase: .waiting),
         Row(
             name: "a streamed call begins with its head", before: [], event: post, effects: .reschedule, phase: .sending
@@ -75,7 +75,7 @@ struct UpstreamConnectionTests {
         Row(
             name: "a switch of protocols is the connection's end", before: [get, .head(status: 101, keepsAlive: true)],
             event: .end, effects: [.finish, .linger, .reschedule], phase: .ending),
-        // What ends the connection with the answer: the upstream is given a moment to close first.
+        // The connection ends with the answer, and the upstream has a moment to close first.
         Row(
             name: "Connection: close", before: [get, closing], event: .end, effects: [.finish, .linger, .reschedule],
             phase: .ending),
@@ -106,7 +106,7 @@ struct UpstreamConnectionTests {
         Row(
             name: "the same, broken off", before: [get, closing, .body], event: .gone, effects: [.fail, .close],
             phase: .closed, failure: .broken),
-        // More than was asked for.
+        // More bytes than were asked for.
         Row(name: "bytes without a call", before: [], event: .bytes, effects: .close, phase: .closed),
         Row(name: "bytes between calls", before: whole, event: .bytes, effects: .close, phase: .closed),
         Row(
@@ -165,7 +165,7 @@ struct UpstreamConnectionTests {
         Row(
             name: "what broke off after its end did not", before: [post, .requestEnd], event: .requestCut, effects: [],
             phase: .waiting),
-        // The connection goes away.
+        // The connection closes.
         Row(name: "idle", before: whole, event: .gone, effects: .close, phase: .closed),
         Row(
             name: "a new one, before a byte", before: [get], event: .gone, effects: [.fail, .close], phase: .closed,
@@ -182,7 +182,7 @@ struct UpstreamConnectionTests {
         Row(
             name: "behind a whole answer that is not read yet", before: [get, ok, .end, .readComplete], event: .gone,
             effects: .close, phase: .closed),
-        // The caller goes away.
+        // The caller leaves.
         Row(
             name: "before the head", before: [get], event: .abandoned, effects: [.fail, .close], phase: .closed,
             failure: .abandoned),
@@ -270,7 +270,7 @@ struct UpstreamConnectionTests {
             .bytes, Self.ok, Self.closing, Self.refusal, Self.put, .head(status: 100, keepsAlive: true), .body, .end,
             .readComplete, .malformed, .wanted(false), .wanted(true), .taken, .abandoned, .gone,
         ]
-        // What ends a connection comes seldom, or none would get far.
+        // Events that end a connection are rare, so that most connections get far.
         let seldom: Set = [5, 17, 21, 22]
         var random = SystemRandomNumberGenerator()
         for _ in 0..<2000 {

@@ -7,10 +7,10 @@ import Testing
 
 @testable import BrokerWire
 
-/// The ports that connections to an upstream leave behind.
+/// The ports that connections to an upstream occupy after their end.
 @Suite("Ports of upstreams' connections", .timeLimit(.minutes(1)))
 struct UpstreamPortTests {
-    /// Answers HEAD and says TLS's goodbye.
+    /// Answers HEAD and sends TLS's closing message.
     private final class Answering: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         typealias OutboundOut = ByteBuffer
@@ -22,7 +22,7 @@ struct UpstreamPortTests {
         }
     }
 
-    /// Stands below TLS and keeps the FIN back that follows its goodbye.
+    /// A handler below TLS that holds back the FIN after the closing message.
     private final class WithoutFIN: ChannelOutboundHandler {
         typealias OutboundIn = ByteBuffer
 
@@ -45,7 +45,7 @@ struct UpstreamPortTests {
             }
             .bind(host: "127.0.0.1", port: 0).get()
         let port = server.localAddress?.port ?? 0
-        // Another's listener may have had the port within the last minute.
+        // Another test's listener may have had this port within the last minute.
         let before = Set(try Self.connections(to: port).keys)
         func states() throws -> [Substring] {
             try Self.connections(to: port).filter { !before.contains($0.key) }.map(\.value)
@@ -57,7 +57,7 @@ struct UpstreamPortTests {
             let request = UpstreamRequest(.HEAD, "/x", ["Host": "a"], within: .seconds(20))
             _ = try await client.send(request).collect(upTo: 100)
         }
-        // 06 is TIME_WAIT, which stands for a minute.
+        // 06 is TIME_WAIT, which lasts for a minute.
         while try states().contains(where: { $0 != "06" }) { try await Task.sleep(for: .milliseconds(10)) }
         #expect(try states().isEmpty)
         await client.shutDown()
@@ -67,7 +67,7 @@ struct UpstreamPortTests {
     /// Returns the states of the connections to a port, by their near ends.
     private static func connections(to port: Int) throws -> [Substring: Substring] {
         let suffix = ":" + String(port + 0x10000, radix: 16, uppercase: true).dropFirst()
-        // As a string it would end with the first page of the table.
+        // As a string, the text would end with the first page of the table.
         let table = try FileHandle(forReadingFrom: URL(filePath: "/proc/net/tcp")).readToEnd() ?? Data()
         var states: [Substring: Substring] = [:]
         for line in String(decoding: table, as: UTF8.self).split(separator: "\n") {

@@ -3,7 +3,7 @@ import NIOCore
 import NIOHTTP1
 import Sandbox
 
-/// A client that follows no redirect.
+/// A client that does not follow redirects.
 struct Browser {
     struct Answer {
         let status: UInt

@@ -3,19 +3,19 @@ import Testing
 
 @testable import Sandbox
 
-/// Providers that are asked for another sign-in, or for a new one (RFC 9470), and the API that is paid with it.
+/// Providers with requests for another or a new sign-in (RFC 9470), and the API that requires it for a payment.
 @Suite("Step-up at the sandbox", .timeLimit(.minutes(2)))
 struct StepUpTests {
     private static let anHourAgo = ("sandbox_auth_age", "3600")
 
-    /// A browser that signed in an hour ago, by its cookie.
+    /// The cookie of a browser that signed in an hour ago.
     private func signedIn(_ browser: Browser) async throws -> [(String, String)] {
         let answer = try await browser.authorize("/oidc/authorize", [Self.anHourAgo])
         let cookie = try #require(answer.headers[canonicalForm: "Set-Cookie"].first)
         return [("Cookie", String(cookie.prefix { $0 != ";" }))]
     }
 
-    /// An authorization request without anybody who presses a button.
+    /// An authorization request without a user who presses a button.
     private func ask(
         _ browser: Browser, _ more: [(String, String)], jar: [(String, String)]
     ) async throws -> Browser.Answer {

@@ -2,7 +2,7 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Faults that a sanitizer has to report, and what looks like one and is none: `planted NAME`.
+/// Faults that a sanitizer has to report, and correct code that only looks faulty: `planted NAME`.
 @main
 enum Planted {
     nonisolated(unsafe) private static var unguarded = 0
@@ -28,7 +28,7 @@ enum Planted {
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    /// Threads, because a queue may give both to one.
+    /// Runs the body in two threads, because a queue may give both runs to one thread.
     private static func inTwoThreads(_ body: @escaping @Sendable () -> Void) {
         let work = Unmanaged.passRetained(Work(body))
         var threads = [pthread_t](repeating: 0, count: 2)
@@ -50,7 +50,7 @@ enum Planted {
         }
     }
 
-    /// Our own code, in the function that hands over.
+    /// A race in the function that hands over the continuation.
     private static func inContinuation() async {
         await withUnsafeContinuation { continuation in
             unguarded += 1
@@ -67,7 +67,7 @@ enum Planted {
 
     private final class Counter: @unchecked Sendable { var value = 1 }
 
-    /// Memory that the resuming side wrote is read by the waiting one.
+    /// The waiting side reads memory that the resuming side wrote.
     private static func object() async {
         let counter = await withUnsafeContinuation { (continuation: UnsafeContinuation<Counter, Never>) in
             DispatchQueue.global().async { continuation.resume(returning: Counter()) }
@@ -82,7 +82,7 @@ enum Planted {
         counter.value += 1
     }
 
-    /// The same, by one who goes on writing to it.
+    /// The same, but the resuming side goes on writing.
     private static func afterContinuation() async {
         let counter = await withUnsafeContinuation { (continuation: UnsafeContinuation<Counter, Never>) in
             DispatchQueue.global().async {

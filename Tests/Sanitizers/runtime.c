@@ -1,10 +1,10 @@
-// Tells ThreadSanitizer of two hand-overs between threads that lie in libraries which it has not instrumented:
+// Reports two hand-overs between threads to ThreadSanitizer. They happen in libraries that it has not instrumented:
 //
-// - The slow paths of Synchronization.Mutex. Without this every mutex that somebody waited for looks like no mutex at all.
-// - A continuation that is resumed before its task waits for it. The runtime tells of every job that is put into a queue, but
-//   here there is none: the task finds the value and goes on. Without this, whoever made the value races with whoever reads it.
+// - The slow paths of Synchronization.Mutex. Otherwise ThreadSanitizer ignores each mutex that a thread had to wait for.
+// - A continuation that is resumed before its task waits for it. The runtime reports only jobs that go into a queue. Here the
+//   task finds the value and goes on, so ThreadSanitizer would report a race between the value's writer and reader.
 //
-// Nothing is hidden by it: what is known afterwards is only that one came before the other, where it did.
+// These reports hide no race, because they only add an order that really existed.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -82,10 +82,12 @@ SWIFT void swift_continuation_throwingResumeWithError(void *task, void *error) {
     real(task, error);
 }
 
-// A checked continuation calls the three above, and the waiting below, inside its library, where nothing can be put before
-// them. So whoever resumes one waits until the task has left its thread; from there on the task is queued, or enters its thread
-// again, and both are seen. The continuation is a reference to an object that holds the task behind its header until it is
-// resumed; whether a task runs is in its status. (Where a later runtime has them elsewhere, the planted faults say so.)
+// A checked continuation calls the three functions above, and the wait below, inside its library, so they cannot be wrapped.
+// Therefore the resuming thread waits until the task has left its thread. After that the task is queued, or enters its thread
+// again, and both are visible here.
+//
+// The continuation refers to an object that holds the task behind its header until it is resumed. The task's status shows
+// whether it runs. If a later runtime changes these places, the planted faults fail.
 static void release_checked(void **continuation) {
     char *task = ((char **)*continuation)[2];
     if (!task) return;
@@ -113,7 +115,7 @@ SWIFT void checked_throwing(void *error, void *type, SELF void **continuation) {
     real(error, type, continuation);
 }
 
-// Resumed before it looks: the task goes on at once.
+// The continuation was resumed before the task looked, so the task goes on at once.
 __attribute__((swiftasynccall)) void swift_continuation_await(void *context) {
     static __attribute__((swiftasynccall)) void (*real)(void *);
     if (!real) real = next("swift_continuation_await");
@@ -121,7 +123,7 @@ __attribute__((swiftasynccall)) void swift_continuation_await(void *context) {
     __attribute__((musttail)) return real(context);
 }
 
-// Resumed between its look and its going to sleep: the task, which had left its thread's context, enters it again.
+// The continuation was resumed after the task's look and before its sleep, so the task enters its thread's context again.
 void swift_task_enterThreadLocalContext(char *context) {
     static void (*real)(char *);
     if (!real) real = next("swift_task_enterThreadLocalContext");

@@ -2,13 +2,13 @@ import Broker
 import BrokerVault
 import Foundation
 
-/// The pattern of the stored sessions: one that is there already, or one of usual size.
+/// The pattern for the stored sessions: an existing one, or one of usual size.
 struct SessionMould: Sendable {
     private let model: SessionRow
     private let facts: [UInt8]
     private let tokens: [UInt8]
 
-    /// Takes a session of the store, opened with its keys; where there is none, makes one.
+    /// Copies a session of the store, opened with its keys, or makes one if the store has none.
     init(_ store: any StoreAdministration, _ vault: OpenSSLVault) async throws {
         for row in try await store.rows(of: .sessions, after: nil, limit: 100).rows {
             guard case .session(let row, _) = row, row.endedAt == nil, let sealed = row.tokens else { continue }
@@ -29,7 +29,7 @@ struct SessionMould: Sendable {
             refreshable: true, facts: nothing, tokens: nothing)
     }
 
-    /// Makes a session like the model, of another user, sealed for its own row.
+    /// Makes a session like the model for another user, sealed for its own row.
     func row(_ vault: OpenSSLVault) throws -> StoredRow {
         var row = Self.another(model)
         row.facts = try vault.seal(facts, as: .session, row: row.tokenDigest)
@@ -37,7 +37,7 @@ struct SessionMould: Sendable {
         return .session(row, RefreshMarks())
     }
 
-    /// Returns a session of another user; what is sealed in it opens for the model's row alone.
+    /// Returns a session of another user; its sealed values open only in the model's row.
     static func another(_ model: SessionRow) -> SessionRow {
         var row = model
         row.tokenDigest = digest()
@@ -48,7 +48,7 @@ struct SessionMould: Sendable {
         return row
     }
 
-    /// Returns a digest nobody else has.
+    /// Returns a unique digest.
     static func digest() -> Digest {
         while true {
             var bytes: [UInt8] = []

@@ -3,13 +3,17 @@ import BrokerStore
 import BrokerVault
 import Foundation
 
-/// Fills a store through its port, or measures what goes through it; no part of what is shipped.
+/// Fills a store through its port, or measures the port.
 ///
-///     store-load fill URL COUNT KEYS            sessions sealed with that key file, until there are so many
+/// It is not shipped.
+///
+///     store-load fill URL COUNT KEYS            adds sessions, sealed with that key file, until there are COUNT
+///
 ///     store-load check|slide|refresh|sign-in URL SECONDS [CONNECTIONS [AT-ONCE [SESSIONS]]]
 ///
-/// The second kind works on so many of the stored sessions, chosen at random, and prints JSON: operations, seconds, and
-/// this process's CPU microseconds for each. `URL` is `sqlite:FILE` or `postgresql://…`; nobody else may be at work on it.
+/// The second form works on SESSIONS of the stored sessions, chosen at random. It prints JSON: operations, seconds, and this
+/// process's CPU microseconds for each operation. `URL` is `sqlite:FILE` or `postgresql://…`. No other program may use the
+/// store.
 @main
 struct StoreLoad {
     private enum Fault: Error, CustomStringConvertible {
@@ -56,7 +60,7 @@ struct StoreLoad {
 
     // MARK: Filling
 
-    /// The rows that share a transaction, and the transactions under way.
+    /// The number of rows in a transaction, and of transactions in progress.
     private static let (batch, writers) = (500, 4)
 
     private static func fill(_ store: any AdministeredStore, _ count: Int, _ vault: OpenSSLVault) async throws {
@@ -87,7 +91,7 @@ struct StoreLoad {
         let sessions = try await some(count, of: store)
         guard !sessions.isEmpty else { throw Fault.noSessions }
         let operation = try operation(what, store, sessions)
-        // Connections stand and statements are prepared before it counts.
+        // Connections are made and statements prepared before the measurement.
         _ = try await repeated(for: .milliseconds(500), atOnce: atOnce, operation)
         let (cpu, begin) = (processorTime(), ContinuousClock.now)
         let done = try await repeated(for: time, atOnce: atOnce, operation)
@@ -97,7 +101,7 @@ struct StoreLoad {
             #"{"operations":\#(done),"seconds":\#(seconds),"rate":\#(Int(Double(done) / seconds)),"cpu_us":\#(each)}"#)
     }
 
-    /// Returns sessions from all over the store.
+    /// Returns sessions from the whole store.
     private static func some(_ count: Int, of store: any AdministeredStore) async throws -> [SessionRow] {
         var sessions: [SessionRow] = []
         for _ in 0..<count {
@@ -155,7 +159,7 @@ struct StoreLoad {
         }
     }
 
-    /// Returns how often it was done.
+    /// Returns the number of operations.
     private static func repeated(
         for time: Duration, atOnce: Int, _ operation: @escaping Operation
     ) async throws -> Int {

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// A count that many tasks add to.
+/// A counter that many tasks increase.
 final class Tally: Sendable {
     private let count = Atomic<Int>(0)
 
-    /// Adds to it, and returns what it is then.
+    /// Adds a number, and returns the new count.
     @discardableResult
     func add(_ number: Int) -> Int { count.add(number, ordering: .relaxed).newValue }
 

@@ -38,7 +38,7 @@ struct AuthorizationTests {
         }
         try await Support.with(settings) { client in
             var flow = Flow(provider: try #require(client as? any CodeExchanging))
-            // What the app may add never replaces what is set (SEC-07).
+            // The broker's own parameters always win over the app's (SEC-07).
             flow.parameters = [
                 ("login_hint", "a b@example.org"), ("prompt", "none"), ("state", "evil"), ("request", "evil"),
                 ("redirect_uri", "evil:/"),

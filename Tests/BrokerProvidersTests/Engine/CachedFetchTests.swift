@@ -23,7 +23,9 @@ struct CachedFetchTests {
         }
     }
 
-    /// Whether who asks waits for a newer document as long as it takes, or no time: how busy the machine is says nothing.
+    /// The time that callers wait for a newer document: any time, or none.
+    ///
+    /// So the result does not depend on the machine's speed.
     private enum Patience { case endless, none }
 
     private func cache(

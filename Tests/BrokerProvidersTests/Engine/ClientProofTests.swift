@@ -4,10 +4,10 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The proof that goes to each endpoint, where a server's metadata is wrong about it.
+/// The client's proof for each endpoint, if a server's metadata is wrong about it.
 @Suite("A client's proof and the endpoints", .timeLimit(.minutes(2)))
 struct ClientProofTests {
-    /// A server that lists methods, and takes what a test says.
+    /// A server that lists methods, and accepts a test's choice of them.
     private func server(
         _ listed: String, revocation: String? = nil,
         takes: @escaping @Sendable (RawServer.Received) -> RawServer.Reply
@@ -37,7 +37,7 @@ struct ClientProofTests {
 
     private static let refused = RawServer.Reply.json(#"{"error":"invalid_client"}"#, status: 401)
 
-    /// `basic` or `post`, whichever a call showed.
+    /// The method of each call: `basic` or `post`.
     private func ways(_ server: RawServer) -> [String] {
         server.received.filter { $0.method == "POST" }.map {
             $0.header("Authorization") != nil ? "basic" : $0.body.contains("client_secret=s-1") ? "post" : "other"

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Reads with a new token, and what a start takes from the metadata.
+/// Reads with a new token, and the use of the metadata at a start.
 @Suite("Reads with a new token", .timeLimit(.minutes(2)))
 struct IdentityReadTests {
     @Test(

@@ -52,7 +52,7 @@ struct MetadataTests {
         return try await flow.start()
     }
 
-    /// Forms of an endpoint that is not a URL to call.
+    /// Forms of an endpoint that cannot be called.
     private static let unusable = [
         #""http://id.example.com/x""#, #""/x""#, #""x""#, #""https://{tenant}.example.com/x""#, #""https://""#, "false",
         "true",
@@ -94,7 +94,7 @@ struct MetadataTests {
                 }
             }
         }
-        // The document demands it, by whatever form of yes.
+        // The document requires it, in any form of `true`.
         for demand in ["true", #""true""#, "1"] {
             answers.metadata["require_pushed_authorization_requests"] = demand
             let demanding = try RawProvider(answers)
@@ -154,7 +154,7 @@ struct MetadataTests {
         let provider = try RawProvider(answers)
         try await Support.with(provider.settings()) { client in _ = try await start(client) }
         #expect(try await provider.signIn().identity.subject == "u1")
-        // One that the file replaces is not called either.
+        // An endpoint that the file replaces is not called either.
         answers.metadata["token_endpoint"] = value
         let replaced = try RawProvider(answers)
         var settings = replaced.settings()

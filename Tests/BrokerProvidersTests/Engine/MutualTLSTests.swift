@@ -8,7 +8,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Certificates of ours on the wire, against a server that asks for them and binds its tokens to them.
+/// The broker's certificates on the wire, against a server that requires them and binds its tokens to them.
 @Suite("Calls with a certificate", .timeLimit(.minutes(2)))
 struct MutualTLSTests {
     private static let san: JSON = [
@@ -196,7 +196,7 @@ struct MutualTLSTests {
         try await serving(authority) { sandbox in
             sandbox.control.set(client: "cid-1", of: "oidc", Self.san)
             sandbox.control.set(client: "cid-2", of: "oidc", Self.san)
-            // One transport, as one process has.
+            // All clients share one transport, as in one process.
             let http = ProviderHTTP()
             func client(_ id: String, _ identity: ClientIdentity) throws -> OIDCClient {
                 try Support.client(settings(sandbox, authority, identity, id: id), http: http)
@@ -214,7 +214,7 @@ struct MutualTLSTests {
             _ = try await Flow(provider: one).run()
             let last = sandbox.control.requests(provider: "oidc", endpoint: "userinfo").last
             #expect(last?.certificate == renewed.thumbprint)
-            // Tokens of the certificate before are still used with it.
+            // Tokens that are bound to the former certificate are still used with it.
             let before = try one.engine.client(Support.ios, showing: a)
             #expect(before.certificate?.thumbprint == a)
             await http.shutdown()
@@ -225,7 +225,7 @@ struct MutualTLSTests {
     func alert() async throws {
         let authority = try TestAuthority()
         let certificate = try authority.certificate(try authority.sign("first", for: "client.example"))
-        // `certificate_required` and `unknown_ca`.
+        // The alerts `certificate_required` and `unknown_ca`.
         for alert in [116, 48] as [UInt8] {
             for isShown in [true, false] {
                 let server = try AlertServer(alert)
@@ -285,7 +285,7 @@ private enum Files {
 }
 
 extension Support {
-    /// Makes a client with a transport of its own, or another's; `refused` hears of certificates that a server does not take.
+    /// Makes a client with its own or a given transport; `refused` is called with certificates that a server does not accept.
     fileprivate static func client(
         _ settings: ProviderSettings, http: ProviderHTTP = ProviderHTTP(),
         refused: @escaping @Sendable (ClientName, String) -> Void = { _, _ in }

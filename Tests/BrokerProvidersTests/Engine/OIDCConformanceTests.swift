@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The relying-party list of the OpenID conformance suite and more, each as a misbehaviour of the sandbox.
+/// The relying-party list of the OpenID conformance suite and more cases, each as a misbehaviour of the sandbox.
 @Suite(
     "OpenID Connect against a misbehaving provider", .countingCases("OpenID relying-party cases"),
     .timeLimit(.minutes(2)))

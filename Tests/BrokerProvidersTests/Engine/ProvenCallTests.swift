@@ -8,8 +8,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Proofs, nonces and bound tokens on the wire: against a server that judges them with a library of its own, and against
-/// answers that no server should give.
+/// Proofs, nonces and bound tokens on the wire: against a server with its own proof library, and against malformed answers.
 @Suite("Calls with proofs", .timeLimit(.minutes(2)))
 struct ProvenCallTests {
     private let vault: OpenSSLVault
@@ -20,7 +19,7 @@ struct ProvenCallTests {
         maker = ProofMaker(try vault.proofKeyPair(seed: try vault.random(32)), vault, Support.clock)
     }
 
-    // MARK: A server that judges
+    // MARK: A server that judges proofs
 
     private func settings(
         _ sandbox: RunningSandbox, path: String = "/oidc", _ change: (inout WireSettings) -> Void = { _ in }
@@ -101,7 +100,7 @@ struct ProvenCallTests {
             let pushed = sandbox.control.requests(provider: "oidc", endpoint: "par")
             #expect(pushed.allSatisfy { $0.form["dpop_jkt"] == maker.thumbprint })
             #expect(pushed.isEmpty == (par == .off))
-            // A nonce of the one side is never shown to the other, and a challenge costs one sending more.
+            // A nonce of one endpoint is never sent to the other, and a challenge costs one more call.
             let expected = ["off": 1, "keep": 2, "change": 2][nonces]
             #expect(sandbox.control.count("oidc", "userinfo") == expected)
             #expect(sandbox.control.count("oidc", "refresh") == 3)
@@ -174,7 +173,7 @@ struct ProvenCallTests {
                 let kept = tokens.refreshed(with: withheld)
                 #expect(kept.isWithheld && kept.refreshToken?.reveal() != tokens.refreshToken?.reveal())
                 #expect(try await refresh(client, try request(kept)).credential == .dpop)
-                // In any case: the words are compared without it.
+                // The words are compared in any case.
                 try sandbox.control.place(Fault(provider: "oidc", endpoint: "refresh", "token-type-lower", times: 1))
                 let lower = try await refresh(
                     client, try request(tokens.refreshed(with: try await latest(client, kept))))
@@ -209,7 +208,7 @@ struct ProvenCallTests {
                     first.usesNonces = true
                     let next = tokens.refreshed(with: try await refresh(client, first))
                     sandbox.control.clearRequests()
-                    // The server has forgotten it, and it has aged here.
+                    // The server has forgotten the nonce, and the broker's copy is old.
                     try sandbox.control.place(Fault(provider: "oidc", endpoint: "par", "forgets-nonces", times: 1))
                     clock.advance(.seconds(241))
                     var second = try request(next)
@@ -294,7 +293,7 @@ struct ProvenCallTests {
         }
     }
 
-    // MARK: Answers that no server should give
+    // MARK: Malformed answers
 
     private func raw(
         _ answer: @escaping @Sendable (Int) -> RawServer.Reply, _ change: (inout ClientSettings) -> Void = { _ in },
@@ -412,7 +411,9 @@ struct ProvenCallTests {
         }
     }
 
-    /// Refreshes at a server that refuses a proof and then answers so; what came of it, and what was sent.
+    /// Refreshes at a server that refuses the first proof and then gives `second`.
+    ///
+    /// Passes the result and the sent requests to `check`.
     private func refusedProof(
         isBound: Bool, _ second: RawServer.Reply, checksFirst: Bool = false,
         _ check: (TokenSet?, ProviderFailure?, RefreshRequest, [RawServer.Received]) throws -> Void
@@ -514,7 +515,7 @@ struct ProvenCallTests {
         ) { client, server in
             let first = boundRefresh()
             _ = await Support.failure { try await refresh(client, first) }
-            // Another session's call.
+            // The call belongs to another session.
             _ = await Support.failure { try await refresh(client, boundRefresh()) }
             var confirming = boundRefresh(recovering: true)
             confirming.sending = first.sending
@@ -564,7 +565,7 @@ struct ProvenCallTests {
         }
     }
 
-    /// A server with metadata that lists Basic, for a client that posts its secret: two ways to prove it.
+    /// A server whose metadata lists Basic, for a client that posts its secret, so that there are two ways to prove the client.
     private func twoWays(
         _ answer: @escaping @Sendable (RawServer.Received, Int) -> RawServer.Reply,
         _ change: (inout WireSettings) -> Void, _ body: (any ProviderClient, RawServer) async throws -> Void
@@ -615,7 +616,8 @@ struct ProvenCallTests {
         }
     }
 
-    /// Refreshes at a server that answers pushed requests and refreshes with these statuses, and returns how many of either came.
+    /// Refreshes at a server with these statuses for pushed requests and refreshes, and returns the number of calls of each
+    /// kind.
     private func priming(
         par: Int, refreshes: [Int], _ change: (inout WireSettings) -> Void = { _ in }
     ) async throws -> (pushed: Int, refreshed: Int) {
@@ -673,7 +675,7 @@ struct ProvenCallTests {
 
     @Test("A bound access token is never shown as Bearer, at the revocation either")
     func noBearerFallback() async throws {
-        // In the outbox its key may be gone: that its client's tokens are bound says it then.
+        // In the outbox the key may be gone. Then the client's setting shows that the tokens are bound.
         for (key, constraint, calls) in [
             (TokenKey(pair: maker.key), .off, 2), (nil, .dpop, 2), (nil, .off, 4),
         ] as [(TokenKey?, SenderConstraint, Int)] {

@@ -4,10 +4,10 @@ import Testing
 
 @testable import BrokerProviders
 
-/// The words of `coatcheck check --online` on a provider's metadata.
+/// The report of `coatcheck check --online` about a provider's metadata.
 @Suite("Trying a provider", .timeLimit(.minutes(2)))
 struct ProviderProbeTests {
-    /// The subjects of what is wrong, for a client's `auth` and the methods that the metadata lists.
+    /// The subjects of the reported faults, for a client's `auth` and the methods that the metadata lists.
     private func faults(_ authentication: ClientAuthentication, _ listed: String) async throws -> [String] {
         let base = Mutex("")
         let server = try RawServer { request in

@@ -53,7 +53,7 @@ struct RefreshTests {
                     try await refresher.refresh(Support.refresh(), by: Support.clock.monotonic() + .seconds(1))
                 }
                 #expect(ContinuousClock.now - begun < .seconds(10))
-                // Where the second is over before the connection stands, nothing was sent, and the failure says so.
+                // If the second passes before the connection is made, the request was not sent, and the failure reports that.
                 if case .notSent = failure {
                     #expect(server.received.isEmpty)
                     continue
@@ -129,7 +129,7 @@ struct RefreshTests {
                     Support.refresh(try #require(tokens.refreshToken).reveal()), by: Support.deadline)
                 let subject = try await refresher.subjectOfRefreshed(
                     fresh, before: tokens, client: Support.ios)
-                // What came with another access token says all the same whose it is.
+                // An id_token that came with another access token still proves its user.
                 var other = fresh
                 other.accessToken = Secret("another")
                 let hashed = try await refresher.subjectOfRefreshed(other, before: tokens, client: Support.ios)

@@ -27,7 +27,7 @@ struct TargetTests {
             clients: [client])
     }
 
-    /// Makes one exchange; what came of it, and the form that was sent.
+    /// Makes one exchange, and returns its result and the form that was sent.
     private func exchange(
         _ reply: RawServer.Reply, _ change: (inout ClientSettings) -> Void = { _ in }
     ) async throws -> (result: Result<TokenSet, ProviderFailure>, form: FormPairs, basic: String?) {
@@ -129,7 +129,7 @@ struct TargetTests {
             #expect(tokens.refreshToken?.reveal() == "rt-2" && tokens.accessToken.isEmpty && tokens.expiresAt == nil)
             #expect(tokens.refusal != nil)
         }
-        // Without a refresh token there is nothing to keep.
+        // With no refresh token either, the whole answer is unusable.
         let bare = try RawServer { _ in .json(#"{"access_token":"a b"}"#) }
         try await Support.with(settings(bare.base)) { client in
             let refresher = try #require(client as? any TokenRefreshing)
@@ -236,7 +236,7 @@ struct TargetTests {
                 let made = try await exchanger.exchange(request, by: Support.deadline)
                 #expect(made.credential == .dpop && made.key != nil && made.refreshToken == nil)
                 try sandbox.control.place(Fault(provider: "oidc", endpoint: "exchange", "token-type-bearer", times: 1))
-                // What is not bound comes as a refresh's does: without its access token.
+                // An unbound answer loses its access token, as after a refresh.
                 let unbound = try await exchanger.exchange(request, by: Support.deadline)
                 #expect(unbound.accessToken.isEmpty && unbound.key == nil && unbound.expiresAt == nil)
             }

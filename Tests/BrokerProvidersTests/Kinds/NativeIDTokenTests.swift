@@ -7,10 +7,10 @@ import Testing
 
 @testable import BrokerProviders
 
-/// id_tokens that native SDKs gave to apps, against the sandbox.
+/// The id_tokens of native SDKs, against the sandbox.
 @Suite("Native id_tokens", .timeLimit(.minutes(2)))
 struct NativeIDTokenTests {
-    /// The configuration of a provider under the sandbox's address.
+    /// The kind of provider that the sandbox plays.
     enum Kind: String, CaseIterable, Sendable { case oidc, google, apple, facebook }
 
     static let nonce = "nonce-0123456789abcdef"
@@ -105,7 +105,7 @@ struct NativeIDTokenTests {
                     try await refusal(client, token(["aud": ["app-1", "app-4"], "azp": "app-1"]))
                         == "aud has an audience that is not trusted")
             }
-            // Those that are merely believed beside our own id open nothing by themselves.
+            // A trusted audience next to the client's own id is not enough alone.
             try await Support.with(
                 settings(.google, sandbox.baseURL) { $0.idToken.trustedAudiences = ["app-2"] }
             ) { client async throws in
@@ -119,7 +119,7 @@ struct NativeIDTokenTests {
     func identity(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(user: "ana", ["id": "1000001"])
-            // Wherever a login's identity comes from: here is no access token to ask with.
+            // The token decides for every configured source of the identity, because an access token is missing.
             let settings = try settings(kind, sandbox.baseURL) {
                 if kind == .oidc { $0.identity.source = .userinfo }
             }
@@ -198,7 +198,7 @@ struct NativeIDTokenTests {
                         } != nil)
                 }
                 #expect(asked.withLock { $0 } == 12)
-                // The first, and the three that there are for what anybody can send.
+                // One fetch at first, and three that anyone's tokens may cause.
                 #expect(sandbox.control.count("oidc", "jwks") == 4)
                 sandbox.control.rotateKeys("oidc")
                 let exchanging = try #require(client as? any CodeExchanging)

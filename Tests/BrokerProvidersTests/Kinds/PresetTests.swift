@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Presets against the sandbox", .timeLimit(.minutes(2)))
 struct PresetTests {
-    /// The preset's settings with its addresses moved to the sandbox.
+    /// The preset's settings, with its addresses moved to the sandbox.
     func settings(
         _ name: String, issuer: String? = nil, endpoints: EndpointSettings? = nil, clientID: String = "web",
         authentication: ClientAuthentication = .clientSecretPost(Secret("web-secret")),
@@ -206,7 +206,7 @@ struct PresetTests {
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
-            // The name for all tenants is no tenant's.
+            // The name for all tenants does not name a single tenant.
             let nobody: JSON = ["tid": "common", "iss": .string(sandbox.baseURL + "/microsoft/common/v2.0")]
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "microsoft", fault, value: nobody)) }
             let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in

@@ -6,11 +6,11 @@ import Testing
 
 /// The relying-party modules of the OpenID conformance suite that can be played here, by their names.
 ///
-/// Those of sessions (back-channel and RP-initiated log-out) end in a session or a page, and are walked by
-/// `backchannel-logout.sh` and `log-out.sh`, whose steps name them.
+/// Modules about sessions (back-channel and RP-initiated log-out) end in a session or a page. `backchannel-logout.sh` and
+/// `log-out.sh` walk them, and their steps have the modules' names.
 @Suite("OpenID relying-party modules", .countingCases("OpenID relying-party cases"), .timeLimit(.minutes(2)))
 struct RelyingPartyModulesTests {
-    /// One module: what the provider does, and whether the login goes through.
+    /// A module: its provider's behaviour, and whether the login succeeds.
     struct Module: Sendable, CustomTestStringConvertible {
         let name: String
         var faults: [String] = []
@@ -72,7 +72,7 @@ struct RelyingPartyModulesTests {
                 ])
             try await Support.with(settings) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))
-                // A rotation needs keys that were there before.
+                // For a rotation, there must have been earlier keys.
                 if module.name.contains("rotation") { _ = try await flow.run() }
                 for fault in module.faults { try sandbox.control.place(Fault(provider: "oidc", fault)) }
                 let failure = await Support.failure { try await flow.run() }

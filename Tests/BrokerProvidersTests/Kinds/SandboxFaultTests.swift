@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Faults of the sandbox that no other list plays: what the product makes of each.
+/// The broker's result for each fault of the sandbox that no other list plays.
 @Suite("Further faults of the sandbox", .timeLimit(.minutes(2)))
 struct SandboxFaultTests {
     private func login(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Presets that were made from documents, against the sandbox playing what is quirky of each vendor.
+/// Presets made from documents only, against a sandbox that plays each vendor's quirks.
 @Suite("Presets made from documents", .timeLimit(.minutes(2)))
 struct UntriedPresetTests {
     /// The preset with its addresses moved to the sandbox.

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// Each provider's requests with a secret in them, whole: method, path, header fields in their order, body.
+/// Each provider's requests that contain a secret, in full: method, path, ordered header fields, body.
 @Suite("Exact requests", .timeLimit(.minutes(2)))
 struct WireTests {
     private static let verifier = String(repeating: "v", count: 43)
@@ -12,7 +12,9 @@ struct WireTests {
     private static let refreshKey = String(repeating: "r", count: 43)
     private static let redirect = "com.example.app%3A%2Foauth2redirect"
 
-    /// A login, a refresh and a log-out; the calls that they made are `expected`, with what a run makes up in braces.
+    /// Runs a login, a refresh and a log-out, and compares their calls with `expected`.
+    ///
+    /// Random values are in braces.
     private func check(
         _ provider: String, nonce: Bool = true, verifier: Bool = true, _ expected: [String],
         settings: (RunningSandbox) throws -> ProviderSettings

@@ -6,7 +6,7 @@ import Testing
 @Suite("Content codings of answers", .timeLimit(.minutes(2)))
 struct ContentCodingTests {
     private static let text = #"{"access_token":"at-1","token_type":"Bearer"}"#
-    /// The text above, by gzip and as zlib and bare deflate data.
+    /// The text above as gzip data, as zlib data and as bare deflate data.
     private static let gzip =
         Base64URL.decode(
             "H4sIAAAAAAACA6tWSkxOTi0uji_Jz07NU7JSSizRNVTSUQJz40sqC1KBYk6piUWpRUq1AIvRn10tAAAA") ?? []

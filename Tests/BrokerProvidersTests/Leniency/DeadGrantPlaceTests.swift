@@ -12,7 +12,7 @@ struct DeadGrantPlaceTests {
         DeadGrantPlace(pointer: "/errors/*", values: ["Refresh token is invalid"]),
     ]
 
-    /// The failure of a refresh that is answered so, and that of a code's call.
+    /// The failures of a refresh and of a code's call with this answer.
     private func failures(
         _ status: Int, _ body: String, _ places: [DeadGrantPlace] = places
     ) async throws -> (refresh: ProviderFailure?, code: ProviderFailure?) {

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Verdicts on e-mail addresses", .timeLimit(.minutes(2)))
 struct EmailVerdictTests {
-    /// The values that do not say yes.
+    /// The values other than a clear yes.
     private static let notYes = [
         #""false""#, #""no""#, #""0""#, "0", "1", #""yes""#, "null", #""""#, "[]", "{}", "[true]", #"" true""#,
         #""unverified""#,
@@ -33,7 +33,7 @@ struct EmailVerdictTests {
         let provider = try RawProvider(answers)
         let userinfo = provider.settings { $0.identity.source = .userinfo }
         #expect(verdict(try await provider.signIn(userinfo).identity) == .bool(false))
-        // Claims that the file names, without the verdict: it goes along with the address.
+        // The file names claims without the verdict. The verdict comes with the address.
         for pointer in ["/email", "/x/mail"] {
             let api = provider.settings(.oauth2) { $0.identity.claims = [("email", pointer)] }
             #expect(verdict(try await provider.signIn(api).identity) == .bool(false), "\(pointer)")

@@ -47,7 +47,7 @@ struct KeySetLeniencyTests {
     func nulls(_ member: String) async throws {
         let verified = await (try set(jwk(TestKeys.p256, member))).verifies(try token())
         #expect(verified)
-        // A key without a name, and a token without one.
+        // A nameless key, and a nameless token.
         let nameless = jwk(TestKeys.p256, member).replacing(#""kid":"k1""#, with: #""kid":null"#)
         let fits = await (try set(nameless)).verifies(try token(header: #"{"alg":"ES256","kid":null}"#))
         #expect(fits)
@@ -70,7 +70,7 @@ struct KeySetLeniencyTests {
 
     @Test("A key's numbers in base64 are read; a token's parts in base64 are refused")
     func base64() async throws {
-        // A key whose numbers differ in the two alphabets.
+        // A key whose numbers differ between the two alphabets.
         let key = try #require(
             (0..<200).lazy.map { _ in P256.Signing.PrivateKey() }.first { jwk($0).contains("_") })
         let point = Array(key.publicKey.rawRepresentation)
@@ -127,7 +127,7 @@ struct KeySetLeniencyTests {
         #expect(verified && charged.withLock { $0 } == 3)
         let refused = await set.verifies(try token()) { false }
         #expect(!refused)
-        // One key is not charged: a forged token is, by whoever took it.
+        // With a single key the check is free. The caller charges a forged token.
         charged.withLock { $0 = 0 }
         let single = await (try self.set(jwk(TestKeys.p256))).verifies(try token()) {
             charged.withLock { $0 += 1 }

@@ -1,4 +1,4 @@
-/// Holds small answers that grow.
+/// Small answers that grow when they are decoded.
 enum Bombs {
     /// Five MiB of spaces, compressed to five KiB.
     static let gzipOf5MiB = """

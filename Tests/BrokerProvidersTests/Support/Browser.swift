@@ -4,9 +4,9 @@ import NIOCore
 import NIOHTTP1
 import Testing
 
-/// Plays the system browser: opens an authorization URL, consents, and reads where it is sent.
+/// Plays the system browser: opens an authorization URL, consents, and reads the redirect.
 enum Browser {
-    // Lives as long as the test process.
+    // The client lives as long as the test process.
     private static let client = HTTPClient(
         eventLoopGroup: HTTPClient.defaultEventLoopGroup, configuration: .init(redirectConfiguration: .disallow))
 
@@ -17,14 +17,14 @@ enum Browser {
         return try FormPairs(parsing: query)
     }
 
-    /// Returns where the browser ends that follows the provider's own redirects.
+    /// Follows the provider's own redirects, and returns the last address.
     static func land(_ url: Secret, user: String = "ana") async throws -> String {
         var place = url.reveal()
         for _ in 0..<5 where place.hasPrefix("http") { place = try await open(Secret(place), user: user) }
         return place
     }
 
-    /// Returns where the browser is sent.
+    /// Returns the address of the redirect.
     static func open(_ url: Secret, user: String = "ana") async throws -> String {
         let text = url.reveal() + (url.reveal().contains("?") ? "&" : "?") + "sandbox_user=" + user
         var request = HTTPClientRequest(url: text)
@@ -33,7 +33,7 @@ enum Browser {
         if let location = response.headers.first(name: "Location") { return location }
         let body = try await response.body.collect(upTo: 1 << 20)
         let object = try JSONParser.parseObject(Array(body.readableBytesView), maximumBytes: 1 << 20)
-        // A form post shows its fields to whoever asks for JSON.
+        // The sandbox answers a form post with its fields if the request accepts JSON.
         return (object["action"]?.string ?? "") + "?" + (object["body"]?.string ?? "")
     }
 }

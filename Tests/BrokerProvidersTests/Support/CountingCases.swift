@@ -1,7 +1,7 @@
 import Synchronization
 import Testing
 
-/// Counts the cases of a suite as they run, and prints how many there were.
+/// Counts the cases of a suite as they run, and prints their number.
 final class CountingCases: SuiteTrait, TestTrait, TestScoping {
     private let name: String
     private let count = Atomic(0)

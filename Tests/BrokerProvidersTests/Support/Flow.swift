@@ -13,9 +13,9 @@ struct Flow {
     var user = "ana"
     var scope = ["openid", "email"]
     var parameters: [(name: String, value: String)] = []
-    /// The proofs of the key that the tokens are to be bound to.
+    /// The maker of proofs for the key that the tokens shall be bound to.
     var proof: ProofMaker?
-    /// Whether the identity endpoint may be asked once more for the new token.
+    /// Whether one more identity call with the new token is allowed.
     var isNew = false
 
     func start() async throws -> AuthorizationStart {

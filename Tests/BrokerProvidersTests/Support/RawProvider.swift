@@ -5,21 +5,21 @@ import Testing
 
 @testable import BrokerProviders
 
-/// An OpenID provider on a raw server, whose answers a test chooses.
+/// An OpenID provider on a raw server; a test chooses its answers.
 final class RawProvider: Sendable {
-    /// The answers; texts in which `BASE` stands for the server's own address.
+    /// The answers; `BASE` in a text means the server's own address.
     struct Answers: Sendable {
-        /// Further members of the metadata; a member replaces the usual one of its name.
+        /// Additional members of the metadata; each replaces a default member of the same name.
         var metadata: [String: String] = [:]
         var keys = TestKeys.p256JWK
-        /// Further claims of the id_token.
+        /// Additional claims of the id_token.
         var claims = #""email":"ana@example.org""#
         var header = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#
-        /// The id_token in place of the one that is signed of these claims.
+        /// The whole id_token, instead of one signed from these claims.
         var idToken: String?
-        /// Members of the token answer beside the id_token.
+        /// Members of the token answer in addition to the id_token.
         var token = #""access_token":"at-1","token_type":"Bearer","refresh_token":"rt-1""#
-        /// The answer of userinfo to its call of that number, from 1.
+        /// The answer of userinfo to the call with that number, from 1.
         var userinfo: @Sendable (Int) -> RawServer.Reply = { _ in .json(#"{"sub":"u1"}"#) }
         /// The answer of any other path.
         var other: @Sendable (RawServer.Received) -> RawServer.Reply = { _ in .http(404, [], []) }
@@ -78,7 +78,7 @@ final class RawProvider: Sendable {
         }
     }
 
-    /// The settings of an entry for it.
+    /// The settings of an entry for this provider.
     func settings(
         _ service: ProviderSettings.Service = .oidc, _ change: (inout WireSettings) -> Void = { _ in }
     ) -> ProviderSettings {
@@ -89,7 +89,7 @@ final class RawProvider: Sendable {
             clients: [ClientSettings(profile: Support.profile(nonce: false), clientID: "cid-1", wire: wire)])
     }
 
-    /// Redeems a code and asks who it is, as a sign-in does.
+    /// Redeems a code and reads the identity, as a sign-in does.
     func signIn(
         _ settings: ProviderSettings? = nil, isNew: Bool = true
     ) async throws -> (tokens: TokenSet, identity: ProviderIdentity) {

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// A TCP server that answers byte for byte what a test says, on threads of its own.
+/// A TCP server that sends a test's answers byte for byte, on its own threads.
 final class RawServer: Sendable {
     /// One request as it arrived.
     struct Received: Sendable {
@@ -11,7 +11,7 @@ final class RawServer: Sendable {
         /// Names and values as sent, in order.
         var headers: [(name: String, value: String)]
         var body: String
-        /// The number of the connection that it came on.
+        /// The number of the request's connection.
         var connection: Int
 
         func header(_ name: String) -> String? { headers.first { $0.name.lowercased() == name.lowercased() }?.value }
@@ -20,12 +20,12 @@ final class RawServer: Sendable {
     /// The server's answer to a request.
     enum Reply: Sendable {
         case http(Int, [(String, String)], [UInt8])
-        /// These bytes, then the connection is closed.
+        /// Sends these bytes, then closes the connection.
         case raw([UInt8])
-        /// These bytes, and then nothing until the client goes.
+        /// Sends these bytes, then is silent until the client disconnects.
         case rawThenHang([UInt8])
         case close
-        /// Nothing, until the client goes.
+        /// Is silent until the client disconnects.
         case hang
     }
 

@@ -2,12 +2,12 @@ import BrokerProviders
 import Foundation
 import Testing
 
-/// A certificate authority of one test, whose certificates are made by openssl while it runs.
+/// A certificate authority for one test; openssl makes its certificates during the test.
 final class TestAuthority: Sendable {
     let folder: String
     private let name: String
 
-    /// Makes an authority of its own, in a folder that goes with it.
+    /// Makes a new authority, in a folder that is removed with it.
     init(_ name: String = "root") throws {
         self.name = name
         folder = NSTemporaryDirectory() + "coatcheck-\(UUID().uuidString)"
@@ -22,7 +22,7 @@ final class TestAuthority: Sendable {
     /// The file of its own certificate.
     var root: String { "\(folder)/\(name).pem" }
 
-    /// Signs a certificate for a DNS name; less than no days make one that has run out.
+    /// Signs a certificate for a DNS name; a negative number of days makes an expired one.
     @discardableResult
     func sign(_ certificate: String, for host: String, days: Int = 2) throws -> ClientIdentity.Files {
         try openssl(
@@ -37,7 +37,7 @@ final class TestAuthority: Sendable {
             certificate: "\(folder)/\(certificate).pem", key: "\(folder)/\(certificate).key")
     }
 
-    /// Reads a certificate that was signed.
+    /// Reads a signed certificate.
     func identity(_ files: ClientIdentity.Files) throws -> ClientIdentity {
         ClientIdentity(try certificate(files), files: files)
     }

@@ -3,7 +3,7 @@ import Crypto
 import Foundation
 import JWTKit
 
-/// Holds keys for tests and signs tokens with them, odd ones included.
+/// Keys for tests, and functions that sign tokens with them, including odd ones.
 enum TestKeys {
     static let p256 = P256.Signing.PrivateKey()
     static let ed25519 = Curve25519.Signing.PrivateKey()

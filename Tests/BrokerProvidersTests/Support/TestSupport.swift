@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerProviders
 
 extension TestClock {
-    /// The clock for calls over sockets: their time limits take the time they take.
+    /// The clock for calls over sockets, whose time limits pass in real time.
     var waiting: BrokerClock {
         BrokerClock(now: { self.now }, monotonic: { self.monotonic }, sleep: { try await Task.sleep(for: $0) })
     }
@@ -26,7 +26,7 @@ enum Support {
         return (0..<count).map { _ in UInt8.random(in: 0...255, using: &generator) }
     }
 
-    /// A moment that no test's clock reaches: calls end by their own limits.
+    /// A time that no test's clock reaches, so calls end by their own limits.
     static let deadline = Duration.seconds(1_000_000)
 
     static let ios = ClientName(unchecked: "ios")
@@ -43,7 +43,7 @@ enum Support {
         return profile
     }
 
-    /// Runs a body with the transport and the client of some settings.
+    /// Runs a body with a transport and a client for these settings.
     static func with<Result>(
         _ settings: ProviderSettings, clock: BrokerClock = Support.clock,
         transport: TransportSettings = TransportSettings(), _ body: (any ProviderClient) async throws -> Result
@@ -81,9 +81,9 @@ enum Support {
             idempotencyKey: String(repeating: "k", count: 43), recovering: recovering)
     }
 
-    /// The failure that a call throws; nil when it throws none.
+    /// The failure that a call throws; nil if it throws none.
     ///
-    /// Another error is no success: it fails the test.
+    /// Any other error fails the test.
     static func failure<Value>(_ call: () async throws -> Value) async -> ProviderFailure? {
         do {
             _ = try await call()

@@ -18,7 +18,7 @@ struct BadTokenAnswerTests {
         try await withSandbox { sandbox in
             var fault = fault
             if fault.name == "redirect" { fault.location = sandbox.baseURL + "/api/steal" }
-            // A busy machine needs its time for a bomb; only the one that hangs is waited for.
+            // Decompression may take time on a busy machine. Only the answer that hangs is really waited for.
             let total = Duration.seconds(fault.name == "hang" ? 6 : 30)
             let result = try await Support.with(settings(sandbox.baseURL, total: total)) { client in
                 let flow = Flow(provider: try #require(client as? any CodeExchanging))
@@ -30,7 +30,7 @@ struct BadTokenAnswerTests {
                     return .failure(failure)
                 }
             }
-            // One call, whatever became of it, and nothing at a redirect's target (SEC-17).
+            // There is exactly one call in every case, and none to a redirect's target (SEC-17).
             #expect(sandbox.control.count("oidc", "token") == 1)
             #expect(sandbox.control.requests(provider: "api").isEmpty)
             return result
@@ -53,7 +53,7 @@ struct BadTokenAnswerTests {
         if name == "long-token" { fault.value = .int(20_000) }
         switch try await redeem(fault) {
         case .failure(let failure): #expect(failure.shortDescription == expected, "\(name): \(failure)")
-        // It brought something: that is kept, to be revoked.
+        // The answer brought tokens, so they are kept for revocation.
         case .success(let tokens): #expect(expected == "unusable" && tokens.refusal != nil, "\(name)")
         }
     }
@@ -65,7 +65,7 @@ struct BadTokenAnswerTests {
         let tokens = try await redeem(Fault(provider: "oidc", "expires-in-" + value)).get()
         if let end = tokens.expiresAt {
             let life = end.since(Support.clock.now())
-            // A busy machine may take longer than the shortest of them.
+            // On a busy machine this may take longer than the shortest life.
             #expect(life > .seconds(-60) && life <= .seconds(Lifetime.longest))
         }
     }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import BrokerProviders
 
-/// A provider's `Date` as evidence about the clock: what does not count (decision 48).
+/// A provider's `Date` as evidence about the clock, and the answers that do not count (decision 48).
 @Suite(.timeLimit(.minutes(1))) struct ProviderTimeTests {
     private static let date = "Fri, 20 Nov 2026 21:20:00 GMT"
 

@@ -35,7 +35,7 @@ extension TransportTests {
                 #expect(turns.withLock { $0.isEmpty })
                 _ = try await fixture.post(server.base)
             }
-            // Said once, not with each call that it refuses; and once when one is answered.
+            // The event comes once, and not with each refused call; it comes again when a call is answered.
             defer {
                 #expect(turns.withLock { $0 } == [true])
                 fixture.limiter.end(.alive, failed: false)

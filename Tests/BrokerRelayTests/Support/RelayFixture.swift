@@ -11,7 +11,7 @@ import Testing
     while try await connection.request() != nil { try await connection.answer() }
 }
 
-/// Gives tokens out and counts the forced ones.
+/// Gives out tokens and counts the forced ones.
 final class TokenGiver: Sendable {
     private let state = Mutex<(given: Int, forced: Int)>((0, 0))
     let name: String
@@ -31,13 +31,13 @@ final class TokenGiver: Sendable {
     }
 }
 
-/// Judges sign-ins as a test says, and keeps what was demanded.
+/// Judges sign-ins as a test chooses, and records the demands.
 final class SignIns: SignInJudging {
     private let state = Mutex<(required: [StepUpDemand], challenges: [(demand: StepUpDemand, isLast: Bool)])>(([], []))
-    /// The answer to every demand; nil where all are met.
+    /// The answer to every demand; nil if all are met.
     let refusal: ProblemCode?
 
-    /// The session as it is read again; nil where it is the one that was given.
+    /// The session after it was read again; nil if it is the given one.
     let judged: LiveSession?
 
     init(_ refusal: ProblemCode? = nil, judged: LiveSession? = nil) {
@@ -64,7 +64,7 @@ final class SignIns: SignInJudging {
     }
 }
 
-/// A relay with one upstream, `api`, and how to call it.
+/// A relay with one upstream, `api`, and functions to call it.
 struct RelayFixture {
     let relay: Relay
     var session = RelayFixture.session()
@@ -88,7 +88,7 @@ struct RelayFixture {
         return LiveSession(row: row, facts: facts, binding: nil)
     }
 
-    /// Returns the fixture as another user, or another session of the same one, finds it.
+    /// Returns the fixture for another user, or for another session of the same user.
     func of(_ subject: String = "ana", _ number: UInt8 = 0) -> RelayFixture {
         var other = self
         other.session = Self.session(subject: subject, number: number)
@@ -161,7 +161,7 @@ struct RelayFixture {
 struct Unexpected: Error { let status: Int }
 
 extension AccessToken {
-    /// Creates a token as the relay sees it: what it is and how it is carried.
+    /// Creates a token with a value and a scheme, as the relay sees it.
     convenience init(_ token: Secret, _ credential: TokenSet.Credential = .bearer, key: ProofKeyPair? = nil) {
         self.init(
             token: token, credential: credential, key: key, expiresAt: nil, scope: [], version: 1,
@@ -170,7 +170,7 @@ extension AccessToken {
 }
 
 extension RelayResponse.Body {
-    /// Reads it whole.
+    /// Reads the whole body.
     func text() async throws -> String {
         switch self {
         case .none: return ""
@@ -183,7 +183,7 @@ extension RelayResponse.Body {
     }
 }
 
-/// A body of a number of equal chunks, made as they are asked for.
+/// A body of equal chunks, made on demand.
 struct ChunkSource: AsyncSequence, Sendable {
     let chunk: ByteBuffer
     let count: Int

@@ -2,14 +2,16 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A server of raw bytes: it records what reaches it and writes what a script says, so tests assert on the wire.
+/// A server of raw bytes.
+///
+/// It records the requests and writes a script's answers, so tests assert on the wire.
 final class ScriptedUpstream: Sendable {
-    /// One request as its bytes came.
+    /// A request in its original bytes.
     struct Received: Sendable {
-        /// From the request line to the empty line, without it.
+        /// The text from the request line to the empty line, without the latter.
         var head: String
         var body: ByteBuffer
-        /// The bytes of body that came, which may be more than were kept.
+        /// The number of received body bytes, which may be more than were kept.
         var bodySize: Int
 
         var lines: [String] { head.split(separator: "\r\n").map(String.init) }
@@ -17,7 +19,7 @@ final class ScriptedUpstream: Sendable {
         /// The request target.
         var target: String { String(requestLine.split(separator: " ").dropFirst().first ?? "") }
 
-        /// The values of a field, by its name in any case.
+        /// The values of a field; its name is compared in any case.
         func values(_ name: String) -> [String] {
             lines.dropFirst().compactMap { line in
                 guard let colon = line.firstIndex(of: ":"), line[..<colon].lowercased() == name.lowercased() else {
@@ -45,7 +47,7 @@ final class ScriptedUpstream: Sendable {
     var closed: Int { closings.withLock(\.closed) }
     var url: String { "http://127.0.0.1:\(port)" }
 
-    /// Runs `body` against an upstream whose every connection is served by `script`.
+    /// Runs `body` against an upstream; `script` serves each connection.
     static func run(
         _ script: @escaping @Sendable (ScriptedConnection) async throws -> Void,
         _ body: (ScriptedUpstream) async throws -> Void
@@ -55,7 +57,7 @@ final class ScriptedUpstream: Sendable {
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    // Served from the moment it exists: one that nobody serves traps when it is dropped.
+                    // Each connection is served at once, because an unserved one traps when it is released.
                     let connection = try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
                     upstream.tasks.withLock { $0.append(Task { await upstream.serve(connection, script) }) }
                 }
@@ -142,7 +144,7 @@ final class ScriptedConnection {
         return nil
     }
 
-    /// Reads so many bytes and throws them away.
+    /// Reads and discards this number of bytes.
     func skip(_ count: Int) async throws {
         var left = count
         while left > 0 {
@@ -154,13 +156,13 @@ final class ScriptedConnection {
         }
     }
 
-    /// Says that nothing more is sent, and goes on reading.
+    /// Ends the output, and goes on reading.
     func closeOutput() async throws { try await channel.close(mode: .output).get() }
 
     func write(_ text: String) async throws { try await outbound.write(ByteBuffer(string: text)) }
     func write(_ buffer: ByteBuffer) async throws { try await outbound.write(buffer) }
 
-    /// Writes and waits until the kernel has it; the writer above runs ahead of the event loop.
+    /// Writes and waits until the kernel has the bytes; `write` runs ahead of the event loop.
     func send(_ buffer: ByteBuffer) async throws { try await channel.writeAndFlush(buffer).get() }
 
     /// Answers with a body of known length.

@@ -2,9 +2,9 @@ import NIOSSL
 
 @testable import BrokerWire
 
-/// A certificate that signed itself.
+/// A self-signed certificate.
 enum TestCertificate {
-    /// For localhost and *.example.com, from 2026-11-22 for a hundred years.
+    /// A certificate for localhost and *.example.com, valid for a hundred years from 2026-11-22.
     static let certificate = """
         -----BEGIN CERTIFICATE-----
         MIIBpTCCAUqgAwIBAgIUXKEoOUPHJSQo2bcvEM5xHw3sfaMwCgYIKoZIzj0EAwIw

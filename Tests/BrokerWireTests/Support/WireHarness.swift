@@ -6,7 +6,7 @@ import Synchronization
 
 @testable import BrokerWire
 
-/// Serves by a closure.
+/// A service whose answers come from a closure.
 struct TestService: WireService {
     let answer: @Sendable (HTTPRequest, RequestBody, ClientConnection) async -> Answer
 
@@ -22,7 +22,7 @@ struct TestService: WireService {
         Answer(.init(code: refusal == .overLimit ? 429 : 400), [])
     }
 
-    /// Runs a listener of it.
+    /// Runs a listener of this service.
     func run<Value: Sendable>(
         isSecure: Bool = false, limits: ConnectionLimits = ConnectionLimits(), heldBytes: Int? = nil,
         on group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton, _ body: (Int) async throws -> Value
@@ -48,9 +48,11 @@ extension Answer {
     static func text(_ text: String) -> Answer { Answer(.ok, [], body: .whole(ByteBuffer(string: text))) }
 }
 
-/// A client that keeps every byte that comes, and how the connection ended.
+/// A client that keeps every byte, and the way in that the connection ended.
 final class WireClient: Sendable {
-    /// The end of a connection: in order, or broken off, which TLS and TCP each say in a way of their own.
+    /// The end of a connection: orderly or broken off.
+    ///
+    /// TLS and TCP each have their own signs for this.
     enum End: Sendable, Equatable { case orderly, broken }
 
     private struct State {
@@ -85,7 +87,9 @@ final class WireClient: Sendable {
         self.handler = handler
     }
 
-    /// Connects, by TLS where there is a context; `pausesAtFirst` reads nothing behind the first bytes of an answer.
+    /// Connects, with TLS if there is a context.
+    ///
+    /// With `pausesAtFirst`, it reads only the first bytes of an answer.
     static func connect(
         _ port: Int, _ tls: NIOSSLContext? = nil, pausesAtFirst: Bool = false
     ) async throws -> WireClient {
@@ -104,15 +108,15 @@ final class WireClient: Sendable {
         return WireClient(channel, handler)
     }
 
-    /// Reads on.
+    /// Continues to read.
     func read() async throws { try await channel.setOption(.autoRead, value: true).get() }
 
     func send(_ text: String) async throws { try await channel.writeAndFlush(ByteBuffer(string: text)).get() }
 
-    /// Says that nothing more is sent.
+    /// Ends the output.
     func finish() async throws { try await channel.close(mode: .output).get() }
 
-    /// Breaks off, without TLS's goodbye.
+    /// Resets the connection, without TLS's closing message.
     func reset() async throws { try await channel.triggerUserOutboundEvent(SocketEnding.Wanted.reset).get() }
 
     /// The bytes so far.
@@ -125,7 +129,7 @@ final class WireClient: Sendable {
         return handler.state.withLock { $0.isBroken } ? .broken : .orderly
     }
 
-    /// Waits until so much has come as `isEnough` wants; gives up after thirty seconds.
+    /// Waits until `isEnough` accepts the text so far; gives up after thirty seconds.
     func received(_ isEnough: (String) -> Bool) async throws -> String {
         for _ in 0..<3000 {
             let text = text
@@ -136,5 +140,5 @@ final class WireClient: Sendable {
     }
 }
 
-/// The number of times that a mark stands in a text.
+/// The number of times that a mark occurs in a text.
 func count(of mark: String, in text: String) -> Int { text.ranges(of: mark).count }

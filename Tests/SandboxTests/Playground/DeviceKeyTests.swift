@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sandbox
 
-/// The phone's key, which a page's browser holds.
+/// The phone's key, which the page's browser holds.
 @Suite("The device's key", .timeLimit(.minutes(1)))
 struct DeviceKeyTests {
     private let browser = P256.Signing.PrivateKey()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Sandbox
 
-/// Proofs of the phone, and the thief's.
+/// Proofs of the phone and of the thief.
 @Suite("The playground's proofs", .timeLimit(.minutes(1)))
 struct PlaygroundProofTests {
     private func proof(jar: CookieJar? = nil, nonce: String? = nil) -> PlaygroundProof {

@@ -8,7 +8,7 @@ import Testing
 
 @Suite("The command line", .timeLimit(.minutes(2)))
 struct CommandTests {
-    /// Makes a folder of its own that only its owner may enter.
+    /// Makes a new folder that only its owner may enter.
     private func folder() throws -> String {
         let path = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(
@@ -88,7 +88,7 @@ struct CommandTests {
         let file = folder + "/coatcheck.yaml"
         try ConfigurationFixture.minimal.write(toFile: file, atomically: true, encoding: .utf8)
         try await run(["check", "--config", file])
-        // A key file that `serve` refuses is refused.
+        // The command refuses a key file that `serve` would refuse.
         let keys = try Data(contentsOf: URL(filePath: folder + "/keys.json"))
         for content in ["", "{}", "not json", "{\"version\":2}"] {
             try content.write(toFile: folder + "/keys.json", atomically: false, encoding: .utf8)
@@ -133,7 +133,7 @@ struct CommandTests {
         let folder = try folder()
         let file = folder + "/keys.json"
         try await run(["keys", "generate", "--file", file])
-        // Only root can give a file away.
+        // Only root can change a file's owner.
         let isRoot = geteuid() == 0
         for mode: mode_t in [0o640, 0o400, 0o600] {
             #expect(chmod(file, mode) == 0)

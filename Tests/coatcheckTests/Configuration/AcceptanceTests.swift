@@ -13,7 +13,7 @@ struct AcceptanceTests {
     @Test("The smallest file is in order, and has the documented defaults")
     func minimal() throws {
         let configuration = try ConfigurationFixture.load(ConfigurationFixture.minimal)
-        // It is https, and nobody says who ends TLS in front.
+        // The URL is https, but the file names no proxy that ends TLS.
         #expect(configuration.warnings.map(\.path) == ["server.trusted_proxies"])
         #expect(configuration.server.listen.description == "127.0.0.1:8080")
         #expect(configuration.management.listen.description == "127.0.0.1:9090")

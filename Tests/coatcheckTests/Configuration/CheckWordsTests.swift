@@ -15,7 +15,7 @@ struct CheckWordsTests {
 
     private static func errors(_ text: String) -> [String] { ConfigurationFixture.errors(text).map(\.description) }
 
-    /// Loads bytes as a file of their own; returns what is said, without the file's path.
+    /// Writes bytes into a file, loads it, and returns the messages without the file's path.
     private static func load(_ bytes: [UInt8]) throws -> String {
         let path = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString + ".yaml"
         try Data(bytes).write(to: URL(fileURLWithPath: path))
@@ -63,7 +63,7 @@ struct CheckWordsTests {
     @Test("A byte order mark at the beginning is passed over")
     func byteOrderMark() throws {
         let said = try Self.load([0xEF, 0xBB, 0xBF] + Array(ConfigurationFixture.minimal.utf8))
-        // Its key file is not there; nothing else is wrong.
+        // The only error is the missing key file.
         #expect(said.split(separator: "\n").count(where: { $0.hasPrefix("error") }) == 1 && said.contains("keys.file"))
     }
 
@@ -125,7 +125,7 @@ struct CheckWordsTests {
         #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
         let upstream =
             "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: example, allow: [\"GET /\"]}}"
-        // The provider is there; only it could not be read.
+        // The provider exists; only its settings could not be read.
         #expect(Self.errors(Self.minimal("kind: oidc", "kind: oidcc", more: upstream)).count == 1)
         let clover = Self.minimal(
             "kind: oidc\n    issuer: https://id.example.com",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-/// The kinds of child that a client may have, as the file says them.
+/// The child kinds of a client, in the configuration file.
 @Suite("Configurations of child sessions", .timeLimit(.minutes(1)))
 struct ChildrenTests {
     private static let client = "client_id: mobile-app"

@@ -1,10 +1,10 @@
 @testable import coatcheck
 
-/// Loads configurations from text, with an environment and files of its own.
+/// Loads configurations from text, with a given environment and given files.
 enum ConfigurationFixture {
     static let keyFile = "keys.json"
 
-    /// For localhost and *.example.com, for a hundred years from 2026-11-22.
+    /// A certificate for localhost and *.example.com, valid for a hundred years from 2026-11-22.
     static let certificate = """
         -----BEGIN CERTIFICATE-----
         MIIBpTCCAUqgAwIBAgIUXKEoOUPHJSQo2bcvEM5xHw3sfaMwCgYIKoZIzj0EAwIw
@@ -26,7 +26,7 @@ enum ConfigurationFixture {
         -----END PRIVATE KEY-----
         """
 
-    /// The key of no certificate here.
+    /// A key that belongs to none of these certificates.
     static let otherKey = """
         -----BEGIN PRIVATE KEY-----
         MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgRLIhsy9NQNMxhOap
@@ -63,7 +63,7 @@ enum ConfigurationFixture {
         },
         isOpenToOthers: { $0.hasPrefix("open-") }, directory: "")
 
-    /// The smallest configuration that is in order; `{…}` marks what tests replace.
+    /// The smallest valid configuration; tests replace the parts in `{…}`.
     static let minimal = """
         server:
           public_url: https://auth.example.com
@@ -84,7 +84,7 @@ enum ConfigurationFixture {
         try Configuration.load(text: text, sources: sources)
     }
 
-    /// Returns the problems of a text; empty when it loads.
+    /// Returns the problems of a text; empty if it loads.
     static func problems(_ text: String) -> [ConfigProblem] {
         do throws(ConfigurationFailure) {
             return try load(text).warnings

@@ -6,7 +6,7 @@ import Testing
 struct EffectTests {
     private static let digest = "1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d"
 
-    /// Loads a file in block form, with settings of the client, of the provider, and sections behind them.
+    /// Loads a file in block form, with settings of the client and the provider, and further sections.
     private func problems(client: String = "", provider: String = "", more: String = "") -> [ConfigProblem] {
         ConfigurationFixture.problems(
             """

@@ -9,7 +9,7 @@ struct FAPI2ProfileTests {
     private static let key = "private_key: {file: service-key.pem, key_id: k1}"
     private static let certificate = "tls: {certificate: example-client.pem, key: example-client.key}"
 
-    /// 1,024 bits, for nothing but its size.
+    /// An RSA key of 1,024 bits, for tests of the size only.
     private static let shortKey = """
         -----BEGIN PRIVATE KEY-----
         MIICdwIBADANBgkqhkiG9w0BAQEFAASCAmEwggJdAgEAAoGBALf8BhhQgQ/i/QbB
@@ -29,7 +29,7 @@ struct FAPI2ProfileTests {
         -----END PRIVATE KEY-----
         """
 
-    /// Line 6 on is the provider's, then `clients:` and the client in one line.
+    /// A file with the provider from line 6 on, then `clients:`, and the client in one line.
     private func file(provider: String = "kind: oidc\nissuer: https://bank.example.com\nprofile: fapi2", client: String)
         -> String
     {
@@ -63,7 +63,7 @@ struct FAPI2ProfileTests {
         try #require(try load(text).providers.first?.clients.first?.settings)
     }
 
-    // MARK: What contradicts it
+    // MARK: Settings that contradict the profile
 
     @Test(
         "A client's setting that contradicts it is refused at its own line",
@@ -100,7 +100,7 @@ struct FAPI2ProfileTests {
         ])
     func contradictions(_ client: String, _ place: String) throws {
         let found = errors(file(client: client))
-        // The client stands in one line, and so does all that it says.
+        // The client and all its settings are in one line.
         let expected = "error: line 9: providers.bank.clients.\(place): contradicts profile fapi2: "
         #expect(found.contains { $0.hasPrefix(expected) }, "\(found)")
     }
@@ -165,7 +165,7 @@ struct FAPI2ProfileTests {
         #expect(errors(text).contains { $0.contains("forward_access_token") }, "\(errors(text))")
     }
 
-    // MARK: What it becomes
+    // MARK: Settings that the profile makes
 
     @Test("One line becomes each setting that the profile settles")
     func expansion() throws {

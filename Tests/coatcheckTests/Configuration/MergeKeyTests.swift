@@ -6,7 +6,7 @@ import Testing
 
 @Suite("Merge keys and extensions of the file", .timeLimit(.minutes(1)))
 struct MergeKeyTests {
-    /// A file with the given lines for its clients, and the anchors from line 1.
+    /// A file with these lines for its clients, and with anchors from line 1.
     private static func file(_ top: String, clients: String) -> String {
         """
         \(top)
@@ -88,7 +88,7 @@ struct MergeKeyTests {
     @Test(
         "Other keys and values → refused at their lines",
         arguments: [
-            // `x-` belongs to the top of the file alone.
+            // Only keys at the top of the file may begin with `x-`.
             (app, "      ios: {<<: *app, client_id: one, x-note: 1}", 16, "is not a key"),
             ("y-app: 1", "      ios: {client_id: one, auth: none}", 1, "is not a key"),
             ("x_app: 1", "      ios: {client_id: one, auth: none}", 1, "is not a key"),

@@ -31,7 +31,7 @@ struct ProviderSettingsTests {
 
     // MARK: The issuer in callbacks
 
-    /// The `iss` that a vendor sends, or would send; nil where it publishes nothing.
+    /// The `iss` that a vendor sends, or would send; nil if it does not publish any.
     private static let issuers: [(settings: String, iss: String?)] = [
         ("preset: google", "https://accounts.google.com"),
         (
@@ -82,7 +82,7 @@ struct ProviderSettingsTests {
                 #expect(!IssuerExpectation.matches(other, pattern), "\(settings): \(other)")
             }
         }
-        // It never enters the subject's namespace.
+        // The issuer is never used as a subject's namespace here.
         #expect(try load("preset: github").settings.profile.issuer == "p")
     }
 
@@ -277,7 +277,7 @@ struct ProviderSettingsTests {
 
     // MARK: The documents
 
-    /// A block of a page as a whole file: what it leaves out is the least that a file needs.
+    /// Completes a block of a page to a whole file, with the least that a file needs.
     private static func whole(_ block: String) -> String {
         let isTop = { (key: String) in block.hasPrefix(key + ":") || block.contains("\n" + key + ":") }
         var text = block

@@ -2,13 +2,13 @@ import Testing
 
 @testable import coatcheck
 
-/// One faulty file and what its refusal names.
+/// A faulty file and the expected refusal.
 struct Refusal: Sendable, CustomTestStringConvertible {
     let name: String
-    /// Replaced in the minimal file; the first is what stands there.
+    /// The text to replace in the minimal file.
     let replacing: String
     let with: String
-    /// The path and a part of the message that have to be named.
+    /// The path and the words that the refusal has to contain.
     let path: String
     let words: String
 
@@ -523,7 +523,7 @@ struct RefusalTests {
                 "providers.other.isuer", "providers.other.clients.ios.client_secret",
                 "providers.other.clients.ios.redirect_uris",
             ]), "\(errors)")
-        // What is only misspelt is not missing, too.
+        // A misspelt key is not also reported as missing.
         #expect(!paths.contains("providers.other"))
         #expect(errors.allSatisfy { ($0.line ?? 0) > 13 }, "\(errors)")
         #expect(errors == errors.sorted())

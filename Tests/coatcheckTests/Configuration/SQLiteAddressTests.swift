@@ -53,7 +53,7 @@ struct SQLiteAddressTests {
             ("sqlite:data/50%-off.db", "data/50%-off.db"), ("sqlite:files/x.db", "files/x.db"),
         ])
     func plain(_ url: String, _ path: String) throws {
-        // SQLAlchemy reads three slashes as a relative path.
+        // SQLAlchemy treats three slashes as a relative path.
         let warned = url == "sqlite:///data/x.db"
         #expect(Self.problems(url).map(\.severity) == (warned ? [.warning] : []), "\(Self.problems(url))")
         let text = ConfigurationFixture.minimal.replacingFirst(

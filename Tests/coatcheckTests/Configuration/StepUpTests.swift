@@ -3,7 +3,7 @@ import Testing
 
 @testable import coatcheck
 
-/// Demands of the file on sign-ins, against who could ever meet them.
+/// The file's demands on sign-ins, compared with the providers that could meet them.
 @Suite("Configurations of step-ups", .timeLimit(.minutes(1)))
 struct StepUpConfigurationTests {
     private func problems(

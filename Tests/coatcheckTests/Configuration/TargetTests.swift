@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-/// Tokens for other APIs in the file, against the providers that would have to give them.
+/// The file's tokens for other APIs, compared with the providers that would have to issue them.
 @Suite("Configurations of tokens for an API", .timeLimit(.minutes(1)))
 struct TargetConfigurationTests {
     private func text(_ token: String, backend: String, client: String) -> String {

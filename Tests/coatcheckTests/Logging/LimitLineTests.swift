@@ -91,7 +91,7 @@ struct LimitLineTests {
         try #require(breaker.count == 2)
         #expect(breaker.allSatisfy { $0.contains(#""provider":"as""#) })
         #expect(breaker[0].contains(#""level":"warning""#) && breaker[1].contains(#""level":"notice""#))
-        // At the start nothing is heard yet, and nothing is away.
+        // At the start, notices are not yet received, and that is not an outage.
         for notice in [EndingNotice.deaf, .hearing, .ended([]), .hearing] { outages.note(notice) }
         #expect(lines.take().isEmpty)
         for _ in 0..<3 { outages.note(.deaf) }
@@ -197,7 +197,7 @@ struct LimitLineTests {
         for reason in ["customer", "network", "all"] {
             #expect(text.contains(#"coatcheck_connections_refused_total{reason="\#(reason)"} 10"#))
         }
-        // Of very many one line tells.
+        // Many refusals share one line.
         for number in UInt64(0)..<5000 { connections.refused(six, limit(number << 16, 48)) }
         #expect(lines.take().count <= 64)
         lines.time.withLock { $0 = .seconds(61) }

@@ -6,10 +6,10 @@ final class WrittenLines: Sendable {
 
     func add(_ line: [UInt8]) { text.withLock { $0 += String(decoding: line, as: UTF8.self) + "\n" } }
 
-    /// All lines that were not taken.
+    /// All lines since the last `take`.
     var all: String { text.withLock { $0 } }
 
-    /// Returns the lines since they were taken last.
+    /// Returns and removes the lines since the last call.
     func take() -> String {
         text.withLock { text in
             defer { text = "" }

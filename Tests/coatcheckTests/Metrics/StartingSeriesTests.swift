@@ -63,7 +63,7 @@ struct StartingSeriesTests {
         StartingSeries.register(
             providers: [], clients: (0..<100).map { ("p", "c\($0)") }, upstreams: [], metrics)
         #expect(metrics.seriesCount(of: "coatcheck_logins_total") == StartingSeries.limit)
-        // What matters most is there for all.
+        // The most important series exist for every client.
         #expect(metrics.text().contains(#"coatcheck_logins_total{provider="p",client="c99",result="succeeded"} 0"#))
     }
 

@@ -44,7 +44,7 @@ struct StoreFailureTests {
         store.fail(.sessions, [.refused])
         let (timed, now) = (timed, now)
         let task = Task {
-            // Cancelled before it asks.
+            // The task is cancelled before its call.
             while !Task.isCancelled { await Task.yield() }
             _ = try? await timed.sessions(.token(token), .live, after: nil, limit: 1, now: now)
         }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import coatcheck
 
-/// A time that a test sets.
+/// A clock that a test sets.
 private final class Moment: Sendable {
     private let time = Mutex<Int64>(1_800_000_000)
 
@@ -15,13 +15,13 @@ private final class Moment: Sendable {
     func set(_ seconds: Int64) { time.withLock { $0 = seconds } }
 }
 
-/// Certificates whose files change: the texts are given, the files are nobody's.
+/// Certificates whose files change; tests give the texts, without real files.
 @Suite("The watch over certificates", .timeLimit(.minutes(1)))
 struct CertificateWatchTests {
     private static let files = ClientIdentity.Files(certificate: "shown.pem", key: "shown.key")
     private static let good = CertificateWatch.Pair(
         certificate: Array(ConfigurationFixture.certificate.utf8), key: Array(ConfigurationFixture.certificateKey.utf8))
-    /// One from 2030 to 2099; `good` is from 2026 to 2126.
+    /// A certificate from 2030 to 2099; `good` is valid from 2026 to 2126.
     private static let later = CertificateWatch.Pair(
         certificate: Array(
             """
@@ -119,11 +119,11 @@ struct CertificateWatchTests {
         take(.success(Self.good))
         let good = identity.current.id
         #expect(good != later && !failures)
-        // In 2110.
+        // The year 2110.
         clock.set(4_417_977_600)
         take(.success(Self.later))
         #expect(identity.current.id == good && failures && lines.all.contains("has run out"))
-        // In 2128, when neither is valid.
+        // The year 2128, when neither certificate is valid.
         clock.set(4_986_000_000)
         take(.success(Self.later))
         #expect(identity.current.id == later)

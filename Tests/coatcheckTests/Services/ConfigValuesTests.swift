@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Two configurations are compared by every value of their files")
 struct ConfigValuesTests {
-    /// Loads a file with a client's `children`, a backend's `allow` and a default of a Zephr attribute.
+    /// Loads a file with these settings: a client's `children`, a backend's `allow`, and a default of a Zephr attribute.
     private func load(
         children: String = "{quiet: {}}", allow: String = "[{provider: example}]", attribute: String = "x"
     ) throws -> Configuration {
@@ -32,7 +32,7 @@ struct ConfigValuesTests {
 
     private func paths(_ old: Configuration, _ new: Configuration) -> [String] {
         let changes = new.values.changes(since: old.values)
-        // `config diff` compares digests and has to find the same.
+        // `config diff` compares digests and has to find the same differences.
         let salt: [UInt8] = [1, 2, 3]
         let vault = try? OpenSSLVault(ring: .generate(now: SystemClock.wallTime(), random: SystemRandom.bytes))
         guard let vault else { return ["no vault"] }

@@ -4,11 +4,11 @@ import Testing
 
 @testable import coatcheck
 
-/// Memory that the process has freed, on its way back to the system.
+/// Freed memory of the process, and its return to the system.
 @Suite(.timeLimit(.minutes(2))) struct FreedMemoryTests {
     @Test("What was freed between what stays is given back, though it is no end of the heap")
     func givenBack() async throws {
-        // What stays holds its page, and every heap's end.
+        // Each remaining block keeps its page in use, and so the end of every heap.
         let size = 128 << 20, block = 1024, stays = 64
         var blocks = (0..<size / block).map { _ in
             let block = UnsafeMutableRawPointer.allocate(byteCount: block, alignment: 16)
@@ -39,11 +39,11 @@ import Testing
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
-        // While bodies come in: each page has something in use, and a try gives little back.
+        // Bodies are coming in, so each page has a block in use, and a try returns little memory.
         #expect(rule.isWorthIt(Self.figures(unused: 290, used: 26), at: .seconds(10)))
         rule.tried(leaving: Self.figures(unused: 275, used: 26), at: .seconds(10))
         #expect(!rule.isWorthIt(Self.figures(unused: 277, used: 26), at: .seconds(20)))
-        // Most have gone: little more is free than before, and the pages are not all in use any more.
+        // Most bodies have gone. There is little more free memory than before, but whole pages are now unused.
         #expect(!rule.mayTry(at: .seconds(19)))
         #expect(rule.mayTry(at: .seconds(20)))
         #expect(rule.isWorthIt(Self.figures(unused: 282, used: 20), at: .seconds(20)))
@@ -63,7 +63,7 @@ import Testing
         rule.tried(leaving: Self.figures(unused: 36, used: 26), at: .seconds(5))
         rule.note(Self.figures(unused: 37, used: 26))
         #expect(!rule.isWorthIt(Self.figures(unused: 37, used: 26), at: .seconds(15)))
-        // A time at rest to compare with makes a smaller drop enough.
+        // If an idle state is known for comparison, a smaller drop is enough.
         let rest = Self.figures(unused: 38, used: beganAtRest ? 24 : 17)
         rule.note(rest)
         #expect(rule.isWorthIt(rest, at: .seconds(15)))

@@ -3,14 +3,14 @@ import Testing
 
 @testable import coatcheck
 
-/// The sockets that a service manager hands over, by its variables.
+/// The sockets that a service manager hands over, named by environment variables.
 @Suite("Sockets handed over", .timeLimit(.minutes(1)))
 struct HandOverTests {
     private static let pid: Int32 = 4321
 
     struct Refused: Sendable, CustomTestStringConvertible {
         let environment: [String: String]
-        /// The names that the sentence has to have.
+        /// The names that the message has to contain.
         let names: String
         var testDescription: String { names }
     }

@@ -8,13 +8,13 @@ import Testing
 
 @Suite("The key ring of a running broker", .timeLimit(.minutes(1)))
 struct KeyWatchTests {
-    /// A watched key file in a folder of its own, with a clock and a log.
+    /// A watched key file in a new folder, with a clock and a log.
     private final class Watched: Sendable {
         let folder: String
         let file: String
         let vault: OpenSSLVault
         let watch: KeyWatch
-        /// The ring that it began with.
+        /// The first ring.
         let first: KeyRing
         let lines: WrittenLines
         let time: TestClock
@@ -27,7 +27,7 @@ struct KeyWatchTests {
             let ring = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
             let file = folder + "/keys.json"
             if linked {
-                // As Kubernetes mounts a Secret: keys.json -> ..data/keys.json, ..data -> ..1
+                // The layout of a Secret that Kubernetes mounts: keys.json -> ..data/keys.json, ..data -> ..1
                 try Self.write(ring, folder + "/..1/keys.json")
                 try FileManager.default.createSymbolicLink(atPath: folder + "/..data", withDestinationPath: "..1")
                 try FileManager.default.createSymbolicLink(atPath: file, withDestinationPath: "..data/keys.json")
@@ -97,7 +97,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count == 2)
     }
 
-    /// The fates of the file of a ring with a key that waits.
+    /// The changes to the file of a ring while one of its keys waits.
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
     @Test("A key that waits seals in its time whatever has become of the file meanwhile", arguments: Trouble.allCases)
@@ -125,7 +125,7 @@ struct KeyWatchTests {
         watched.time.advance(.seconds(1))
         watched.watch.look()
         #expect(watched.vault.currentKeyID == rotated.list.first?.id)
-        // The next trouble is said as the first was.
+        // The next trouble is logged like the first.
         try Watched.write(rotated, watched.file)
         watched.watch.look()
         try FileManager.default.removeItem(atPath: watched.file)
@@ -183,7 +183,7 @@ struct KeyWatchTests {
             #expect(FileMode.isOpenToOthers(file) == isOpen, "\(String(mode, radix: 8))")
             #expect(FileMode.isOpenToOthers(link) == isOpen)
         }
-        // Another's group; only root can give a file away.
+        // A file of another group; only root can change a file's owner.
         if geteuid() == 0, chown(file, 0, 54_321) == 0 {
             chmod(file, 0o640)
             #expect(FileMode.isOpenToOthers(file))
@@ -228,7 +228,7 @@ struct KeyWatchTests {
         let right = RingWatch(vault, keys(vault), store, now: { now }, log: log)
         await right.look()
         #expect(right.isGood)
-        // One in twenty is no reason to turn everybody away.
+        // One foreign record in twenty does not make the broker refuse all requests.
         try await add(18, vault)
         try await add(1, stranger)
         await right.look()
@@ -270,7 +270,7 @@ struct KeyWatchTests {
         await ring.look()
         #expect(!ring.isGood && !watched.vault.isTheStores)
 
-        // A third ring, which opens nothing either, is not taken.
+        // A third ring that opens no record either is not used.
         try Watched.write(KeyRing.generate(now: time.now, random: SystemRandom.bytes), watched.file)
         watched.watch.look()
         await ring.look()
@@ -284,7 +284,7 @@ struct KeyWatchTests {
         #expect(watched.vault.index(.subject, ["a"]) == owner.index(.subject, ["a"]), "its index key came with it")
         #expect(watched.watch.ring.list.map(\.id) == right.list.map(\.id))
 
-        // What the other one has sealed is named, and turns nobody else away: in this process and in the next.
+        // The other ring's key is reported, and the broker serves all others: in this process and in the next.
         let other = try OpenSSLVault(ring: watched.first)
         try await add(4, other, to: store)
         await ring.look()
@@ -294,7 +294,7 @@ struct KeyWatchTests {
         let next = RingWatch(owner, watched.watch, store, now: { time.now }, log: log)
         await next.look()
         #expect(next.isGood && next.foreign != nil)
-        // A key of the store's own that is missing counts as ever.
+        // A missing key of the store's own counts as usual.
         let lost = try KeyRing.generate(now: time.now, random: SystemRandom.bytes)
         try await add(4, OpenSSLVault(ring: lost), to: store)
         await next.look()

@@ -11,14 +11,16 @@ import Testing
 
 @Suite("The configuration of a running broker", .timeLimit(.minutes(2)))
 struct ReloadTests {
-    /// A wired broker that does not listen, with a file and a log that the test owns.
+    /// A complete broker without listeners; the test owns its file and its log.
     private final class Wired: Sendable {
         let composition: Composition
         private let work: ConfigurationReload
         private let lines: WrittenLines
         private let file: Held
 
-        /// `isOpen` says whether others may read files, and `reads` is called before each reading of the configuration.
+        /// Makes the broker.
+        ///
+        /// `isOpen` returns whether others may read files; `reads` is called before each reading of the configuration.
         init(
             _ text: String, secret: @escaping @Sendable () -> String = { "zQ8vN2kLr5TwX7yB3mHd" },
             isOpen: @escaping @Sendable () -> Bool = { false }, reads: @escaping @Sendable () -> Void = {},
@@ -62,7 +64,7 @@ struct ReloadTests {
         var log: String { lines.take() }
         func stop() { work.stop() }
 
-        /// Puts another text into the file, reloads, and returns what the log says.
+        /// Replaces the file's text, reloads, and returns the new log lines.
         func reload(_ text: String) async -> String {
             file.value = text
             await work.run()
@@ -141,7 +143,7 @@ struct ReloadTests {
     func fixed(_ part: String, _ other: String, _ path: String) async throws {
         let wired = try Wired(Self.text)
         let before = wired.running
-        // Beside it something that could be changed.
+        // The file also has a change that a reload could apply.
         let changed = Self.text.replacingFirst("allow: [\"GET /a\"]", with: "allow: [\"GET /b\"]")
         let log = await wired.reload(changed.replacingFirst(part, with: other))
         #expect(log.contains("\(path): has changed, which takes a restart"), "\(log)")
@@ -170,7 +172,7 @@ struct ReloadTests {
         let clock = BrokerClock(
             now: SystemClock.wallTime, monotonic: { .seconds(1000) },
             sleep: { _ in
-                // Patience ends at once where something hangs, and never elsewhere.
+                // The patience ends at once if the reading hangs, and otherwise never.
                 while !hangs.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(5)) }
             })
         let wired = try Wired(
@@ -186,10 +188,10 @@ struct ReloadTests {
         #expect(good.contains("configuration reloaded"), "\(good)")
         let running = wired.running
         gate.signal()
-        // It has come back when a reload after it is done: nothing was taken of it.
+        // The late reading has returned by the end of a later reload. Its result was not used.
         _ = await wired.reload(Self.text.replacingFirst("GET /a", with: "GET /good"))
         #expect(wired.running === running)
-        // Behind the stop nothing is exchanged.
+        // After the stop, a reload changes nothing.
         wired.stop()
         let none = await wired.reload(Self.text)
         #expect(!none.contains("configuration reloaded") && wired.running === running, "\(none)")
@@ -207,7 +209,7 @@ struct ReloadTests {
         #expect(wired.running !== before && wired.running.kept == 1)
         #expect(wired.limiter("one") === one && wired.limiter("two") !== two)
         #expect(wired.running.transport === before.transport)
-        // What clients take over from the session's settings is theirs.
+        // Clients have copied these session settings, so the clients are new.
         _ = await wired.reload(Self.text.replacingFirst("idle: 30d", with: "idle: 20d"))
         #expect(wired.running.kept == 0 && wired.running.transport === before.transport)
         _ = await wired.reload(Self.text + "\noutbound: {connect_timeout: 3s}")
@@ -324,7 +326,7 @@ struct ReloadTests {
                 "providers.example.clients.ios.client_id", "providers.example.clients.ios.scope",
             ])
         #expect(items.contains { $0.path == "server.public_url" && !$0.isChanged && $0.needsRestart })
-        // Another salt, other digests.
+        // Another salt makes other digests.
         let digests = one.values.digests(salt) { vault.digest($0) }
         let salted = one.values.digests([1]) { vault.digest($0) }
         #expect(digests.keys == salted.keys && digests.allSatisfy { salted[$0.key] != $0.value })

@@ -7,13 +7,13 @@ import Testing
 
 @Suite("Files that block hold up neither a reload nor a stop", .timeLimit(.minutes(1)))
 struct RereadingTests {
-    /// Readings that a test lets come back one by one, and what was taken of them.
+    /// Readings that a test lets return one by one, and their used results.
     private final class Readings: Sendable {
         private let gates = Mutex<[Int: DispatchSemaphore]>([:])
         private let list = Mutex<[Int]>([])
         private let late = Mutex(0)
 
-        /// One that comes back when `release` says so.
+        /// A reading that returns after `release`.
         func hanging(_ number: Int) -> @Sendable () -> Int {
             let gate = DispatchSemaphore(value: 0)
             gates.withLock { $0[number] = gate }
@@ -29,12 +29,12 @@ struct RereadingTests {
         var taken: [Int] { list.withLock { $0 } }
         var lateOnes: Int { late.withLock { $0 } }
 
-        /// Waits until something has happened.
+        /// Waits until a condition holds.
         func wait(until isTrue: @Sendable (Readings) -> Bool) async throws {
             try await eventually("the readings are as the test wants them") { isTrue(self) }
         }
 
-        /// `patience` nil waits for ever.
+        /// A reader with this patience; nil waits for ever.
         func reader(patience: Duration?) -> Rereading<Int> {
             Rereading(
                 sleep: { _ in try await Task.sleep(for: patience ?? .seconds(3600)) }, isLate: { [self] in wasLate() },
@@ -136,7 +136,7 @@ struct RereadingTests {
         }
         #expect(fault(folder) == .folder)
         #expect(fault(folder + "/gone") == .missing)
-        // What a shell puts there for us: a pipe that is our own descriptor.
+        // A shell may give the file as a pipe that is a descriptor of this process.
         var ends: [Int32] = [0, 0]
         #expect(pipe(&ends) == 0)
         #expect(write(ends[1], "config", 6) == 6)

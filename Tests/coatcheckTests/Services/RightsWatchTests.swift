@@ -31,7 +31,7 @@ struct RightsWatchTests {
         #expect(log.contains(#""level":"error""#) && log.contains(lacking), "\(log)")
         await watch.look()
         #expect(lines.take().isEmpty)
-        // A store that does not answer changes nothing.
+        // While the store does not answer, the state stays.
         answers.set(.failure(.unavailable("away")))
         await watch.look()
         #expect(!watch.isGood && lines.take().isEmpty)

@@ -12,7 +12,7 @@ struct TracingTests {
     private static let parent = "b7ad6b7169203331"
     private static let field = "00-\(trace)-\(parent)-01"
 
-    /// A tracer whose spans end up in a list.
+    /// A tracer that collects its spans in a list.
     private final class Spans: Sendable {
         private let list = Mutex<[FinishedSpan]>([])
         func tracer(sample: Double = 1) -> OTLPTracer {
@@ -57,7 +57,7 @@ struct TracingTests {
                 span.traceparent.hasPrefix("00-\(Self.trace)-")
                     && span.traceparent.hasSuffix(count == 1 ? "-01" : "-00"))
             #expect(!span.traceparent.contains(Self.parent))
-            // What a stranger has chosen goes to no third party.
+            // A trace id that a stranger chose is not sent to a third party.
             #expect(!span.ownTraceparent.contains(Self.trace))
             span.end(nil)
             #expect(spans.all.count == count)
@@ -71,7 +71,7 @@ struct TracingTests {
             let spans = Spans()
             let tracer = spans.tracer(sample: sample)
             let proxied = tracer.starter.begin("x", .server, TraceOrigin(traceparent: text, isTrusted: true))
-            // A proxy passes on what strangers send it: a third party does not get that either.
+            // A proxy forwards strangers' trace ids, so these do not go to a third party either.
             #expect(proxied.traceparent.contains(Self.trace) && !proxied.ownTraceparent.contains(Self.trace))
             proxied.end(nil)
             #expect(spans.all.count == count)
@@ -82,7 +82,7 @@ struct TracingTests {
             backend.end(nil)
             #expect(spans.all.count == 3 * count)
         }
-        // One of our own is nobody's to decide.
+        // A trace that the broker began itself has no caller to believe.
         let spans = Spans()
         let own = spans.tracer().starter.begin("x", .server, nil)
         own.believeCaller()
@@ -146,7 +146,7 @@ struct TracingTests {
             return line.flatMap { Int($0.dropFirst(name.count)) } ?? 0
         }
         try await eventually("the collector has refused a batch") { refused() > 0 }
-        // A second later there is the next one.
+        // The next line comes a second later.
         #expect(refused() % 512 == 0)
         running.cancel()
         try await running.value
@@ -163,7 +163,7 @@ struct TracingTests {
             let exporter = OTLPExporter(settings, metrics: MetricsRegistry(), log: log, clock: SystemClock.clock)
             gone = exporter
         }
-        // A client that is let go open ends a debug build's process.
+        // In a debug build, a client that is released while open ends the process.
         #expect(gone == nil)
     }
 }

@@ -154,15 +154,19 @@ class Traefik:
         return found
 
 
+# The signs of a field's name (RFC 9110 section 5.6.2) that CGI writes as `_`.
+SIGNS = "-_.!#$%&'*+^`|~"
+
+
 def spellings(name):
-    """A field's name with other signs for its dashes, in both cases."""
+    """A field's name with other signs for its first two dashes, in both cases."""
     first, second, rest = name.split("-", 2)
     return [
-        form for one in "-_." for two in "-_." for form in (f"{first}{one}{second}{two}{rest}", f"{first}{one}{second}{two}{rest}".lower())]
+        form for one in SIGNS for two in SIGNS for form in (f"{first}{one}{second}{two}{rest}", f"{first}{one}{second}{two}{rest}".lower())]
 
 
 def traefik(case):
-    """`X_Auth_…` and `X.Auth.…` behind Traefik's recipe → the service sees the broker's fields alone (SEC-86)"""
+    """`X_Auth_…`, `X!Auth!…` and their like behind Traefik's recipe → the service sees the broker's fields alone (SEC-86)"""
     port = free_port()
     broker = Broker(case, Sandbox(case), settings={
         "server": {"backend_listen": f"127.0.0.1:{port}", "trusted_proxies": ["127.0.0.2"]},
@@ -174,21 +178,24 @@ def traefik(case):
     names = [f"X-Auth-{word}" for word in "Subject Provider Client Session Name Email Scope Kind Parent Acr Time Token".split()]
     for name in names:
         forged = [(form, "mallory") for form in spellings(name)]
-        case.same((401, None), gateway.serve("GET", "/orders", forged), f"{name} in 18 spellings with an anonymous request → 401")
+        case.same((401, None), gateway.serve("GET", "/orders", forged), f"{name} in {len(forged)} spellings with an anonymous request → 401")
         status, held = gateway.serve("GET", "/orders", [cookie, *forged])
         seen = gateway.variables(held or {})
         of_auth = {key: values for key, values in seen.items() if key.startswith("X_AUTH_")}
         case.verdict(
             status == 200 and of_auth.get("X_AUTH_SUBJECT") == ["user-ana"] and "mallory" not in str(of_auth)
             and all(len(values) == 1 for values in of_auth.values()),
-            f"{name} in 18 spellings with a session → each variable has the broker's value, once", str(of_auth))
+            f"{name} in {len(forged)} spellings with a session → each variable has the broker's value, once", str(of_auth))
     for form in spellings("X-Coatcheck-Session")[:4]:
         case.same((401, None), gateway.serve("GET", "/orders", [(form, session)]), f"{form} → 401 for a session in this field")
-    # The model passes the attack if a recipe names dashes alone.
-    plain = Traefik(recipe.replace("^x[-_.]auth[-_.]", "^x-auth-"), f"127.0.0.1:{port}")
-    for form in ("X_Auth_Subject", "X.Auth.Subject"):
-        _, held = plain.serve("GET", "/orders", [cookie, (form, "mallory")])
-        case.verdict("mallory" in plain.variables(held)["X_AUTH_SUBJECT"], f"a recipe for dashes alone would pass {form}")
+    _, held = gateway.serve("GET", "/orders", [cookie, *((form, "mallory") for form in spellings("X-Coatcheck-Session"))])
+    case.same([], [name for name, values in (held or {"none": "mallory"}).items() if "mallory" in values], "X-Coatcheck-Session in all spellings → removed")
+    # The model passes the attack if a recipe names some signs alone.
+    for signs, forms in (("-", ("X_Auth_Subject", "X.Auth.Subject")), ("[-_.]", ("X!Auth!Subject", "X~Auth~Subject", "X-Auth'Subject"))):
+        plain = Traefik(recipe.replace("[^a-z0-9]", signs), f"127.0.0.1:{port}")
+        for form in forms:
+            _, held = plain.serve("GET", "/orders", [cookie, (form, "mallory")])
+            case.verdict("mallory" in plain.variables(held)["X_AUTH_SUBJECT"], f"a recipe for {signs} alone would pass {form}")
 
 
 def backends(case):
@@ -372,7 +379,8 @@ def tokens(case):
 def sign_ins(case):
     """Empty secrets → refused; forged identities in a callback → ignored (SEC-03, SEC-05, SEC-16)"""
     sandbox = Sandbox(case)
-    broker = Broker(case, sandbox)
+    kept = ["sub", "email", "user_id", "name"]
+    broker = Broker(case, sandbox, settings={"providers": {"oidc": {"clients": {"ios": {"callback_parameters": kept}}}}})
 
     def begin(client="ios", **more):
         begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": client} | more)
@@ -406,14 +414,18 @@ def sign_ins(case):
     case.same("403 login_not_yours", answer.told, "the callback of one client with the login token of another: refused")
     case.same(before, sandbox.calls("oidc/token"), "the provider got zero calls")
 
-    # The names of identities in the callback.
-    forged = urllib.parse.urlencode({
-        "sub": "mallory", "email": "mallory@evil.example", "profile[id]": "mallory", "user": '{"email": "mallory@evil.example"}',
-        "externalUserId": "mallory", "idpConfigId": "oidc", "id_token_hint": "mallory"})
+    # Names of users in the callback. The broker keeps the configured ones as unverified, so they do reach the identity.
+    forged = {name: "mallory" for name in (*kept, "profile[id]", "externalUserId", "idpConfigId", "id_token_hint", "user")}
     callback, cookie, _ = begin()
-    answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback + "&" + forged}, Cookie=f"coatcheck-login={cookie}")
-    seen = json.dumps({name: answer.json.get(name) for name in ("subject", "identity", "provider")})
-    case.verdict(answer.status == 201 and answer.json.get("subject") == "user-ana" and "mallory" not in seen, "the session is the provider's user's", f"{answer.told} {seen}")
+    answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&{urllib.parse.urlencode(forged)}"}, Cookie=f"coatcheck-login={cookie}")
+    session = answer.json
+    unverified = session.get("identity", {}).pop("unverified", None)
+    case.same({name: "mallory" for name in kept}, unverified, "the configured names of the callback are unverified")
+    seen = json.dumps({name: session.get(name) for name in ("subject", "identity", "provider")})
+    case.verdict(answer.status == 201 and session.get("subject") == "user-ana" and "mallory" not in seen, "the session is the provider's user's", f"{answer.told} {seen}")
+    callback, cookie, _ = begin()
+    answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{callback}&sub=user-bob"}, Cookie=f"coatcheck-login={cookie}")
+    case.same("user-ana", answer.json.get("subject"), "the callback of one user with the subject of another → a session of the first")
 
     # The binding to the starter holds in every case of the field's name.
     callback, cookie, _ = begin()

@@ -111,6 +111,9 @@ CONTRACT = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openap
 IDENTITY = [
     name for name in CONTRACT["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"] if name.startswith("X-Auth-")]
 
+# These names with any other sign for the first two dashes: CGI makes the same variable of them.
+FORGED = [name.replace("-", sign, 2) for name in IDENTITY for sign in "-_.!#$%&'*+^`|~"]
+
 
 # What a question of Envoy's has to become, by the path of the app's request.
 QUESTIONS = {
@@ -158,7 +161,7 @@ def envoy_evidence(document):
     passed = filters["ext_authz"]["http_service"]["authorization_response"]["allowed_upstream_headers"]["patterns"]
     faults += [f"does not pass {name}" for name in IDENTITY if not any(name.lower().startswith(pattern["prefix"]) for pattern in passed)]
     stripped = filters["header_mutation"]["mutations"]["request_mutations"][0]["remove_on_match"]["key_matcher"]["safe_regex"]["regex"]
-    faults += [f"lets the client's {name} through" for name in IDENTITY if not re.fullmatch(stripped, name.lower())]
+    faults += [f"lets the client's {name} through" for name in FORGED if not re.fullmatch(stripped, name.lower())]
     return faults
 
 
@@ -177,7 +180,9 @@ def traefik_evidence(document):
         faults += [f"{asking} asks with {name}, or without" for name in asked ^ ASKED_WITH]
         if settings["trustForwardHeader"] is not False:
             faults.append(f"{asking}: the original request is the client's word")
-        faults += [f"does not pass {name}" for name in IDENTITY if not re.search(settings["authResponseHeadersRegex"], name)]
+        matches = re.compile(settings["authResponseHeadersRegex"]).search
+        faults += [f"does not pass {name}" for name in IDENTITY if not matches(name)]
+        faults += [f"lets the client's {name} through" for name in FORGED if not matches(name)]
         after = [middlewares[name]["headers"] for name in order[order.index(asking) + 1:]]
         removed = {name.lower() for headers in after for name, value in headers["customRequestHeaders"].items() if value == ""}
         faults += [f"the service sees {name}" for name in KEPT_BACK - removed]

@@ -129,8 +129,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
             script.deadlines.append(deadline)
             return script.redeem.isEmpty ? nil : script.redeem.removeFirst()
         }
-        await gate.pass()
-        await redeeming.pass()
+        try await pass(gate, redeeming)
         if let failure { throw failure }
         var tokens = tokens("\(grants)")
         tokens.refusal = script.withLock { $0.refusal }
@@ -169,7 +168,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
             if request.target != nil { return script.targeted.isEmpty ? nil : script.targeted.removeFirst() }
             return script.refresh.isEmpty ? nil : script.refresh.removeFirst()
         }
-        await gate.pass()
+        try await pass(gate)
         if let failure { throw failure }
         var tokens = tokens("r\(refreshes)")
         if let target = request.target { tokens.accessToken = Secret("\(target.audience ?? "")-\(refreshes)") }
@@ -192,7 +191,7 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
             script.exchanges.append(request)
             return script.targeted.isEmpty ? nil : script.targeted.removeFirst()
         }
-        await gate.pass()
+        try await pass(gate)
         if let failure { throw failure }
         var tokens = tokens("x")
         tokens.accessToken = Secret("exchanged-\(script.withLock { $0.exchanges.count })")
@@ -298,6 +297,12 @@ final class ScriptedProvider: CodeExchanging, TokenExchanging, TokenRevoking, Se
         tokens.credential = .dpop
         tokens.key = TokenKey(pair: proof.key, usesNonces: true)
         return tokens
+    }
+
+    /// Waits at the gates, and loses the call if its task was cancelled, as a real connection does.
+    private func pass(_ gates: Gate...) async throws(ProviderFailure) {
+        for gate in gates { await gate.pass() }
+        if Task.isCancelled { throw .lost(detail: "the call's task was cancelled") }
     }
 
     private func tokens(_ tag: String) -> TokenSet {

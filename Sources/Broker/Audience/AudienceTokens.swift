@@ -19,7 +19,9 @@ package struct AudienceTokens: Sendable {
     ) async throws(BrokerProblem) -> AccessToken {
         let session = given.tokenHolder
         guard session.hasTokens else {
-            throw BrokerProblem(.notRefreshable, privateDetail: "the session has no tokens of the provider's")
+            throw BrokerProblem(
+                .notRefreshable,
+                privateDetail: "the session was made from an id_token, so it has no tokens for another API")
         }
         let audience = Audience(target, of: session.tokenDigest, context.vault)
         let standing: AccessToken
@@ -32,7 +34,10 @@ package struct AudienceTokens: Sendable {
             standing = try await token(session, audience, .expiring)
         } catch { throw given.hears(error) }
         guard standing.version != refused?.version else {
-            throw BrokerProblem(.notRefreshable, privateDetail: "a child's upstream refuses a token of this minute")
+            throw BrokerProblem(
+                .notRefreshable,
+                privateDetail:
+                    "an upstream refused a child's token that is less than a minute old, so no refresh is forced")
         }
         return standing
     }
@@ -52,7 +57,9 @@ package struct AudienceTokens: Sendable {
                 session.tokenDigest, audience.key, insteadOf: refused, for: asker, at: context.clock.monotonic(),
                 pause: context.settings.forcedRefreshPause)
         {
-            throw BrokerProblem(.notRefreshable, privateDetail: "the upstream refuses each newer token")
+            throw BrokerProblem(
+                .notRefreshable,
+                privateDetail: "the upstream keeps refusing newer tokens, so no refresh is forced; check the upstream")
         }
         return try await fetch(session, audience, need, kept, for: asker)
     }
@@ -121,7 +128,11 @@ package struct AudienceTokens: Sendable {
             }
             if let wait = flights.backOff(session.tokenDigest, at: moment) {
                 if let living { return living }
-                throw BrokerProblem(.providerUnavailable, privateDetail: "backing off", retryAfter: wait)
+                throw BrokerProblem(
+                    .providerUnavailable,
+                    privateDetail:
+                        "an earlier refresh of the session failed, so the next one waits; see `refresh failed`",
+                    retryAfter: wait)
             }
             let (flight, isNew) = flights.join(session.tokenDigest, for: audience.key)
             if isNew {
@@ -135,7 +146,8 @@ package struct AudienceTokens: Sendable {
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: (isNew ? moment : begun) + patience) else {
                 throw BrokerProblem(
-                    .providerUnavailable, privateDetail: "hung up, or waited in vain", retryAfter: .seconds(1))
+                    .providerUnavailable, privateDetail: "the caller hung up, or the token did not arrive in time",
+                    retryAfter: .seconds(1))
             }
             guard isNew || flight.audience == audience.key else {
                 try outcome.throwIfFinal()
@@ -176,10 +188,16 @@ extension BrokerProblem {
     /// The problem of a token that is not requested now.
     fileprivate init(_ refusal: AudienceMemory.Refusal) {
         switch refusal {
-        case .refused: self.init(.providerError, privateDetail: "the provider refused it a short while ago")
+        case .refused:
+            self.init(
+                .providerError,
+                privateDetail:
+                    "the provider refused a token for this API a short time ago, so it is not called again yet")
         case .rests(let rest):
             self.init(
-                .providerUnavailable, privateDetail: "the provider's last answer was of no use", retryAfter: rest)
+                .providerUnavailable,
+                privateDetail: "the provider's last answer for this API was unusable, so the next call waits",
+                retryAfter: rest)
         }
     }
 }

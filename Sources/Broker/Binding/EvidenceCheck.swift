@@ -99,7 +99,7 @@ package struct PresentedEvidence: Sendable {
         guard let first = passes.first else { return nil }
         guard passes.dropFirst().allSatisfy({ $0.reveal().hasBytes(of: first.reveal()) }) else {
             throw BrokerProblem(
-                .invalidRequest, detail: "The request has two passes that differ.",
+                .invalidRequest, detail: "The request has two different passes.",
                 errors: [FieldFault("Coatcheck-Pass", .conflict)])
         }
         return first

@@ -53,6 +53,8 @@ extension BrokerProblem {
     /// The answer while the clock is not trusted for an act.
     static var clockDoubted: BrokerProblem {
         BrokerProblem(
-            .storeUnavailable, privateDetail: "the clock has jumped or is not the store's", retryAfter: .seconds(30))
+            .storeUnavailable,
+            privateDetail: "the clock is in doubt; check the time of this machine and of the database server",
+            retryAfter: .seconds(30))
     }
 }

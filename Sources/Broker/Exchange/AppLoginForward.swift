@@ -165,7 +165,7 @@ struct AppLoginForward: Sendable {
         guard let wanted else { return client.redirectURIs.first?.text ?? "" }
         // The provider knows the registered spelling, which the operating system may have changed on the way back.
         guard let registered = client.redirectURI(wanted) else {
-            throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
+            throw BrokerProblem(.invalidCallback, privateDetail: "the address is not in the client's `redirect_uris`")
         }
         return registered.text
     }

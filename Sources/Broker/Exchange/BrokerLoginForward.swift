@@ -30,15 +30,21 @@ struct BrokerLoginForward: Sendable {
     ) async throws(BrokerProblem) -> ExchangePlan {
         guard let provider = context.providers[secrets.provider],
             let client = provider.profile.client(secrets.client)
-        else { throw BrokerProblem(.clientNotAllowed, privateDetail: "the login's client is configured no more") }
+        else {
+            throw BrokerProblem(
+                .clientNotAllowed, privateDetail: "the login's provider or client has left the configuration")
+        }
         if input.provider.map({ $0 != secrets.provider }) ?? false {
-            throw BrokerProblem(.stateMismatch, privateDetail: "another provider's login")
+            throw BrokerProblem(
+                .stateMismatch, privateDetail: "the login belongs to another provider than the request names")
         }
         if input.client.map({ $0 != secrets.client }) ?? false {
-            throw BrokerProblem(.stateMismatch, privateDetail: "another client's login")
+            throw BrokerProblem(
+                .stateMismatch, privateDetail: "the login belongs to another client than the request names")
         }
         guard RedirectURI.areSame(target, secrets.redirectURI) else {
-            throw BrokerProblem(.invalidCallback, privateDetail: "not the login's redirect URI")
+            throw BrokerProblem(
+                .invalidCallback, privateDetail: "the callback's address differs from the login's redirect URI")
         }
         let code = parameters["code"].flatMap { $0.isEmpty ? nil : Secret($0) }
         let key = code.map { context.vault.index(.code, [secrets.provider.text, $0.reveal()]) }
@@ -60,7 +66,7 @@ struct BrokerLoginForward: Sendable {
             throw problem(of: error, secrets)
         }
         guard let code, let key else {
-            throw BrokerProblem(.invalidCallback, privateDetail: "a callback without a code")
+            throw BrokerProblem(.invalidCallback, privateDetail: "the callback has neither a code nor an error")
         }
         let verifier = try checkVerifier(secrets, client, input)
         if let state = input.state, context.vault.digest(state) != row.state {
@@ -112,11 +118,12 @@ struct BrokerLoginForward: Sendable {
             if row.status == .pending, await burn(row) {
                 context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client))
             }
-            throw BrokerProblem(.loginNotYours, privateDetail: "another session than the one that steps up")
+            throw BrokerProblem(
+                .loginNotYours, privateDetail: "the login steps up another session than the request presents")
         }
         let live = try await ResumeSession(context).resume(session)
         guard live.facts.thumbprint == secrets.thumbprint else {
-            throw BrokerProblem(.loginNotYours, privateDetail: "the session belongs to another key")
+            throw BrokerProblem(.loginNotYours, privateDetail: "the session belongs to another key than the login")
         }
     }
 
@@ -153,7 +160,7 @@ struct BrokerLoginForward: Sendable {
             if row.status == .pending, await burn(row) {
                 context.events.emit(.loginBurned(provider: secrets.provider, client: secrets.client))
             }
-            throw BrokerProblem(.loginNotYours, privateDetail: "a proof by another key")
+            throw BrokerProblem(.loginNotYours, privateDetail: "the proof is by another key than the login's")
         }
         return .proved(thumbprint)
     }

@@ -17,7 +17,9 @@ struct CallbackIssuer: Sendable {
             guard isDemanded || expected.demanded && succeeded else { return }
             throw BrokerProblem(
                 .issuerMismatch,
-                privateDetail: isDemanded ? "no iss, which the profile demands" : "no iss where it was promised")
+                privateDetail: isDemanded
+                    ? "the callback has no iss, which the client's profile demands"
+                    : "the callback has no iss, which the provider promises")
         }
         if isDemanded {
             guard let own = expected.issuer, issuer.hasBytes(of: own) else { throw BrokerProblem(.issuerMismatch) }
@@ -32,7 +34,7 @@ struct CallbackIssuer: Sendable {
                 && other.profile.callbackIssuer.map { IssuerExpectation.matches(issuer, $0) } ?? false
         }
         guard !isAnothers else {
-            throw BrokerProblem(.issuerMismatch, privateDetail: "iss is another configured provider's")
+            throw BrokerProblem(.issuerMismatch, privateDetail: "the callback's iss is another configured provider's")
         }
         context.events.emit(.issuerUnchecked(provider: provider))
     }

@@ -81,7 +81,10 @@ struct ExchangeCalls: Sendable {
         let seed = context.vault.index(.tokenKey, ["code", profile.name.text, grant.code.reveal()])
         do throws(VaultFailure) {
             return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
-        } catch { throw await settlement.release(.notSent(detail: "no key could be made"), counting: false) }
+        } catch {
+            throw await settlement.release(
+                .notSent(detail: "the vault could not make a key for the tokens"), counting: false)
+        }
     }
 
     private func redeem(
@@ -97,7 +100,8 @@ struct ExchangeCalls: Sendable {
         _ grant: CodeGrant, as identity: IdentityContext
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any CodeExchanging else {
-            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind redeems no codes"))
+            throw await settlement.settle(
+                .providerError, because: .unusable(detail: "this kind of provider redeems no codes"))
         }
         let tokens: TokenSet
         let begun = context.clock.monotonic()
@@ -127,7 +131,7 @@ struct ExchangeCalls: Sendable {
     private func takeOver(_ session: Secret) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any PartialRegistering else {
             throw await settlement.settle(
-                .providerError, because: .unusable(detail: "this kind has no sessions of its own"))
+                .providerError, because: .unusable(detail: "this kind of provider has no sessions of its own"))
         }
         let identity: ProviderIdentity
         do throws(ProviderFailure) { identity = try await provider.account(of: session, by: exchange.deadline) } catch {
@@ -153,7 +157,8 @@ struct ExchangeCalls: Sendable {
 
     private func hold(_ stateKey: Secret, _ identifier: String?) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any PartialRegistering else {
-            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
+            throw await settlement.settle(
+                .providerError, because: .unusable(detail: "this kind of provider has no registrations"))
         }
         let key = context.vault.index(.stateKey, [profile.name.text, stateKey.reveal()])
         try await takeShare(of: key)
@@ -196,7 +201,8 @@ struct ExchangeCalls: Sendable {
         _ request: RegistrationRequest
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any PartialRegistering else {
-            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind has no registrations"))
+            throw await settlement.settle(
+                .providerError, because: .unusable(detail: "this kind of provider has no registrations"))
         }
         let outcome: RegistrationOutcome
         do throws(ProviderFailure) { outcome = try await provider.register(request, by: exchange.deadline) } catch {
@@ -226,7 +232,8 @@ struct ExchangeCalls: Sendable {
         _ imported: ImportedTokens
     ) async throws(BrokerProblem) -> SignInOutcome {
         guard let provider = plan.provider as? any TokenImporting else {
-            throw await settlement.settle(.providerError, because: .unusable(detail: "this kind imports no tokens"))
+            throw await settlement.settle(
+                .providerError, because: .unusable(detail: "this kind of provider imports no tokens"))
         }
         let tokens: TokenSet
         do throws(ProviderFailure) {
@@ -256,7 +263,9 @@ struct ExchangeCalls: Sendable {
         guard let identity else {
             // The exchange existed when the token arrived, but was gone a moment later. The next forward verifies the same
             // token.
-            throw await settlement.release(.notSent(detail: "an id_token that was not looked at"), counting: false)
+            throw await settlement.release(
+                .notSent(detail: "the id_token was not verified, because its exchange existed a moment before"),
+                counting: false)
         }
         return try await settlement.complete(nil, identity, [])
     }

@@ -14,7 +14,9 @@ struct ExchangeRunner: Sendable {
         var plan = plan
         // While many results wait for the store, no further exchange begins.
         guard !context.memory.store.isFull else {
-            throw BrokerProblem(.storeUnavailable, privateDetail: "too many unwritten", retryAfter: .seconds(5))
+            throw BrokerProblem(
+                .storeUnavailable, privateDetail: "too many results wait for the store, so no further code is spent",
+                retryAfter: .seconds(5))
         }
         try await checkTime(plan.key)
         let charging = ExchangeCharge(context: context)
@@ -168,7 +170,7 @@ struct ExchangeRunner: Sendable {
                 switch row.outcome {
                 case .calling where row.isOwned(ClaimedExchange(context: context, key: holder).spared):
                     return BrokerProblem(
-                        .providerUnavailable, privateDetail: "the registration is under way", retryAfter: .seconds(2))
+                        .providerUnavailable, privateDetail: "the registration is in progress", retryAfter: .seconds(2))
                 // Its owner died, so the outcome at the provider is unknown, even if other attributes come now.
                 case .calling, .spent(.unknown): return try await ExchangeReplay(context: context).loginRequired(plan)
                 default: return BrokerProblem(.stateKeyExpired)

@@ -39,7 +39,8 @@ struct ExchangeSettlement: Sendable {
         if let stepUp = plan.stepUp {
             // Without this check, an ordinary session could take the place of a session with a higher demand.
             guard let answer else {
-                throw await settle(.providerError, because: .unusable(detail: "a step-up without tokens"))
+                throw await settle(
+                    .providerError, because: .unusable(detail: "the sign-in of a step-up brought no tokens"))
             }
             if let session = stepUp.session {
                 return try await self.stepUp(
@@ -73,7 +74,8 @@ struct ExchangeSettlement: Sendable {
         let replacing = plan.presentedSession.map(context.vault.digest)
         if try await isOneTooMany(live.row, replacing: replacing) {
             throw await settle(
-                .tooManySessions, because: .unusable(detail: "as many sessions as the client may have"),
+                .tooManySessions,
+                because: .unusable(detail: "the shop has as many sessions of the client as it may have"),
                 revoking: tokens, of: origin)
         }
         let ended: EndedSessions
@@ -82,7 +84,7 @@ struct ExchangeSettlement: Sendable {
         case .takenAway:
             // The claim lapsed and another process declared the exchange lost, so these tokens belong to no session.
             throw await settle(
-                .unknown, because: .lost(detail: "the claim lapsed"), revoking: tokens, of: origin)
+                .unknown, because: .lost(detail: "the claim of the exchange lapsed"), revoking: tokens, of: origin)
         case .processEnds: throw Self.notStored
         }
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)
@@ -134,7 +136,9 @@ struct ExchangeSettlement: Sendable {
     ///
     /// `retry` is omitted, because the same forward gets its 201 once the store is back.
     static var notStored: BrokerProblem {
-        BrokerProblem(.storeUnavailable, privateDetail: "the session could not be stored yet", retryAfter: .seconds(2))
+        BrokerProblem(
+            .storeUnavailable, privateDetail: "the session is not stored yet, and the broker keeps trying",
+            retryAfter: .seconds(2))
     }
 
     /// Writes the session, and tries again until it is written or another owner has the claim.

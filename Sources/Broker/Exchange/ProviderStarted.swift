@@ -12,12 +12,12 @@ struct ProviderStarted: Sendable {
     ) async throws(BrokerProblem) -> BrokerProblem {
         guard let owner = context.providers.owner(ofRedirect: callback.target),
             let provider = context.providers[owner.provider]
-        else { throw BrokerProblem(.invalidCallback, privateDetail: "nobody's redirect URI") }
+        else { throw BrokerProblem(.invalidCallback, privateDetail: "the address is not a redirect URI of any client") }
         if let named = input.provider, named != owner.provider {
-            throw BrokerProblem(.invalidCallback, privateDetail: "another provider's redirect URI")
+            throw BrokerProblem(.invalidCallback, privateDetail: "the address is another provider's redirect URI")
         }
         if let named = input.client, named != owner.client {
-            throw BrokerProblem(.invalidCallback, privateDetail: "another client's redirect URI")
+            throw BrokerProblem(.invalidCallback, privateDetail: "the address is another client's redirect URI")
         }
         guard let client = provider.profile.client(owner.client) else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/client", .notAllowed)])
@@ -27,7 +27,9 @@ struct ProviderStarted: Sendable {
         }
         let key = try SignInProof(context: context).look(input.evidence, of: client, at: owner.provider)
         if try await answersProviderStarted(provider.profile.name, input.loginToken) {
-            return BrokerProblem(.invalidCallback, privateDetail: "a second arrival without a state in a row")
+            return BrokerProblem(
+                .invalidCallback,
+                privateDetail: "a second arrival without a state, after a login was offered for the first")
         }
         let login = try await StartLogin(context).restart(
             at: provider, client: client, parameters: Self.kept(callback, provider.profile.kind, client),

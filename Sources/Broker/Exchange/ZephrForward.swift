@@ -17,7 +17,7 @@ struct ZephrForward: Sendable {
         }
         let client = try StartLogin.client(input.client, of: provider.profile)
         guard client.redirectURI(callback.target) != nil else {
-            throw BrokerProblem(.invalidCallback, privateDetail: "not a redirect URI of this client")
+            throw BrokerProblem(.invalidCallback, privateDetail: "the address is not in the client's `redirect_uris`")
         }
         guard client.login != .broker else {
             if let plan = try await used(callback, input) { return plan }
@@ -46,7 +46,7 @@ struct ZephrForward: Sendable {
             throw BrokerProblem(error)
         }
         guard standing != nil else {
-            throw BrokerProblem(.stateMismatch, privateDetail: "no pending login of this starter")
+            throw BrokerProblem(.stateMismatch, privateDetail: "the starter has no pending login")
         }
         return plan
     }
@@ -123,13 +123,15 @@ struct ZephrForward: Sendable {
         switch parameters["status"] {
         case "success":
             guard let session = parameters["session_id"], !session.isEmpty else {
-                throw BrokerProblem(.invalidCallback, privateDetail: "success without session_id")
+                throw BrokerProblem(
+                    .invalidCallback, privateDetail: "the callback reports success, but has no session_id")
             }
             key = try await usedOnce(name, session, input.loginToken)
             call = .zephrSession(Secret(session))
         case "partial":
             guard let stateKey = parameters["state_key"], !stateKey.isEmpty else {
-                throw BrokerProblem(.invalidCallback, privateDetail: "partial without state_key")
+                throw BrokerProblem(
+                    .invalidCallback, privateDetail: "the callback reports a partial sign-in, but has no state_key")
             }
             key = context.vault.index(.code, [name, stateKey])
             call = .zephrPartial(stateKey: Secret(stateKey), identifier: parameters["identifier"])
@@ -139,7 +141,9 @@ struct ZephrForward: Sendable {
             throw BrokerProblem(
                 ZephrRefusal.isUsers(message) ? .accessDenied : .providerError,
                 privateDetail: "Zephr callback failure: " + Self.bounded(message))
-        default: throw BrokerProblem(.invalidCallback, privateDetail: "no status that Zephr documents")
+        default:
+            throw BrokerProblem(
+                .invalidCallback, privateDetail: "the callback has a status that Zephr does not document")
         }
         return ExchangePlan(
             key: key, proof: try LoginToken.checked(input.loginToken), gate: gate, provider: provider, client: client,

@@ -159,7 +159,8 @@ package struct HandOver: Sendable {
         else {
             throw BrokerProblem(
                 .verifierMismatch,
-                detail: "The secret of this ticket is missing, another, or not 43 to 128 characters of base64url.")
+                detail: "The secret is missing, belongs to another ticket, or is not 43 to 128 characters of base64url."
+            )
         }
         return verifier
     }

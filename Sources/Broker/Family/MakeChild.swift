@@ -43,12 +43,12 @@ package struct MakeChild: Sendable {
         if let bound = parent.facts.thumbprint {
             guard let own = order.thumbprint else {
                 throw BrokerProblem(
-                    .invalidRequest, detail: "A child of a session that belongs to a key has a key of its own.",
+                    .invalidRequest, detail: "A child of a bound session needs a key of its own.",
                     errors: [FieldFault("/jkt", .required)])
             }
             guard own != bound else {
                 throw BrokerProblem(
-                    .invalidRequest, detail: "A child has a key of its own.",
+                    .invalidRequest, detail: "A child must have another key than its parent.",
                     errors: [FieldFault("/jkt", .notAllowed)])
             }
         }
@@ -61,7 +61,9 @@ package struct MakeChild: Sendable {
             // If the parent has ended, `resume` throws the reason.
             context.cache.remove([parent.tokenDigest])
             _ = try await ResumeSession(context).resume(parent.tokenDigest)
-            throw BrokerProblem(.storeUnavailable, privateDetail: "the parent changed", retryAfter: .seconds(1))
+            throw BrokerProblem(
+                .storeUnavailable, privateDetail: "the parent session changed at the same time", retryAfter: .seconds(1)
+            )
         }
         return SignedIn(child: child, token: token)
     }
@@ -126,7 +128,7 @@ package struct MakeChild: Sendable {
             if configured[kind] == nil { refused.append(child) } else if kind == .web { web.append(child) }
         }
         guard let unused = (refused.isEmpty ? web : refused).min(by: { $0.lastUsedAt < $1.lastUsedAt }) else {
-            throw BrokerProblem(.tooManySessions, detail: "The session has as many children as it may have.")
+            throw BrokerProblem(.tooManySessions, detail: "The session has the maximum number of children.")
         }
         try await EndSession(context).end(.token(unused.tokenDigest), reason: .sessionLimit, handle: unused.handle)
     }
@@ -138,7 +140,7 @@ package struct MakeChild: Sendable {
         }
         guard order.kind != .web else {
             throw BrokerProblem(
-                .invalidRequest, detail: "A session of kind `web` is handed over, and not asked for.",
+                .invalidRequest, detail: "Create `web` sessions with `POST /v1/session/handovers`.",
                 errors: [FieldFault("/kind", .notAllowed)])
         }
         guard let policy = children[order.kind] else {

@@ -110,7 +110,8 @@ extension LoginSecrets {
         } catch {
             if let passing = BrokerProblem(opening: error) { throw passing }
             context.events.emit(.rowDidNotOpen(kind: .login, unknownKey: false))
-            throw BrokerProblem(.stateMismatch, privateDetail: "a login row does not open")
+            throw BrokerProblem(
+                .stateMismatch, privateDetail: "the login's row does not open, so it was changed or damaged")
         }
     }
 }

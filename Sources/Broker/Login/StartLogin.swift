@@ -57,8 +57,9 @@ package struct StartLogin: Sendable {
         let joined = demand.joined(with: client.configuredSignIn)
         guard joined.isPossible else {
             var problem = BrokerProblem(
-                .stepUpFailed, detail: "No sign-in can be what this asks and what is configured.",
-                privateDetail: "`authorization_parameters` has no `acr_values` in common with the login's")
+                .stepUpFailed, detail: "No sign-in can meet both this demand and the configured one.",
+                privateDetail:
+                    "the login's `acr_values` and those in `authorization_parameters` have no value in common")
             problem.shortfall = StepUpShortfall(required: demand, got: nil)
             throw problem
         }
@@ -69,8 +70,8 @@ package struct StartLogin: Sendable {
     private static func checkCanFulfil(_ demand: StepUpDemand, _ profile: ProviderProfile) throws(BrokerProblem) {
         guard profile.stepUp.canFulfil(demand) else {
             throw BrokerProblem(
-                .clientNotAllowed, detail: "The provider cannot step up as asked.",
-                privateDetail: "the provider's `step_up` does not have it")
+                .clientNotAllowed, detail: "The provider cannot fulfil the demanded step-up.",
+                privateDetail: "the provider's `step_up` does not include the demand")
         }
     }
 

@@ -52,7 +52,7 @@ package struct BackchannelLogout: Sendable {
         guard let result else { throw BrokerProblem(.storeUnavailable, privateDetail: "the caller hung up") }
         guard try result.get() else {
             context.events.emit(.logoutToken(provider: name, result: "replayed"))
-            throw BrokerProblem(.invalidRequest, privateDetail: "a replayed logout token")
+            throw BrokerProblem(.invalidRequest, privateDetail: "the logout token was used before")
         }
         context.events.emit(.logoutToken(provider: name, result: "accepted"))
     }

@@ -62,7 +62,11 @@ package final class Sweeper: Sendable {
         }
         guard context.may(.bury) else {
             context.events.emit(
-                .storeFailed(operation: "sweep", detail: "the wall clock is not certain: sessions are left alone"))
+                .storeFailed(
+                    operation: "sweep",
+                    detail:
+                        "the clock is in doubt, so no session is buried; check the time of machine and database"
+                ))
             return try await context.store.sweep(now: lapsed, limit: limit, lapsedSince: nil).touched
         }
         try await context.writeKeptUses()

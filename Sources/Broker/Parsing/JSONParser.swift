@@ -326,9 +326,9 @@ package struct JSONFailure: Error, Sendable, Equatable {
         case .invalidUTF8: "not UTF-8 before byte \(offset)"
         case .controlCharacter: "a control character at byte \(offset)"
         case .loneSurrogate: "half a surrogate pair before byte \(offset)"
-        case .trailingBytes: "something behind the JSON at byte \(offset)"
+        case .trailingBytes: "more text after the JSON at byte \(offset)"
         case .duplicateMember: "the member \(Self.shown(member ?? "")) stands twice"
-        case .notAnObject: "JSON, but no object"
+        case .notAnObject: "JSON, but not an object"
         case .tooManyMembers: "an object with too many members at byte \(offset)"
         }
     }

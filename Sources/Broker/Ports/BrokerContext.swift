@@ -73,7 +73,8 @@ package final class BrokerContext: Sendable {
     func requireRing() throws(BrokerProblem) {
         guard vault.isTheStores else {
             throw BrokerProblem(
-                .storeUnavailable, privateDetail: "the key ring opens nothing of what is stored",
+                .storeUnavailable,
+                privateDetail: "the key ring opens none of the stored values; put the ring of this store back",
                 retryAfter: .seconds(5))
         }
     }

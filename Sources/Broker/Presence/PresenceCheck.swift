@@ -40,7 +40,7 @@ package struct PresenceCheck: Sendable {
         guard session.binding != nil else {
             var problem = BrokerProblem(
                 .stepUpFailed, detail: "The call needs the user's presence, and this session belongs to no key.",
-                privateDetail: "presence is for bound sessions")
+                privateDetail: "the session is unbound, so it has no presence key")
             problem.shortfall = StepUpShortfall(required: .presence, got: nil)
             throw problem
         }

@@ -75,7 +75,9 @@ extension BrokerProblem {
             self.init(.storeUnavailable, privateDetail: detail, retryAfter: .seconds(2))
         case .full: self.init(.storeUnavailable, privateDetail: "the disk is full", retryAfter: .seconds(10))
         case .newerFormat:
-            self.init(.storeUnavailable, privateDetail: "a row of a newer format", retryAfter: .seconds(5))
+            self.init(
+                .storeUnavailable, privateDetail: "a newer release wrote the row; finish the upgrade of all replicas",
+                retryAfter: .seconds(5))
         }
     }
 

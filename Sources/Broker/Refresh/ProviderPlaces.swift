@@ -29,7 +29,7 @@ final class ProviderPlaces: Sendable {
         let key = Key(provider: provider.profile.name, subject: subject)
         while !take(key, of: Self.share(of: provider.places)) {
             guard clock.monotonic() + Self.pause < deadline, (try? await clock.sleep(Self.pause)) != nil else {
-                throw .notSent(detail: "the user's share of the provider's places is taken")
+                throw .notSent(detail: "the user's other calls take all places that one user may have at the provider")
             }
         }
         defer { giveBack(key) }

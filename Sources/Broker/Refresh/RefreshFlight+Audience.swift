@@ -125,7 +125,7 @@ extension RefreshFlight {
         work.call = .exchange
         work.isFailureOfTarget = true
         guard let provider = context.providers[stored.provider] as? any TokenExchanging else {
-            work.targetFailure = .unusable(detail: "the provider exchanges no tokens")
+            work.targetFailure = .unusable(detail: "this kind of provider exchanges no tokens")
             work.failure = work.targetFailure
             return .rejected(.target)
         }
@@ -142,7 +142,7 @@ extension RefreshFlight {
                 tellOfWithheld(fresh, stored, row)
                 context.memory.audiences.rests(
                     audience.key, for: AudienceMemory.withheld, at: context.clock.monotonic())
-                work.failure = .unusable(detail: "the exchanged token is not bound")
+                work.failure = .unusable(detail: "the exchanged token is not bound as the session's tokens are")
                 return .unusable
             }
             work.exchanged = try sealed(fresh, for: audience, stored, grant.fence)

@@ -300,7 +300,7 @@ struct RefreshFlight: Sendable {
             // Only the answer to a plain call shows that the endpoint grants refreshes.
             if target == nil { context.memory.answers.granted(stored.provider, stored.client, begun: begun) }
             if work.sending.isBare {
-                tellOfProof(stored, row, "refreshed without one: the tokens stay bound to nothing")
+                tellOfProof(stored, row, "the refresh succeeded without a proof, so the tokens stay unbound")
             }
             return .refreshed
         } catch {
@@ -558,7 +558,8 @@ struct RefreshFlight: Sendable {
                 guard let kept = work.kept else {
                     return .failure(
                         BrokerProblem(
-                            .providerUnavailable, privateDetail: "the session's grant has changed",
+                            .providerUnavailable,
+                            privateDetail: "a step-up changed the session's grant during the call",
                             retryAfter: .seconds(1)))
                 }
                 return .success(SharedFlight.Flown(row: row, access: kept.access))

@@ -61,7 +61,10 @@ package struct RefreshTokens: Sendable {
             guard mayForce(holder, insteadOf: refused.version, for: asker) else {
                 // Another caller may already have stored a newer token.
                 guard let newer = try await stored(holder), newer.version > refused.version else {
-                    throw BrokerProblem(.notRefreshable, privateDetail: "the upstream refuses each newer token")
+                    throw BrokerProblem(
+                        .notRefreshable,
+                        privateDetail:
+                            "the upstream keeps refusing newer tokens, so no refresh is forced; check the upstream")
                 }
                 return newer
             }
@@ -69,7 +72,10 @@ package struct RefreshTokens: Sendable {
         }
         let standing = try await refresh(holder, .expiring)
         guard standing.version != refused.version else {
-            throw BrokerProblem(.notRefreshable, privateDetail: "a child's upstream refuses a token of this minute")
+            throw BrokerProblem(
+                .notRefreshable,
+                privateDetail:
+                    "an upstream refused a child's token that is less than a minute old, so no refresh is forced")
         }
         return standing
     }
@@ -144,7 +150,11 @@ package struct RefreshTokens: Sendable {
         let begun = context.clock.monotonic()
         while true {
             if let wait = flights.backOff(session.tokenDigest, at: context.clock.monotonic()) {
-                throw BrokerProblem(.providerUnavailable, privateDetail: "backing off", retryAfter: wait)
+                throw BrokerProblem(
+                    .providerUnavailable,
+                    privateDetail:
+                        "an earlier refresh of the session failed, so the next one waits; see `refresh failed`",
+                    retryAfter: wait)
             }
             let (flight, isNew) = flights.join(session.tokenDigest)
             if isNew {
@@ -156,7 +166,8 @@ package struct RefreshTokens: Sendable {
             let patience = isNew ? RefreshFlight.callBudget + .seconds(5) : context.settings.waiterPatience
             guard let outcome = await flight.wait(until: begun + patience) else {
                 throw BrokerProblem(
-                    .providerUnavailable, privateDetail: "hung up, or waited in vain", retryAfter: .seconds(1))
+                    .providerUnavailable, privateDetail: "the caller hung up, or the refresh did not end in time",
+                    retryAfter: .seconds(1))
             }
             // The flight fetched a token for another API. Its result does not apply to the session's own token; try again.
             if !isNew, flight.audience != nil {
@@ -177,7 +188,8 @@ package struct RefreshTokens: Sendable {
             // A withheld access token must stay in the broker.
             guard !stored.tokens.isWithheld else {
                 throw BrokerProblem(
-                    .providerUnavailable, privateDetail: "the provider did not bind the access token",
+                    .providerUnavailable,
+                    privateDetail: "the provider did not bind the access token to the session's key, so it is not used",
                     retryAfter: .seconds(30))
             }
             return access
@@ -198,7 +210,8 @@ extension BrokerContext {
 extension BrokerProblem {
     /// The problem of a session that was made from an id_token, and so is without tokens to refresh.
     fileprivate static var withoutTokens: BrokerProblem {
-        BrokerProblem(.notRefreshable, privateDetail: "the session has no tokens of the provider's")
+        BrokerProblem(
+            .notRefreshable, privateDetail: "the session was made from an id_token, so it has no tokens to refresh")
     }
 }
 

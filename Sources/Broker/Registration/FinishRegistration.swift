@@ -51,7 +51,8 @@ package struct FinishRegistration: Sendable {
             device: secrets.device, presentedSession: input.presentedSession, loginToken: loginToken,
             charge: input.charge, binding: binding)
         guard case .signedIn(let signedIn) = try await ExchangeRunner(context: context).run(plan) else {
-            throw BrokerProblem(.providerError, privateDetail: "a registration came to another registration")
+            throw BrokerProblem(
+                .providerError, privateDetail: "the provider answered a registration with another partial registration")
         }
         return signedIn
     }
@@ -67,7 +68,7 @@ package struct FinishRegistration: Sendable {
         let proved = try await proof.demand(
             input.evidence, of: client.name, at: secrets.provider, paidBy: key, input.charge)
         guard proved == thumbprint else {
-            throw BrokerProblem(.loginNotYours, privateDetail: "a proof by another key")
+            throw BrokerProblem(.loginNotYours, privateDetail: "the proof is by another key than the registration's")
         }
         return .proved(thumbprint)
     }

@@ -65,7 +65,8 @@ package struct RegistrationSecrets: Sendable {
             return try RegistrationSecrets(record: try vault.open(row.sealed, as: .registration, row: row.key))
         } catch {
             if let passing = BrokerProblem(opening: error) { throw passing }
-            throw BrokerProblem(.stateKeyExpired, privateDetail: "a registration row does not open")
+            throw BrokerProblem(
+                .stateKeyExpired, privateDetail: "the registration's row does not open, so it was changed or damaged")
         }
     }
 

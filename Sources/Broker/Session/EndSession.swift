@@ -145,7 +145,10 @@ package struct EndSession: Sendable {
             announce(batch.ended, reason, handle)
             count += batch.ended.count
             if !batch.isWritten, isWritten {
-                context.events.emit(.storeFailed(operation: "endSessions", detail: "not written yet"))
+                context.events.emit(
+                    .storeFailed(
+                        operation: "endSessions",
+                        detail: "some endings are not on disk yet; check the disk's free space"))
             }
             // Go on with the remaining sessions. The caller gets an error at the end, because this ending is still to be
             // written.
@@ -154,7 +157,7 @@ package struct EndSession: Sendable {
             guard isWritten else {
                 return .failure(
                     BrokerProblem(
-                        .storeUnavailable, privateDetail: "an ending waits for the disk", retryAfter: .seconds(2)))
+                        .storeUnavailable, privateDetail: "some endings are not on disk yet", retryAfter: .seconds(2)))
             }
             return .success(count)
         }

@@ -17,7 +17,11 @@ package struct HandOutToken: Sendable {
     package func handOut(from session: LiveSession) async throws(BrokerProblem) -> AccessToken {
         let profile = context.providers[session.view.provider]?.profile
         guard let client = profile?.client(session.view.client), client.handsOutAccessToken, profile?.kind != .zephr
-        else { throw BrokerProblem(.clientNotAllowed, privateDetail: "hand_out_access_token is not on") }
+        else {
+            throw BrokerProblem(
+                .clientNotAllowed,
+                privateDetail: "the client's `hand_out_access_token` is off, or the provider is Zephr")
+        }
         guard session.hasTokens else {
             throw BrokerProblem(.clientNotAllowed, privateDetail: "the session has no access token")
         }

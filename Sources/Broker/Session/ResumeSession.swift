@@ -152,7 +152,7 @@ package struct ResumeSession: Sendable {
         RequestScope.concerns(session.row.handle)
         guard let policy = context.providers.policy(of: child, session.facts) else {
             // The kind may return with the next reload, so the child stays.
-            throw BrokerProblem(.clientNotAllowed, privateDetail: "children of this kind are not configured")
+            throw BrokerProblem(.clientNotAllowed, privateDetail: "the client's `children` no longer have this kind")
         }
         if let family = session.family, family.parent === parent, family.policy == policy { return session }
         return session.with(Family(parent: parent, policy: policy))

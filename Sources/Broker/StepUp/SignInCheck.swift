@@ -44,7 +44,8 @@ package struct SignInCheck: Sendable {
         guard isLast else { return latest }
         guard try !isOfEarlierSignIn(latest, target) else { throw refusal(challenge, latest) }
         var problem = BrokerProblem(
-            .stepUpFailed, privateDetail: "the upstream asks for a sign-in that the session has")
+            .stepUpFailed,
+            privateDetail: "the upstream demands a sign-in that the session already has; check the upstream")
         problem.shortfall = StepUpShortfall(required: challenge, got: latest.facts.signIn, isUpstreams: true)
         throw problem
     }
@@ -88,8 +89,8 @@ package struct SignInCheck: Sendable {
         let facts = session.facts
         guard demand.isPossible, context.providers[facts.provider]?.profile.stepUp.canFulfil(demand) == true else {
             var problem = BrokerProblem(
-                .stepUpFailed, detail: "The session's provider cannot sign its user in as this asks.",
-                privateDetail: "the provider's `step_up` does not have it")
+                .stepUpFailed, detail: "The session's provider cannot fulfil the demanded sign-in.",
+                privateDetail: "the provider's `step_up` does not include the demand")
             problem.shortfall = StepUpShortfall(required: demand, got: facts.signIn)
             return problem
         }

@@ -26,7 +26,8 @@ extension ExchangeSettlement {
             let unheld = exchange.seen.contains(tokens.refreshToken) ? nil : tokens
             guard current.subject == origin.subject else {
                 throw await settle(
-                    .subjectMismatch, because: .identityRejected(detail: "another user stepped up"), revoking: unheld,
+                    .subjectMismatch, because: .identityRejected(detail: "another user signed in for the step-up"),
+                    revoking: unheld,
                     of: origin)
             }
             guard isMet else { throw await tooWeak(demand, identity.signIn, unheld, origin) }
@@ -59,7 +60,7 @@ extension ExchangeSettlement {
                     return try await steppedUp(current, facts, commit)
                 }
                 throw await settle(
-                    .unknown, because: .lost(detail: "the claim lapsed"), revoking: unheld, of: origin)
+                    .unknown, because: .lost(detail: "the claim of the exchange lapsed"), revoking: unheld, of: origin)
             }
         }
     }
@@ -121,7 +122,7 @@ extension ExchangeSettlement {
         _ row: SessionRow?, _ tokens: TokenSet, _ origin: SignInOrigin
     ) async -> BrokerProblem {
         let failure = await settle(
-            .identityRejected, because: .identityRejected(detail: "the session that steps up has ended"),
+            .identityRejected, because: .identityRejected(detail: "the session ended before its step-up was stored"),
             revoking: tokens, of: origin)
         guard failure.code != .storeUnavailable else { return failure }
         guard let row else { return BrokerProblem(.sessionRequired) }
@@ -141,7 +142,7 @@ extension ExchangeSettlement {
         _ demand: StepUpDemand, _ got: SignInFacts, _ tokens: TokenSet?, _ origin: SignInOrigin
     ) async -> BrokerProblem {
         var problem = await settle(
-            .stepUpFailed, because: .identityRejected(detail: "the sign-in is not what was asked for"),
+            .stepUpFailed, because: .identityRejected(detail: "the sign-in is below the demand"),
             revoking: tokens, of: origin)
         if problem.code == .stepUpFailed { problem.shortfall = StepUpShortfall(required: demand, got: got) }
         return problem
@@ -286,7 +287,9 @@ extension ExchangeSettlement {
         }
         guard let isSettled else { throw Self.notStored }
         watch(outbox, tokens)
-        guard isSettled else { throw await settle(.unknown, because: .lost(detail: "the claim lapsed")) }
+        guard isSettled else {
+            throw await settle(.unknown, because: .lost(detail: "the claim of the exchange lapsed"))
+        }
         exchange.claim.held.drop()
         context.cache.remove([session])
         plan.charge.sessionMade(exchange: row.key, gate: plan.gate)

@@ -1,5 +1,5 @@
-"""Checks that a doc comment begins with a noun or a verb of the domain ("The result of a claim", "Seals a record") and not with
-What, How, Where, Why, Who, When or another word of that kind, alone or behind a preposition ("Until when").
+"""Checks that a doc comment begins with a noun or a verb of the domain ("The result of a claim", "Seals a record"). Question words
+such as What, How or Where are refused, alone or behind a preposition ("Until when").
 
     python3 scripts/lint.d/comments.py [FOLDER…]
 """
@@ -15,7 +15,7 @@ BEGINS = re.compile(rf"///\s+(?:-\s+\w+(?:\s+\w+)?:\s+)?(?:those|(?:(?:about|aft
 
 
 def faults(file):
-    """Yields the places of doc comments that begin so; a line that goes on with the one before begins nothing."""
+    """Yields the places of doc comments with such a beginning. Only the first line of a comment is checked."""
     before = ""
     for number, line in enumerate(file.read_text().splitlines(), 1):
         line = line.strip()

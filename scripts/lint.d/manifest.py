@@ -1,5 +1,5 @@
-"""Compares each target's imports with what `Package.swift` declares for it, both ways: what is imported is declared, and what
-is declared is imported. SwiftPM's own check takes whatever a dependency brings along.
+"""Compares each target's imports with its dependencies in `Package.swift`. Every import must be declared, and every declared
+dependency must be imported. SwiftPM's own check also accepts a dependency's dependencies.
 
     python3 scripts/lint.d/manifest.py
 """
@@ -10,7 +10,7 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
 text = re.sub(r"(?m)(^|\s)//.*$", "", (root / "Package.swift").read_text())
-# Of the toolchain and the system.
+# Modules of the toolchain and the system.
 ALWAYS = {"Swift", "Synchronization", "Foundation", "FoundationEssentials", "FoundationNetworking", "Dispatch", "Glibc", "Darwin", "Testing", "XCTest"}
 IMPORT = re.compile(
     r"^ *(?:(?:@\w+(?:\([^)]*\))?|package|public|internal|private|fileprivate) +)*import +(?:(?:struct|class|enum|protocol|func|typealias|var|let) +)?(\w+)", re.M)
@@ -18,7 +18,7 @@ TARGET = re.compile(r"\.(target|executableTarget|testTarget|plugin|macro|systemL
 
 
 def inside(start):
-    """What stands between the parenthesis before `start` and its own closing one."""
+    """Returns the text between the parenthesis before `start` and its closing one."""
     depth = 1
     for end in range(start, len(text)):
         depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(text[end], 0)
@@ -32,7 +32,7 @@ constants = {constant: product for constant, product, _ in products}
 
 
 def declared(body, name):
-    """Names of the modules that a target depends on; a product here has its module's name."""
+    """Returns the names of the modules that a target depends on. Each product here has its module's name."""
     found = re.search(r"\bdependencies:\s*\[((?:[^\[\]]|\[[^\]]*\])*)\]", body)
     names = set()
     for item in re.findall(r"\.product\([^)]*\)|\"\w+\"|\w+", found.group(1) if found else ""):
@@ -48,7 +48,7 @@ def declared(body, name):
 
 
 def imported(folder):
-    """Module to the first file that imports it; what a file imports only where it can is no dependency."""
+    """Returns each imported module with the first file that imports it. Conditional imports (`canImport`) are left out."""
     found = {}
     for file in sorted(folder.rglob("*.swift")):
         content = file.read_text()

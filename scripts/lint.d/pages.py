@@ -1,5 +1,5 @@
-"""Checks that each page of docs is in an index, that the index of decisions explains its missing numbers, and that each file and
-folder named by a page under docs/internals exists.
+"""Checks three properties of the documents. Each page of docs is in an index. The index of decisions explains its missing numbers.
+Each file and folder that a page under docs/internals names exists.
 
     python3 scripts/lint.d/pages.py
 """
@@ -14,7 +14,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 tracked = [
     name for name in subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "docs"], cwd=root, capture_output=True, text=True).stdout.splitlines()
     if name.endswith(".md") and (root / name).is_file()]
-# The first line of a page that only says where its text has gone.
+# The first line of a page that only links to the new place of its text.
 MOVED = "<!-- moved -->"
 INDEXES = {"docs/providers": "docs/providers/README.md", "docs/decisions": "docs/decisions/README.md"}
 TOP = "Sources|Tests|Benchmarks|Fuzz|scripts|deploy|clients|docs"
@@ -22,12 +22,12 @@ NAMED = re.compile(rf"`((?:{TOP})/[\w./+-]+)`")
 
 
 def links_of(page, text):
-    """The pages that a page links to, as paths in the repository."""
+    """Returns the pages that a page links to, as paths in the repository."""
     return {os.path.normpath(os.path.join(os.path.dirname(page), target.partition("#")[0])) for target in re.findall(r"\]\(([^)\s]+)\)", text)}
 
 
 def unlisted(pages, links):
-    """The pages that no index links to."""
+    """Returns the pages without a link from an index."""
     for page in pages:
         index = INDEXES.get(os.path.dirname(page), "docs/README.md")
         if page != index and page not in links[index]:
@@ -35,17 +35,17 @@ def unlisted(pages, links):
 
 
 def wrong_gaps(text, numbers):
-    """The numbers that the index of decisions calls missing, and that have a record."""
+    """Returns the numbers that the index of decisions lists as missing although they have a record."""
     said = re.search(r"^## Numbers without a record\n+([\d, and]+)", text, re.M)
     return [number for number in map(int, re.findall(r"\d+", said[1])) if number in numbers]
 
 
 def absent(text, exists):
-    """The files and folders that a page names, and that are not there."""
+    """Returns the files and folders that a page names and that do not exist."""
     return [name for name in NAMED.findall(text) if not exists(name)]
 
 
-# Each of these has to be found.
+# Each of these faults has to be found.
 if not list(unlisted(["docs/" + "a.md", "docs/README.md"], {"docs/README.md": set()})) or list(unlisted(["docs/" + "a.md"], {"docs/README.md": {"docs/" + "a.md"}})):
     sys.exit("lint: pages.py does not find a page that no index lists")
 if wrong_gaps("## Numbers without a record\n\n3, 5 and 7 were", {3, 4}) != [3] or absent("`Sources/Nowhere`", lambda name: False) != ["Sources/Nowhere"]:

@@ -1,5 +1,5 @@
-"""Checks that each citation in comments, tests, scripts and documents leads somewhere in this repository: guarantees, library
-notes, decisions, items of the checklist, file names, and the numbers of migrations in CHANGELOG.md.
+"""Checks that each citation in comments, tests, scripts and documents has its target in this repository. Citations are guarantees,
+library notes, decisions, items of the checklist, file names, and the numbers of migrations in CHANGELOG.md.
 
     python3 scripts/lint.d/papers.py
 """
@@ -14,9 +14,9 @@ tracked = [
     name for name in subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True).stdout.splitlines()
     if (root / name).is_file()]
 TEXT = re.compile(r"\.(swift|md|py|sh|bash|yaml|yml|c|h|js|ts|kt|html|css|json|toml|lua|conf|cfg|sed)$|^Makefile$|^Dockerfile$|^scripts/[^.]*$|^\.ci/")
-# Written by scripts, or about this check.
+# Files that scripts write, and this check itself.
 LEFT_OUT = {"Sources/coatcheck/Contract.swift", "scripts/lint.d/papers.py"}
-# Papers that are not here.
+# Names of papers outside this repository.
 ABSENT = re.compile(r"\bDESIGN\b|[Ee]ngineering[ -]notes?\b|\bgeneric-oauth\b|\(P\d+\)|\b[Ff]indings? \d+\b|\bthe (?:design document|brief|review)\b|\bshared/reviews\b")
 
 
@@ -33,12 +33,12 @@ basenames = {pathlib.PurePath(name).name for name in tracked}
 
 
 def numbers(text):
-    """The numbers of "1 to 4 and 6", "2 and 3", "7"."""
+    """Returns the numbers of "1 to 4 and 6", "2 and 3", "7"."""
     found = [str(number) for first, last in re.findall(r"(\d+) to (\d+)", text) for number in range(int(first), int(last) + 1)]
     return found + re.findall(r"\d+", text)
 
 
-# Words of one citation may be on two lines of a comment.
+# The words of a citation may be on two lines of a comment.
 GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:///?|#|\*|--)?[ \t]*)"
 LIST = rf"\d+(?:(?:,|{GAP}to|{GAP}and|,{GAP}and){GAP}\d+)*"
 CITED = [
@@ -51,7 +51,7 @@ ITEM = re.compile(r"\b(?:SEC-\d+|W\d{1,2})\b")
 
 
 def faults_of(content):
-    """Yields the place and the fault of each citation that leads nowhere."""
+    """Yields the place and the fault of each citation without a target."""
     for match in ABSENT.finditer(content):
         yield match.start(), f"cites a paper that is not here: {match.group(0)}"
     for pattern, known, words in CITED:
@@ -73,13 +73,13 @@ def faults_of(content):
 ENDINGS = "swift|py|sh|bash|lua|cfg|conf|ts|kt|c|sed|asis|http|service|socket|yaml|yml|json|toml"
 NAMED = re.compile(rf"`((?:[\w.+@-]+/)*[\w+-]+\.(?:{ENDINGS}))(?::\d+)?`")
 MENTIONED = re.compile(r"(?<![\w/.$*-])((?:[\w.+@-]+/)*[\w+-]+\.(?:swift|py|sh|bash|lua|md))\b")
-# Suites of tests, as documents name them, and as the sources do.
+# Test suites: their form in documents, and their names in the sources.
 SUITE = re.compile(r"(?<![\w/.])([A-Z]\w*(?:Tests|Contract))\b(?!/)")
 suites = {part.removesuffix(".swift") for name in tracked for part in pathlib.PurePath(name).parts}
 for name in tracked:
     if name.endswith(".swift") and "Tests" in name:
         suites |= set(re.findall(r"\b(?:struct|class|enum|protocol) (\w+)", (root / name).read_text()))
-# The readers' own files, and what a program writes.
+# Files of the readers, and files that a program writes.
 THEIRS = {"main.swift", "app.ts", "keys.json", "org.json", "NAME.swift"}
 
 
@@ -92,7 +92,7 @@ def is_here(name):
 
 
 def faults_of_names(name, content):
-    """Yields the files that are nowhere: of a document those in backticks outside its blocks, of a source those in its comments."""
+    """Yields named files that do not exist. In documents, names in backticks outside blocks count; in sources, those in comments."""
     if name.endswith(".md"):
         for match in SUITE.finditer(content):
             if match.group(1) not in suites:
@@ -109,7 +109,7 @@ def faults_of_names(name, content):
 
 
 def faults_of_migrations():
-    """The newest section's upgrade line has to name the newest migrations, and each number has to be one that is there."""
+    """Yields faults of the newest section: its upgrade line must name the newest migrations, and each number must exist."""
     newest = {
         engine: max(int(number) for number in re.findall(r"Migration\(version: (\d+)", (root / page).read_text()))
         for engine, page in (("SQLite", "Sources/BrokerStore/SQLite/Schema.swift"), ("PostgreSQL", "Sources/BrokerStore/PostgreSQL/Schema/PostgreSQLSchema.swift"))}
@@ -125,7 +125,7 @@ def faults_of_migrations():
             yield content.find(match[0]), f"{match[0]}: {engine}'s newest is {newest[engine]}"
 
 
-# Each of these has to be found.
+# Each of these faults has to be found.
 for sample in (
         "(note 9)", "library note 99", "library\n/// note 99", "guarantee 99", "decisions 1 to 999", "decisions/0999", "SEC-999", "W18",
         "docs/nowhere.md", "the brief"):

@@ -1,10 +1,10 @@
 """Counts the words and shapes that plain English avoids (CONTRIBUTING.md, Plain English), in comments, documents, test names, and
-the texts that the programs print. No count may rise above the number in prose.ratchet; `--write` lowers the numbers there.
+printed texts. No count may rise above its number in prose.ratchet. `--write` lowers the numbers there.
 
     python3 scripts/lint.d/prose.py [--table | --list RULE [WORD] | --write]
 
-The counts are of the whole tree, so a commit that only moves files changes none of them. `--table` prints them for each folder,
-`--list` the sentences that a rule counts, those with a word or a path in them if one is given.
+The counts are for the whole tree, so a commit that only moves files leaves them unchanged. `--table` prints the counts for each
+folder. `--list` prints the sentences that a rule counts, limited to those with a given word or path.
 """
 
 import collections
@@ -15,12 +15,12 @@ import sys
 
 root = pathlib.Path(__file__).resolve().parents[2]
 RATCHET = pathlib.Path(__file__).with_suffix(".ratchet")
-# Written by scripts, by name: wherever they are.
+# Files that scripts write, by name, in any folder.
 GENERATED = {"Contract.swift", "PlaygroundPage.swift", "endpoints.md", "Package.resolved", "prose.py"}
 SENTENCE, PARAGRAPH, CELL = 25, 60, 8
 
 NEGATION = re.compile(r"\b(?:no|not|never|none|nothing|nobody|nowhere|nor|neither|without|cannot)\b|n['’]t\b", re.I)
-# One pattern for each rule whose matches are counted. The numbers are those of the guide.
+# A pattern for each rule that counts matches. The numbers refer to the guide in CONTRIBUTING.md.
 WORDS = {
     # 1. The subject is a noun.
     "clause-as-noun": re.compile(r"\b(?:what|who|whom|whoever|whatever|whichever)\b", re.I),
@@ -50,13 +50,13 @@ PRONOUN = re.compile(r"(?:It|They|That|Those|These|This|One (?:that|which|is|of)
 
 def cleaned(text):
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
-    # A path is one word, wherever the file is moved to.
+    # A path counts as one word, so that moving a file changes no count.
     text = re.sub(r"\b[\w.-]+(?:/[\w.-]+)+\.\w+\b", "X", re.sub(r"`[^`]*`", "X", text))
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>|\*\*|__|\*/", "", text)).strip()
 
 
 def paragraphs(lines):
-    """Joins lines to paragraphs; an empty line (or one with a mark of a list) ends the one before."""
+    """Joins lines to paragraphs. An empty line or a list item ends the paragraph before it."""
     run = []
     for line in [*lines, ""]:
         item = re.match(r"\s*(?:[-*•>]|\d+\.) +", line)
@@ -68,7 +68,7 @@ def paragraphs(lines):
 
 
 def markdown(text):
-    # Blocks of code and comments of HTML end a paragraph.
+    # Code blocks and HTML comments end a paragraph.
     lines = []
     for line in re.sub(r"^ *```.*?^ *```|<!--.*?-->", "", text, flags=re.M | re.S).splitlines():
         if re.match(r"\s*\|", line):
@@ -79,7 +79,7 @@ def markdown(text):
 
 
 def comments(text, sign):
-    """The comments of lines that hold nothing else, and those behind code."""
+    """Returns whole-line comments and comments behind code."""
     lines = []
     for line in text.splitlines():
         found = sign.match(line)
@@ -94,20 +94,20 @@ def comments(text, sign):
 
 
 def strings(text):
-    """The texts in a program's string literals that are sentences: problems, log lines, what commands print."""
+    """Yields sentences in a program's string literals: problems, log lines, and the output of commands."""
     text = re.sub(r'"""(.*?)"""', "", text, flags=re.S)
     for line in text.splitlines():
         if line.lstrip().startswith("//"):
             continue
         for body in re.findall(r'"((?:[^"\\]|\\.)*)"', line):
-            # What is put in: \(…) in Swift, {…} in Python.
+            # Interpolations: \(…) in Swift, {…} in Python.
             plain = re.sub(r"\\\((?:[^()]|\([^()]*\))*\)|\{[^{}]*\}", "X", body)
             if len(re.findall(r"[A-Za-z]{2,}", plain)) >= 4 and " " in plain and not re.search(r"\b(?:SELECT|INSERT|UPDATE|DELETE|WHERE|FROM|SET)\b|[{}<>=]", plain):
                 yield plain
 
 
 def descriptions(text):
-    """The descriptions of openapi.yaml."""
+    """Returns the descriptions of openapi.yaml."""
     lines, inside = [], None
     for line in text.splitlines():
         indent = len(line) - len(line.lstrip())
@@ -132,7 +132,7 @@ TEST_NAME = re.compile(r'@(?:Test|Suite)\(\s*"((?:[^"\\]|\\.)*)"|func `([^`]+)`'
 
 
 def texts(name, content):
-    """The paragraphs of a file, each with its kind."""
+    """Returns the paragraphs of a file, each with its kind."""
     suffix = pathlib.PurePath(name).suffix
     if suffix == ".md":
         return [("documents", text) for text in markdown(content)]
@@ -153,7 +153,7 @@ def texts(name, content):
         found += [("test names", first or second) for first, second in TEST_NAME.findall(content)]
     if suffix in (".sh", ".bash"):
         found += [("test names", text) for text in SHELL_NAME.findall(content)]
-    # A program's own texts; those of tests are mostly data.
+    # The program's own texts. Strings of tests are mostly data.
     if suffix == ".swift" and "import Testing" not in content:
         found += [("texts", text) for text in strings(content)]
     return found
@@ -181,14 +181,14 @@ def counts(kind, paragraph):
             yield "two-negations", part, 0
         if length(part) > SENTENCE:
             yield "long-sentence", part, 0
-    # A pronoun that begins a paragraph has nothing to stand for.
+    # A pronoun at the beginning of a paragraph lacks its noun.
     if kind != "texts" and PRONOUN.match(paragraph):
         yield "starts-with-pronoun", parts[0], 0
     if length(paragraph) > PARAGRAPH:
         yield "long-paragraph", paragraph, 0
 
 
-# Each rule finds these, and nothing in the last.
+# Each rule must find its sample, and the last sample must be free of findings.
 SAMPLES = {
     "clause-as-noun": "Counts what waits.", "preposition-which": "The session of which the key is.", "far-pronoun": "Takes the one that came.",
     "negation": "A row that isn't there.", "negative-subject": "Here nobody waits.", "thing-speaks": "The row says so.",
@@ -216,7 +216,7 @@ def main(arguments):
         if path.name in GENERATED or path.suffix not in (*SIGNS, ".md") or not path.is_file():
             continue
         content = path.read_text(errors="replace")
-        # The headings of a page that has moved are counted in the new place.
+        # The text of a moved page is counted at its new place.
         if content.startswith("<!-- moved -->"):
             continue
         files += 1

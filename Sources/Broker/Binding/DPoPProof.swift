@@ -1,4 +1,4 @@
-/// A DPoP proof, taken apart and not yet judged (RFC 9449 section 4.2).
+/// A parsed DPoP proof, still to be judged (RFC 9449 section 4.2).
 package struct DPoPProof: Sendable {
     /// The longest field taken, in bytes.
     package static let maximumBytes = 4096
@@ -10,19 +10,19 @@ package struct DPoPProof: Sendable {
     let method: String
     /// `htu`, as it was written.
     let address: String
-    /// `jti`: visible ASCII.
+    /// `jti`, in visible ASCII.
     let identifier: String
     let nonce: String?
-    /// `ath`: what the proof says of the session token.
+    /// `ath`, the hash of the session token.
     let tokenHash: String?
-    /// The bytes that the signature is over.
+    /// The bytes that the signature covers.
     let signingInput: [UInt8]
-    /// `r` and `s` of 32 bytes each, where it is a signature at all.
+    /// `r` and `s` of 32 bytes each, if the signature is well-formed.
     let signature: [UInt8]
 
-    /// Takes the values of the request's `DPoP` fields apart; throws `required` where there is none.
+    /// Parses the values of the request's `DPoP` fields; throws `required` if there are no such fields.
     ///
-    /// `iat` has to be a number and is never judged: phones' clocks are wrong, and the nonce has ours.
+    /// `iat` has to be a number, but is never judged. Phones' clocks are often wrong, and the nonce contains the broker's time.
     package init(_ fields: [String]) throws(ProofRefusal) {
         guard let text = fields.first else { throw .required }
         guard fields.count == 1, text.utf8.count <= Self.maximumBytes else { throw .malformed }
@@ -32,7 +32,7 @@ package struct DPoPProof: Sendable {
             let claimBytes = Base64URL.decode(segments[1]), let signature = Base64URL.decode(segments[2]),
             let header = try? JSONParser.parseObject(headerBytes, maximumBytes: Self.maximumBytes, maximumDepth: 4),
             let claims = try? JSONParser.parseObject(claimBytes, maximumBytes: Self.maximumBytes, maximumDepth: 4),
-            // No extension is understood, so none may be critical (RFC 7515 section 4.1.11).
+            // The broker understands no extension, so a critical one is refused (RFC 7515 section 4.1.11).
             header["typ"]?.string == "dpop+jwt", header["crit"] == nil, let algorithm = header["alg"]?.string
         else { throw .malformed }
         guard algorithm == "ES256" else { throw .algorithm }
@@ -61,7 +61,7 @@ package struct DPoPProof: Sendable {
 
 /// The public P-256 key of a proof (RFC 7518 section 6.2.1).
 ///
-/// Whether the point is on the curve is found when a signature is verified: that is arithmetic, and costs as much.
+/// The signature check detects a point that is off the curve. An earlier check would cost as much arithmetic.
 package struct ProofKey: Sendable, Hashable {
     /// The coordinates, 32 bytes each.
     package let x, y: [UInt8]
@@ -69,16 +69,16 @@ package struct ProofKey: Sendable, Hashable {
     /// Members that only private or symmetric keys have (RFC 7518 section 6, RFC 9449 section 4.3 check 7).
     private static let secretMembers = ["d", "p", "q", "dp", "dq", "qi", "oth", "k", "priv"]
 
-    /// Creates a key from its coordinates; nil where one has not 32 bytes.
+    /// Creates a key from its coordinates; nil unless each has 32 bytes.
     package init?(x: [UInt8], y: [UInt8]) {
         guard x.count == 32, y.count == 32 else { return nil }
         self.x = x
         self.y = y
     }
 
-    /// Reads a `jwk`; nil where it is no public P-256 key.
+    /// Reads a `jwk`; nil unless it is a public P-256 key.
     ///
-    /// Members that say what a key is for are not looked at.
+    /// Members about the purpose of the key are ignored.
     init?(_ object: JSONObject) {
         guard !Self.secretMembers.contains(where: { object[$0] != nil }), object["kty"]?.string == "EC",
             object["crv"]?.string == "P-256", let x = object["x"]?.string.flatMap({ Base64URL.decode($0) }),
@@ -87,7 +87,7 @@ package struct ProofKey: Sendable, Hashable {
         self.init(x: x, y: y)
     }
 
-    /// The text that the thumbprint is over (RFC 7638 section 3): the required members in the order of their names, without spaces.
+    /// The text that the thumbprint covers, with the required members in the order of their names (RFC 7638 section 3).
     package var canonical: String {
         #"{"crv":"P-256","kty":"EC","x":"\#(Base64URL.encode(x))","y":"\#(Base64URL.encode(y))"}"#
     }

@@ -1,12 +1,12 @@
-/// Judges the evidence that a request shows for a bound session: a proof by its key, or a pass.
+/// Judges the evidence that a request shows for a bound session, which is a proof by its key or a pass.
 ///
-/// A session that is not bound needs none, and what is shown beside it is not looked at.
+/// An unbound session needs no evidence, and evidence that is shown anyway is ignored.
 struct EvidenceCheck: Sendable {
     let context: BrokerContext
 
-    /// Judges the evidence; throws why it is not enough.
+    /// Judges the evidence; throws the reason if it is not enough.
     ///
-    /// - Returns: the end of the pass, where it was a pass that counted.
+    /// - Returns: The end of the pass, if a pass was accepted.
     func check(
         _ read: PresentedEvidence.Reading, for session: LiveSession, _ binding: SessionBinding, token: Secret,
         _ demand: EvidenceDemand
@@ -27,9 +27,9 @@ struct EvidenceCheck: Sendable {
         }
     }
 
-    /// Judges what is cheap, and takes nothing: for who only wants to know whether it is worth reading on.
+    /// Judges the cheap part and takes no proof, for a caller that has to decide whether to read on.
     ///
-    /// - Returns: whether the evidence is good; a proof's signature was not looked at.
+    /// - Returns: Whether the evidence is good. For a proof this is false, because its signature is still unchecked.
     func look(
         _ read: PresentedEvidence.Reading, for session: LiveSession, _ binding: SessionBinding, token: Secret
     ) throws(BrokerProblem) -> Bool {
@@ -68,14 +68,14 @@ struct EvidenceCheck: Sendable {
     }
 }
 
-/// The evidence that a request shows beside a session token, and the request that a proof has to be about.
+/// The evidence that a request shows in addition to a session token, and the request that a proof has to match.
 package struct PresentedEvidence: Sendable {
-    /// The values of its `DPoP` fields.
+    /// The values of the request's `DPoP` fields.
     package let proofs: [String]
-    /// The values of its passes, by cookie and field.
+    /// The values of the request's passes, from cookie and field.
     package let passes: [Secret]
     package let target: ProofTarget
-    /// The payer of the checks of its proofs, where they are a session's.
+    /// The payer of the checks, if the proofs are a session's.
     package let charge: ProofCharge
 
     /// Creates the evidence of a request.
@@ -88,13 +88,15 @@ package struct PresentedEvidence: Sendable {
         self.charge = charge
     }
 
-    /// Reads the evidence of a request, where a session asks for it: most belong to no key.
+    /// Reads a request's evidence once a session needs it; few sessions belong to a key.
     package typealias Reading = () throws(BrokerProblem) -> PresentedEvidence
 
-    /// No evidence: enough for a session that is not bound.
+    /// No evidence, which is enough for an unbound session.
     package static let none = PresentedEvidence(proofs: [], target: ProofTarget(method: "", address: .own(path: "/")))
 
-    /// The only pass, or nil; two that differ are 400: one of them was planted.
+    /// Returns the only pass, or nil.
+    ///
+    /// Two different passes are a 400, because one of them was planted.
     func pass() throws(BrokerProblem) -> Secret? {
         guard let first = passes.first else { return nil }
         guard passes.dropFirst().allSatisfy({ $0.reveal().hasBytes(of: first.reveal()) }) else {
@@ -106,12 +108,12 @@ package struct PresentedEvidence: Sendable {
     }
 }
 
-/// The request that a proof has to be about: its method and its address (`htm`, `htu`).
+/// The request that a proof has to match in method and address (`htm`, `htu`).
 package struct ProofTarget: Sendable {
     package enum Address: Sendable {
-        /// A path of this broker, as it came and without its query, at any of the broker's origins.
+        /// A path of this broker, as it arrived and without its query, at any of the broker's origins.
         case own(path: String)
-        /// Another service's address, that a backend asks about; nil for one that no proof can be about.
+        /// The address of another service, which a backend asks about; nil for a malformed address.
         case foreign(ProofAddress?)
     }
 
@@ -123,16 +125,18 @@ package struct ProofTarget: Sendable {
         self.address = address
     }
 
-    /// Whether the method changes nothing (RFC 9110 section 9.2.1): its proofs are remembered by this process alone.
+    /// Whether the method is safe (RFC 9110 section 9.2.1).
+    ///
+    /// Only this process remembers proofs for such a method.
     var isSafe: Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 }
 
-/// The evidence that a route wants of a bound session.
+/// The evidence that a route requires of a bound session.
 package enum EvidenceDemand: Sendable {
-    /// A proof or, where the client's evidence is a pass, a pass.
+    /// A proof or, if the client's evidence is a pass, a pass.
     case any
-    /// A proof: the route gives something that outlives a pass.
+    /// A proof, because the route gives something that outlives a pass.
     case proof
-    /// None: the backend that asks checks proofs itself, by `cnf`.
+    /// No evidence, because the calling backend checks proofs itself, with `cnf`.
     case none
 }

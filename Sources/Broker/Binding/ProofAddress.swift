@@ -1,7 +1,8 @@
-/// An http or https address as `htu` is compared (RFC 9449 section 4.3 check 9): after RFC 3986 sections 6.2.2 and 6.2.3, without
-/// query and fragment.
+/// An http or https address, normalized for the comparison with `htu` (RFC 9449 section 4.3 check 9).
+///
+/// Normalization follows RFC 3986 sections 6.2.2 and 6.2.3, and removes query and fragment.
 package struct ProofAddress: Sendable, Hashable {
-    /// Scheme, host and port, the port left out where it is the scheme's.
+    /// Scheme, host and port; the scheme's default port is left out.
     package let origin: String
     /// The path; never empty.
     package let path: String
@@ -12,7 +13,7 @@ package struct ProofAddress: Sendable, Hashable {
     /// Whether the host is a name of the machine itself.
     package var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 
-    /// Normalizes an absolute address; nil for what is none, has user information, a bad escape or a byte beyond ASCII.
+    /// Normalizes an absolute address; nil for other text, user information, a bad escape or a byte beyond ASCII.
     package init?(_ text: String) {
         let text = Array(text.utf8)
         guard text.allSatisfy({ (0x21...0x7E).contains($0) }), let colon = text.firstIndex(of: UInt8(ascii: ":")) else {
@@ -31,7 +32,7 @@ package struct ProofAddress: Sendable, Hashable {
         self.path = path
     }
 
-    /// Returns a host in lower case and its port where that is not the scheme's; nil for what is none.
+    /// Returns a host in lower case, and its port unless that is the scheme's; nil for a malformed authority.
     private static func authority(_ text: ArraySlice<UInt8>, isTLS: Bool) -> (host: String, port: Int?)? {
         guard !text.contains(UInt8(ascii: "@")), !text.contains(UInt8(ascii: "%")) else { return nil }
         let isBracketed = text.first == UInt8(ascii: "[")
@@ -47,7 +48,7 @@ package struct ProofAddress: Sendable, Hashable {
         return (lowercased(text[..<hostEnd]), port == (isTLS ? 443 : 80) ? nil : port)
     }
 
-    /// Returns a path with its escapes in one form and without dot segments; nil for an escape that is none.
+    /// Returns a path with uniform escapes and without dot segments; nil for a malformed escape.
     package static func normalizedPath(_ text: some Collection<UInt8>) -> String? {
         var input = Array(text)[...]
         if isNormalized(input) { return String(decoding: input, as: UTF8.self) }
@@ -72,8 +73,9 @@ package struct ProofAddress: Sendable, Hashable {
         return String(decoding: withoutDotSegments(bytes), as: UTF8.self)
     }
 
-    /// Returns whether a path begins with a slash and has neither an escape nor anything that might be a dot segment: nearly
-    /// every one.
+    /// Returns whether a path is already normalized, as nearly every path is.
+    ///
+    /// A normalized path begins with a slash, and is free of escapes and of possible dot segments.
     private static func isNormalized(_ path: ArraySlice<UInt8>) -> Bool {
         guard path.first == slash else { return false }
         var last: UInt8 = 0
@@ -84,7 +86,7 @@ package struct ProofAddress: Sendable, Hashable {
         return true
     }
 
-    /// Returns the path as RFC 3986 section 5.2.4 leaves it.
+    /// Returns the path without its dot segments (RFC 3986 section 5.2.4).
     private static func withoutDotSegments(_ path: [UInt8]) -> [UInt8] {
         var kept: [ArraySlice<UInt8>] = []
         let segments = path.split(separator: slash, omittingEmptySubsequences: false).dropFirst()
@@ -124,13 +126,13 @@ package struct ProofAddress: Sendable, Hashable {
     private static func upperDigit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x37 + value }
 }
 
-/// The origins that a proof's `htu` may name: those of the configuration, never that of a `Host` field.
+/// The origins that a proof's `htu` may name, from the configuration and never from a `Host` field.
 package struct ProofOrigins: Sendable, Equatable {
     private let origins: Set<String>
-    /// The scheme of a broker that is only reached on its own machine, where emulators call it by several names.
+    /// The scheme of a broker that is only reached on its own machine, which emulators call by several names.
     private let loopbackScheme: Substring?
 
-    /// Creates the origins of a broker: that of `publicURL`, and its scheme with each name of `hosts`.
+    /// Creates the origins of a broker, from `publicURL` and from its scheme with each name in `hosts`.
     package init(publicURL: String = "", hosts: [String] = []) {
         let scheme = publicURL.prefix { $0 != ":" }
         let addresses = ([publicURL] + hosts.map { "\(scheme)://\($0)" }).compactMap { ProofAddress($0) }
@@ -144,7 +146,7 @@ package struct ProofOrigins: Sendable, Equatable {
         loopbackScheme = nil
     }
 
-    /// Returns whether an address is at one of them.
+    /// Returns whether an address is at one of these origins.
     package func contains(_ address: ProofAddress) -> Bool {
         if origins.contains(address.origin) { return true }
         guard let loopbackScheme else { return false }

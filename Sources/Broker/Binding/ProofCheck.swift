@@ -1,4 +1,6 @@
-/// Checks the proofs of requests: judges, verifies off the event loop, and takes each once.
+/// Checks the proofs of requests.
+///
+/// Each proof is judged, verified off the event loop, and taken once.
 struct ProofCheck: Sendable {
     let context: BrokerContext
 
@@ -11,7 +13,7 @@ struct ProofCheck: Sendable {
         ProofNonce.text(at: context.clock.now(), scope: context.memory.nonceScope, by: context.vault)
     }
 
-    /// Judges all of a proof but its signature; throws `required` where there is none.
+    /// Judges everything in a proof but its signature; throws `required` if the proof is missing.
     func candidate(
         _ evidence: PresentedEvidence, token: Secret? = nil, tokenDigest: Digest? = nil, thumbprint: Digest? = nil
     ) throws(ProofRefusal) -> ProofVerifier.Candidate {
@@ -21,7 +23,7 @@ struct ProofCheck: Sendable {
             taken: context.memory.proofs, now: context.clock.now())
     }
 
-    /// Verifies the signature of a session's proof, which is charged for first, and takes the proof as `take` does.
+    /// Charges for the signature of a session's proof, verifies it, and takes the proof as `take` does.
     func take(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {
@@ -29,9 +31,11 @@ struct ProofCheck: Sendable {
         try await takeVerified(candidate)
     }
 
-    /// Verifies the signature and takes the proof, once over all replicas where its request changes something.
+    /// Verifies the signature and takes the proof.
     ///
-    /// An answer to a proof whose nonce is aging brings a new one.
+    /// If its request changes something, it is taken once over all replicas.
+    ///
+    /// If the proof's nonce is aging, the answer brings a new one.
     func take(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         if let refusal = await verified(candidate) { throw BrokerProblem(refusal) }
         try await takeVerified(candidate)
@@ -39,7 +43,7 @@ struct ProofCheck: Sendable {
 
     private func takeVerified(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
         do throws(ProofRefusal) {
-            // In this process first: it bounds what one key may make anybody store.
+            // Take it in this process first, because this bounds the rows that one key can make the broker store.
             try context.memory.proofs.take(
                 candidate.name, of: candidate.thumbprint, nonce: candidate.nonce, now: context.clock.now())
         } catch { throw BrokerProblem(error) }
@@ -53,7 +57,7 @@ struct ProofCheck: Sendable {
         guard try await isFirst(candidate, store) else { throw BrokerProblem(ProofRefusal.replayed) }
     }
 
-    /// Takes a proof by a row in the store; returns whether nobody took it before.
+    /// Takes a proof with a row in the store; returns whether this was the first time.
     func isFirst(
         _ candidate: ProofVerifier.Candidate, _ store: any SharedStore
     ) async throws(BrokerProblem) -> Bool {
@@ -64,19 +68,21 @@ struct ProofCheck: Sendable {
         }
     }
 
-    /// Returns what is wrong with the signature of a session's proof, which is charged for before anybody looks at it.
+    /// Returns the fault of a session proof's signature, or nil.
+    ///
+    /// The check is charged before it is made.
     func verified(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) -> ProofRefusal? {
         try await charge.check(of: session) { await verified(candidate) }
     }
 
-    /// Returns what is wrong with a signature.
+    /// Returns the fault of a signature, or nil.
     func verified(_ candidate: ProofVerifier.Candidate) async -> ProofRefusal? {
         await Self.verified(candidate, verifier)
     }
 
-    /// Arithmetic of some tens of microseconds, on no event loop.
+    /// Verifies a signature off the event loops, because this takes some tens of microseconds.
     @concurrent private static func verified(
         _ candidate: ProofVerifier.Candidate, _ verifier: ProofVerifier
     ) async -> ProofRefusal? {
@@ -88,7 +94,7 @@ struct ProofCheck: Sendable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of evidence that is not accepted; none clears a cookie, and none says that a session has ended.
+    /// Creates the problem of refused evidence, which leaves the cookie and the session alone.
     package init(_ refusal: ProofRefusal) {
         switch refusal {
         case .required: self.init(.proofRequired)
@@ -100,35 +106,37 @@ extension BrokerProblem {
     }
 }
 
-/// The reason why evidence is not accepted: what the answer says, and all that is told of it.
+/// The reason why evidence is refused.
+///
+/// The answer contains this reason and no further detail.
 package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
-    /// There is no proof, and no pass that counts.
+    /// Both a proof and an accepted pass are missing.
     case required
-    /// The nonce is not one of ours, or too old.
+    /// The nonce is unknown to the broker, or too old.
     case nonce
-    /// The size, structure, `typ`, `crit`, a member that is missing, twice or of a wrong type, or a `jwk` that is no public
-    /// P-256 key.
+    /// The size, structure, `typ` or `crit` is wrong. Or a member is missing, repeated or of a wrong type, or the `jwk` is not
+    /// a public P-256 key.
     case malformed
-    /// `alg` is not ES256.
+    /// `alg` differs from ES256.
     case algorithm
-    /// `htm` is another method.
+    /// `htm` names another method.
     case method
-    /// `htu` is another address.
+    /// `htu` names another address.
     case address
-    /// `ath` is of another session token.
+    /// `ath` belongs to another session token.
     case token
-    /// The key is not the session's.
+    /// The key is another than the session's.
     case key
     /// The `jti` was taken before.
     case replayed
-    /// The signature is not the key's.
+    /// The signature was made by another key.
     case signature
-    /// The pass is another session's, or not ours.
+    /// The pass is another session's, or was never issued.
     case pass
-    /// The key has sent more proofs than are kept: 429.
+    /// The key has sent more proofs than are kept; the answer is a 429.
     case limited
 
-    /// The `reason` of `proof_invalid`; nil for what has a code of its own.
+    /// The `reason` of `proof_invalid`; nil for a refusal that has a code of its own.
     package var reason: String? {
         switch self {
         case .required, .nonce, .limited: nil
@@ -144,7 +152,7 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The name in metrics: a reason, or a code.
+    /// The name in metrics, which is a reason or a code.
     package var result: String {
         switch self {
         case .required: "proof_required"

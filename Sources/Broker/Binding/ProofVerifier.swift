@@ -1,14 +1,15 @@
-/// Judges proofs, in the order of what each check costs: nobody buys a signature check with less than a good nonce, and where a
-/// session is presented with less than its token and its key.
+/// Judges proofs, with the cheapest checks first.
+///
+/// A signature is checked only after a good nonce. If a session is presented, its token and its key have to fit first, too.
 package struct ProofVerifier: Sendable {
-    /// The request, the session token and the key that a proof has to be of.
+    /// The request, the session token and the key that a proof has to match.
     package struct Demand: Sendable {
         package let target: ProofTarget
-        /// The session token, where `ath` has to be of one.
+        /// The session token, if `ath` has to match it.
         package let token: Secret?
-        /// The same, where only its digest is at hand.
+        /// The token's digest, if only that is at hand.
         package let tokenDigest: Digest?
-        /// The thumbprint of the session's key, where it has one.
+        /// The thumbprint of the session's key, if it has one.
         package let thumbprint: Digest?
 
         package init(
@@ -21,31 +22,33 @@ package struct ProofVerifier: Sendable {
         }
     }
 
-    /// A proof that is in order but for its signature, which has not been looked at.
+    /// A proof that is in order except for its signature, which is still unchecked.
     package struct Candidate: Sendable {
         package let proof: DPoPProof
         /// The thumbprint of its key (RFC 7638).
         package let thumbprint: Digest
         package let nonce: ProofNonce
-        /// The digest of thumbprint and `jti`, by which it is remembered.
+        /// The digest of thumbprint and `jti`.
+        ///
+        /// The proof is remembered by this name.
         package let name: Digest
-        /// Whether its method changes nothing.
+        /// Whether the request's method is safe.
         package let isSafe: Bool
     }
 
     private let vault: any Vault
     private let origins: ProofOrigins
-    /// The scope of the nonces that are taken.
+    /// The scope of the nonces that are accepted.
     private let scope: NonceScope
 
-    /// Creates a verifier for the addresses of a broker, and nonces of a scope.
+    /// Creates a verifier for a broker's addresses and for nonces of a scope.
     package init(vault: any Vault, origins: ProofOrigins, scope: NonceScope = "") {
         self.vault = vault
         self.origins = origins
         self.scope = scope
     }
 
-    /// Judges all that is cheap; throws the first reason against it.
+    /// Makes all cheap checks; throws the reason of the first that fails.
     package func judge(
         _ proof: DPoPProof, _ demand: Demand, taken: TakenProofs, now: WallTime
     ) throws(ProofRefusal) -> Candidate {
@@ -60,7 +63,7 @@ package struct ProofVerifier: Sendable {
         }
         let thumbprint = vault.digest(Array(proof.key.canonical.utf8))
         if let expected = demand.thumbprint, expected != thumbprint { throw .key }
-        // 32 bytes and then the rest: no two pairs make the same text.
+        // The thumbprint always has 32 bytes, so two different pairs never make the same text.
         let name = vault.digest(thumbprint.bytes + Array(proof.identifier.utf8))
         try taken.look(name, nonce: nonce)
         return Candidate(proof: proof, thumbprint: thumbprint, nonce: nonce, name: name, isSafe: demand.target.isSafe)

@@ -9,7 +9,7 @@ package struct SessionBinding: Sendable, Equatable {
 }
 
 extension ProviderDirectory {
-    /// Returns the binding of a session by the client's present settings; nil for one that belongs to no key.
+    /// Returns the binding of a session under its client's present settings; nil for an unbound session.
     func binding(of facts: SessionFacts) -> SessionBinding? {
         guard let thumbprint = facts.thumbprint else { return nil }
         let client = self[facts.provider]?.profile.client(facts.client)
@@ -19,14 +19,14 @@ extension ProviderDirectory {
 
 /// A client's rules for sessions that belong to a key of the device (`clients.NAME.binding`).
 ///
-/// The mode is asked when a login or a session begins; what is bound by then is judged for ever.
+/// The mode matters when a login or a session begins. A session that was bound then is judged as bound for its whole life.
 package struct BindingPolicy: Sendable, Equatable {
     package enum Mode: String, Sendable, CaseIterable {
-        /// Proofs are not looked at.
+        /// Proofs are ignored.
         case off
-        /// Sign-ins are judged and counted as `enforce` would answer them, and never refused.
+        /// Sign-ins are judged and counted as under `enforce`, but never refused.
         case observe
-        /// A sign-in has to prove a key, and its session belongs to it.
+        /// A sign-in has to prove a key, and its session then belongs to this key.
         case enforce
     }
 
@@ -40,7 +40,7 @@ package struct BindingPolicy: Sendable, Equatable {
 
     package var mode = Mode.off
     package var evidence = Evidence.pass
-    /// The life of a pass.
+    /// The lifetime of a pass.
     package var passLifetime = Duration.seconds(600)
 
     package init() {}

@@ -1,21 +1,24 @@
-/// A pass: for some minutes the evidence of a bound session whose key has been proved.
+/// A pass, which for some minutes is the evidence of a bound session whose key has been proved.
 ///
-/// An end and an HMAC over it and the session's digest, under the index key, which does not rotate. Making one writes nothing,
-/// and judging one looks nothing up; the session itself is looked up as ever, so that one that has ended has no passes.
+/// A pass is an end time, with an HMAC over this time and the session's digest. The HMAC uses the index key, which does not
+/// rotate. A pass is made and judged without the store. The session itself is looked up as usual, so a pass is useless once its
+/// session has ended.
 package struct SessionPass: Sendable {
-    /// The end of its validity.
+    /// The end of the pass.
     package let expiresAt: WallTime
 
     /// Creates a pass that ends at a whole second.
     package init(expiresAt: WallTime) { self.expiresAt = WallTime(seconds: expiresAt.seconds) }
 
-    /// Returns the pass of a session, 32 characters.
+    /// Returns the text of a session's pass, 32 characters.
     package func text(of session: Digest, by vault: some Vault) -> Secret {
         Secret(Base64URL.encode(Self.bytes(expiresAt) + Self.code(expiresAt, session, vault)))
     }
 
-    /// Judges a pass: throws `pass` for one that is another session's or not ours, and `required` for one that has ended, which
-    /// is as none.
+    /// Judges a pass.
+    ///
+    /// Throws `pass` if it is another session's or was never issued, and `required` if it has ended. An ended pass counts as
+    /// missing.
     package init(_ text: Secret, of session: Digest, at now: WallTime, by vault: some Vault) throws(ProofRefusal) {
         guard let bytes = Base64URL.decode(text.reveal()), bytes.count == 24 else { throw .pass }
         let expiresAt = WallTime(seconds: bytes[..<8].reduce(Int64(0)) { $0 << 8 | Int64($1) })
@@ -24,7 +27,7 @@ package struct SessionPass: Sendable {
         try check(at: now)
     }
 
-    /// Throws `required` where it has ended.
+    /// Throws `required` if the pass has ended.
     func check(at now: WallTime) throws(ProofRefusal) {
         guard now < expiresAt else { throw .required }
     }
@@ -40,14 +43,15 @@ package struct SessionPass: Sendable {
 
 /// Gives a bound session's phone a pass in exchange for a proof (`POST /v1/session/pass`).
 ///
-/// Nothing is written for it.
+/// The pass is not stored.
 package struct GrantPass: Sendable {
     private let context: BrokerContext
 
     init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns the pass of a session whose key has just been proved; throws `client_not_allowed` for a session that is not
-    /// bound, and where the client's evidence is a proof.
+    /// Returns the pass of a session whose key has just been proved.
+    ///
+    /// Throws `client_not_allowed` if the session is unbound, or if the client's evidence is a proof.
     package func grant(to session: LiveSession) throws(BrokerProblem) -> GrantedPass {
         guard let pass = GrantedPass(for: session, context) else {
             throw BrokerProblem(
@@ -58,16 +62,18 @@ package struct GrantPass: Sendable {
     }
 }
 
-/// A pass as its phone gets it.
+/// A pass as the phone receives it.
 package struct GrantedPass: Sendable {
     package let text: Secret
     package let expiresAt: WallTime
-    /// Its life: a phone whose clock is wrong goes by that.
+    /// The lifetime of the pass, for phones with a wrong clock.
     package let lifetime: Duration
-    /// A child has it in the body, whatever its parent's client is: it keeps no cookies, and the parent's pass is in the cookie.
+    /// The place of the pass in the answer.
+    ///
+    /// A child always gets it in the body, because a child keeps no cookies, and the cookie contains the parent's pass.
     package let transport: ClientProfile.Transport
 
-    /// Creates the pass that a session may have now; nil where it may have none.
+    /// Creates the pass that a session may have now; nil if it may not have a pass.
     init?(for session: LiveSession, _ context: BrokerContext) {
         guard let binding = session.binding, binding.policy.evidence == .pass else { return nil }
         lifetime = binding.policy.passLifetime

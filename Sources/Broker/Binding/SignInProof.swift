@@ -1,15 +1,15 @@
 /// The key that a sign-in request brings, on its way from the header to the session that will belong to it.
 enum SignInKey: Sendable {
-    /// There is none, or the client's mode does not ask.
+    /// The request has no good proof, or the client's mode is `off`.
     case none
-    /// A proof that is in order but for its signature; once it is charged for, the signature is looked at.
+    /// A proof that is in order except for its signature, which is checked once the check is charged.
     case claimed(ProofVerifier.Candidate)
-    /// A proof that is judged and counted only.
+    /// A proof that is only judged and counted.
     case observed(ProofVerifier.Candidate)
     /// The key is proved.
     case proved(Digest)
 
-    /// The thumbprint of the key that a session would belong to.
+    /// The thumbprint of the key that the session would belong to.
     var thumbprint: Digest? {
         switch self {
         case .none, .observed: nil
@@ -19,13 +19,13 @@ enum SignInKey: Sendable {
     }
 }
 
-/// Judges the proofs of sign-ins (`POST /v1/logins`, `/v1/sessions`, `/v1/registrations`) by their client's mode.
+/// Judges the proofs of sign-ins (`POST /v1/logins`, `/v1/sessions`, `/v1/registrations`) according to their client's mode.
 ///
-/// Two steps with the charge between them: the cheap checks cost nobody anything, and the arithmetic is paid for.
+/// The charge comes between two steps. The cheap checks before it are free, and the arithmetic after it is paid for.
 struct SignInProof: Sendable {
     let context: BrokerContext
 
-    /// Judges what is cheap; throws where the client's mode demands a proof and this is none.
+    /// Makes the cheap checks; throws if one of them fails and the client's mode requires a proof.
     func look(
         _ evidence: PresentedEvidence, of client: ClientProfile, at provider: ProviderName
     ) throws(BrokerProblem) -> SignInKey {
@@ -36,16 +36,16 @@ struct SignInProof: Sendable {
         } catch {
             note(error.result, client.name, provider)
             if client.binding.mode == .enforce { throw BrokerProblem(error) }
-            // An app that is not refused would never have a first nonce.
+            // An observed app is never refused, so it has to get its first nonce here.
             if error == .nonce { RequestScope.current?.givesNonce() }
             return .none
         }
     }
 
-    /// Verifies what was looked at and charged for, and returns the thumbprint that the session will belong to.
+    /// Verifies a proof that was judged and charged for, and returns the thumbprint of the session's key.
     ///
-    /// A signature that is not the key's is a wrong token of its address; `payer` names the login, exchange or registration whose
-    /// charge pays for the first of them; nil where each was paid for by itself.
+    /// A wrong signature counts as a wrong token from its address. `payer` is the login, exchange or registration whose charge
+    /// pays for its first signature. It is nil if each signature was paid for separately.
     func prove(
         _ key: SignInKey, of client: ClientName, at provider: ProviderName, paidBy payer: Digest?, _ charge: Charge
     ) async throws(BrokerProblem) -> Digest? {
@@ -54,7 +54,7 @@ struct SignInProof: Sendable {
         case .proved(let thumbprint): return thumbprint
         case .observed(let candidate):
             do throws(BrokerProblem) { try await take(candidate, client, provider, paidBy: payer, charge) } catch {
-                // Counted, and no more.
+                // The proof is only counted.
             }
             return nil
         case .claimed(let candidate):
@@ -63,8 +63,9 @@ struct SignInProof: Sendable {
         }
     }
 
-    /// Demands the proof of a login that is bound to a key, whatever the mode is by now; returns the key that was proved, which
-    /// may be another.
+    /// Requires the proof of a login that is bound to a key, regardless of the present mode.
+    ///
+    /// Returns the key that was proved, which may be another one.
     func demand(
         _ evidence: PresentedEvidence, of client: ClientName, at provider: ProviderName, paidBy payer: Digest,
         _ charge: Charge

@@ -1,18 +1,20 @@
 import Synchronization
 
-/// The proofs that this process has taken: each (thumbprint, `jti`) once in its nonce's life, in bounded memory.
+/// The proofs that this process has taken.
 ///
-/// Nothing is forgotten while its nonce is taken. What would not fit is refused: a key's own by `limited`, and where all is full
-/// the nonces of before that minute are taken no more, so that what was kept of them can go.
+/// Each (thumbprint, `jti`) is taken once in its nonce's life, in bounded memory.
+///
+/// A proof is remembered as long as its nonce is accepted. If a key has too many proofs, its next one is refused with
+/// `limited`. If the table is full, nonces from before the present minute are refused, so that their proofs can be forgotten.
 package final class TakenProofs: Sendable {
-    /// The most that are kept of one key.
+    /// The most proofs that are kept for one key.
     package static let maximumOfKey = 4096
-    /// The most that are kept in all: 24 MiB where each is of another key.
+    /// The most proofs that are kept in all, in 24 MiB if each is of another key.
     ///
-    /// A table has up to 8/3 as many places as entries, of 16 bytes for a proof and 18 for a key.
+    /// A table has up to 8/3 as many places as entries. A place takes 16 bytes for a proof and 18 for a key.
     package static let maximum = 262_144
 
-    /// Sixteen bytes of a digest: of a thumbprint and a `jti`, or of a thumbprint alone.
+    /// Sixteen bytes of a digest, either of a thumbprint and a `jti`, or of a thumbprint alone.
     private struct Name: Hashable {
         let high, low: UInt64
 
@@ -26,13 +28,13 @@ package final class TakenProofs: Sendable {
     private struct State {
         /// The proofs taken, by their nonce's minute.
         var taken: [Int64: Set<Name>] = [:]
-        /// The number kept of a key, by its nonce's minute.
+        /// The number of proofs kept for a key, by their nonce's minute.
         var ofKeys: [Int64: [Name: UInt16]] = [:]
         var count = 0
-        /// Nonces of before are taken no more.
+        /// The earliest minute whose nonces are accepted.
         var earliest = Int64.min
 
-        /// Forgets what was taken with nonces of before a minute.
+        /// Forgets the proofs with nonces from before a minute.
         mutating func forget(before minute: Int64) {
             for old in taken.keys where old < minute {
                 count -= taken.removeValue(forKey: old)?.count ?? 0
@@ -50,10 +52,10 @@ package final class TakenProofs: Sendable {
         self.maximum = maximum
     }
 
-    /// The number kept.
+    /// The number of proofs kept.
     package var count: Int { state.withLock(\.count) }
 
-    /// Looks whether a proof could be taken, before its signature costs anything.
+    /// Checks whether a proof can be taken, before the cost of its signature.
     package func look(_ name: Digest, nonce: ProofNonce) throws(ProofRefusal) {
         let verdict: ProofRefusal? = state.withLock { state in
             if nonce.minute < state.earliest { return .nonce }
@@ -62,14 +64,14 @@ package final class TakenProofs: Sendable {
         if let verdict { throw verdict }
     }
 
-    /// Takes a proof whose signature is good; throws `replayed` where somebody was faster.
+    /// Takes a proof whose signature is good; throws `replayed` if it was taken before.
     package func take(_ name: Digest, of key: Digest, nonce: ProofNonce, now: WallTime) throws(ProofRefusal) {
         let key = Name(key)
         let verdict: ProofRefusal? = state.withLock { state in
             let present = ProofNonce.minute(now)
             let oldest = ProofNonce.oldest(at: present)
             state.forget(before: oldest)
-            // A proof that was judged in time may come here late: what was taken with its nonce is forgotten by now.
+            // A proof that was judged in time may come here late. The memory of its nonce is gone by now, so it is refused.
             if nonce.minute < max(state.earliest, oldest) { return .nonce }
             if state.taken[nonce.minute]?.contains(Name(name)) == true { return .replayed }
             guard state.ofKeys.values.reduce(0, { $0 + Int($1[key] ?? 0) }) < maximumOfKey else { return .limited }
@@ -87,7 +89,7 @@ package final class TakenProofs: Sendable {
         if let verdict { throw verdict }
     }
 
-    /// Forgets a proof that was taken for what did not happen: it may be taken again.
+    /// Forgets a proof that was taken for an act that failed, so that it may be taken again.
     func giveBack(_ candidate: ProofVerifier.Candidate) {
         let (key, minute) = (Name(candidate.thumbprint), candidate.nonce.minute)
         state.withLock { state in
@@ -99,31 +101,35 @@ package final class TakenProofs: Sendable {
     }
 }
 
-/// The nonce of a proof (RFC 9449 section 8): a minute, and an HMAC over it under the index key.
+/// The nonce of a proof (RFC 9449 section 8), which is a minute with an HMAC over it under the index key.
 ///
-/// Nothing is stored, so a nonce of any replica is taken by each. The minute is that of the broker that gave it: with a nonce
-/// that is ours the phone's own clock needs no judging.
+/// Nonces are not stored, so each replica accepts those from every other. The minute comes from the broker that issued the
+/// nonce, so the phone's own clock does not matter.
 package struct ProofNonce: Sendable, Hashable {
-    /// The minutes of a period; a nonce is taken in its own and the next.
+    /// The minutes in a period.
+    ///
+    /// A nonce is accepted in its own period and in the next.
     static let period: Int64 = 5
-    /// The longest life of a nonce: two periods and the minute that a replica's clock may be ahead.
+    /// The longest life of a nonce, which is two periods and the minute that a replica's clock may be ahead.
     package static let lifetime = Duration.seconds(11 * 60)
 
-    /// The minute since 1970 at which it was given.
+    /// The minute since 1970 when the nonce was issued.
     package let minute: Int64
 
-    /// Whether it is in its second period: the answer brings a new one.
+    /// Whether the nonce is in its second period.
+    ///
+    /// The answer then brings a new one.
     package let isAging: Bool
 
-    /// Returns the nonce to give at a moment.
+    /// Returns the nonce to issue at a moment.
     ///
-    /// A nonce of another scope is none.
+    /// A nonce is accepted in its own scope only.
     package static func text(at now: WallTime, scope: NonceScope = "", by vault: some Vault) -> String {
         let minute = Self.minute(now)
         return Base64URL.encode(bytes(minute) + scope.code(minute, at: minute, by: vault))
     }
 
-    /// Reads a nonce; nil for one that is not ours, has ended or is more than a minute of the future.
+    /// Reads a nonce; nil if it was never issued, has ended, or is more than a minute in the future.
     package init?(_ text: String, at now: WallTime, scope: NonceScope = "", by vault: some Vault) {
         guard text.utf8.count == 16, let bytes = Base64URL.decode(text) else { return nil }
         let minute = bytes[..<4].reduce(Int64(0)) { $0 << 8 | Int64($1) }
@@ -134,10 +140,12 @@ package struct ProofNonce: Sendable, Hashable {
         isAging = minute / Self.period < present / Self.period
     }
 
-    /// Returns the first minute of which nonces are taken in a minute.
+    /// Returns the first minute whose nonces are accepted in the present minute.
     static func oldest(at present: Int64) -> Int64 { (present / period - 1) * period }
 
-    /// Returns the minute of a moment; before 1970 and after 10135 there are no nonces that fit.
+    /// Returns the minute of a moment.
+    ///
+    /// Moments before 1970 and after 10135 have no valid nonce.
     static func minute(_ now: WallTime) -> Int64 { min(max(now.seconds / 60, 0), Int64(UInt32.max) - 1) }
 
     private static func bytes(_ minute: Int64) -> [UInt8] {
@@ -147,19 +155,20 @@ package struct ProofNonce: Sendable, Hashable {
 
 /// The scope of nonces, and the codes of its minutes.
 ///
-/// It tells the processes apart that each alone remember what they took. Where all share what was taken it is empty.
+/// A scope separates processes that each remember taken proofs by themselves. If all processes share that memory, the scope is
+/// empty.
 package final class NonceScope: Sendable, ExpressibleByStringLiteral {
     private struct Kept {
-        /// The minute in which the codes were made.
+        /// The minute when the codes were made.
         var present: Int64 = -1
-        /// The codes of the minutes that are taken now: a dozen.
+        /// The codes of the minutes that are accepted now, about a dozen.
         var codes: [Int64: ArraySlice<UInt8>] = [:]
     }
 
     private let name: String
-    /// Guards the codes: all proofs of a minute have the same.
+    /// Guards the codes, which all proofs of a minute share.
     ///
-    /// They are made anew each minute, for a process that began with another installation's key ring takes the right one over
+    /// The codes are made again each minute. A process that began with another installation's key ring may adopt the right one
     /// while it runs.
     private let kept = Mutex(Kept())
 
@@ -167,8 +176,9 @@ package final class NonceScope: Sendable, ExpressibleByStringLiteral {
 
     package convenience init(stringLiteral name: String) { self.init(name) }
 
-    /// Returns a minute's code under the index key, which does not rotate, in the present minute; eight bytes: what a guess has
-    /// to hit within ten minutes, request by request.
+    /// Returns a minute's code in the present minute, under the index key, which does not rotate.
+    ///
+    /// The code has eight bytes. An attacker would have to guess it within ten minutes, one request at a time.
     fileprivate func code(_ minute: Int64, at present: Int64, by vault: some Vault) -> ArraySlice<UInt8> {
         kept.withLock { kept in
             if kept.present != present { kept = Kept(present: present) }

@@ -1,36 +1,39 @@
 import Synchronization
 
-/// Knows what every address has been charged, and the networks that it is in: their token buckets, and their shares of
-/// what waits.
+/// Knows the charges of every address and of its networks, as token buckets and as shares of waiting items.
 ///
-/// In process and in bounded memory; nothing of it is stored, so a restart forgives and a replica counts by itself.
+/// The ledger is in the process's memory and bounded. Nothing is stored, so a restart forgives, and a replica counts for
+/// itself.
 package final class ChargeLedger: Sendable {
     private struct State {
         var books: [ChargedItem: ChargeBook] = [:]
         /// The most items of each kind.
         var capacity = 1
-        /// The number of provider calls that a login or registration has had, by its key.
+        /// The number of provider calls for a login or registration, by its key.
         var calls = PaidCounts(lifetime: .seconds(1800))
         /// The number of signatures that were verified for a login, exchange or registration, by its key.
         var signatures = PaidCounts(lifetime: .seconds(1800))
     }
 
-    /// The number of calls that a login or registration has paid for with its own charge: three, however they fail.
+    /// The number of calls that a login or registration pays for with its own charge, even if they fail.
     static let paidCalls = 3
     /// The most signatures of proofs that a login, exchange or registration pays for.
     ///
-    /// They are those of an app that repeats what may have been lost; the sign-in's own is counted no more once the session is made.
+    /// An app that repeats requests after lost answers needs several. The sign-in's own signature stops counting once the
+    /// session is made.
     static let paidSignatures = 16
-    /// The time for which an exchange stays paid for: longer than a claim stands.
+    /// The time that an exchange stays paid for, which is longer than a claim lasts.
     static let exchangeLifetime = Duration.seconds(60)
 
     private let logins: TokenBuckets
     private let callbacks: TokenBuckets
     private let wrongTokens: TokenBuckets
-    /// The checks of sessions' proofs, each charged until its signature was found right.
+    /// The checks of sessions' proofs, each charged until its signature is found right.
     let signatureFaults: SignatureCharges
     private let monotonic: @Sendable () -> Duration
-    /// Guards the books; only the buckets' own locks are taken while it is held.
+    /// Guards the books.
+    ///
+    /// Only the buckets' own locks are taken while it is held.
     private let state: Mutex<State>
 
     /// Creates an empty ledger.
@@ -44,7 +47,7 @@ package final class ChargeLedger: Sendable {
         adopt(limits)
     }
 
-    /// Goes on with other limits; what was charged stays charged.
+    /// Applies other limits without resetting the charges.
     package func adopt(_ limits: ChargeLimits) {
         logins.adopt(perMinute: limits.loginsPerMinute)
         callbacks.adopt(perMinute: limits.loginsPerMinute)
@@ -54,7 +57,7 @@ package final class ChargeLedger: Sendable {
         state.withLock { state in
             state.capacity = pending
             for item in ChargedItem.allCases {
-                // Logins that were burned stand here until they expire, while the store's cap counts what is pending.
+                // Burned logins stay here until they expire, while the store's cap counts only the pending ones.
                 let capacity = item == .login ? 2 * pending : pending
                 let shares = item == .exchange ? limits.exchangeShares : limits.shares
                 state.books[item, default: ChargeBook(capacity: capacity, shares: shares)]
@@ -63,10 +66,12 @@ package final class ChargeLedger: Sendable {
         }
     }
 
-    /// Charges an address for an item, or returns how long it has to wait; an item that is charged for costs nothing
-    /// more.
+    /// Charges an address for an item.
     ///
-    /// With a `payer` that login's or exchange's charge pays: only the share is taken.
+    /// Returns nil on success, and otherwise how long the address has to wait.
+    ///
+    /// An item that is already charged costs nothing more. With a `payer`, that login's or exchange's charge pays, and only the
+    /// share is taken.
     func take(
         _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
     ) -> Duration? {
@@ -91,12 +96,14 @@ package final class ChargeLedger: Sendable {
         }
     }
 
-    /// Gives an item's share back, as its row was not made; what it cost until then stays charged.
+    /// Releases an item's share, because its row was not made.
+    ///
+    /// Its costs until then stay charged.
     func drop(_ item: ChargedItem, _ key: Digest) {
         state.withLock { state in _ = state.books[item]?.remove(key) }
     }
 
-    /// Gives everything back that the items of a new session were charged.
+    /// Refunds all charges for the items of a new session.
     func giveBack(exchange: Digest, gate: ExchangeGate) {
         state.withLock { state in
             giveBack(.exchange, exchange, &state)
@@ -130,21 +137,24 @@ package final class ChargeLedger: Sendable {
         return receipt
     }
 
-    /// Returns how many calls a login or registration has had.
+    /// Returns the number of calls that a login or registration has had.
     func calls(of key: Digest) -> Int { state.withLock { $0.calls.count(of: key) } }
 
-    /// Charges an address for a call; returns how long it has to wait when it cannot be charged.
+    /// Charges an address for a call.
+    ///
+    /// Returns nil on success, and otherwise how long the address has to wait.
     func takeCall(from address: IPAddress) -> Duration? { logins.take(address) }
 
     /// Counts a call of a login or registration that is about to be made.
     func countCall(of key: Digest) {
         let now = monotonic()
-        // A table full of others: what is not counted was charged for when its row was made.
+        // If the table is full, the call is not counted. Its charge was taken when its row was made.
         _ = state.withLock { $0.calls.add(key, now: now, capacity: $0.capacity) }
     }
 
-    /// Counts a signature that is about to be verified for a login, exchange or registration; one that these have not paid for
-    /// is charged to the address, which may have to wait.
+    /// Counts a signature that is about to be verified for a login, exchange or registration.
+    ///
+    /// A signature beyond the paid ones is charged to the address. Returns how long the address has to wait, or nil.
     func takeSignature(of key: Digest, from address: IPAddress) -> Duration? {
         let now = monotonic()
         let count = state.withLock { $0.signatures.add(key, now: now, capacity: $0.capacity) }
@@ -152,10 +162,12 @@ package final class ChargeLedger: Sendable {
         return logins.take(address)
     }
 
-    /// Charges an address for a secret that was not found; returns how long it has to wait when it tried too many.
+    /// Charges an address for an unknown secret.
+    ///
+    /// Returns nil on success, and otherwise how long the address has to wait.
     func takeWrongToken(from address: IPAddress) -> Duration? { wrongTokens.take(address) }
 
-    /// Gives back what a guess was charged that turned out right.
+    /// Refunds the charge for a guess that turned out right.
     func giveBackWrongToken(to address: IPAddress) { wrongTokens.giveBack(address) }
 
     /// Counts the items of a kind that an address is charged for.
@@ -170,74 +182,75 @@ package final class ChargeLedger: Sendable {
     private func buckets(for item: ChargedItem) -> TokenBuckets { item == .handoff ? callbacks : logins }
 }
 
-/// The charges for one kind of item that have neither come back nor lapsed, by the item's key, by address and by the
-/// networks that addresses are in.
+/// The unexpired charges for one kind of item, by the item's key, by address and by network.
 ///
-/// A value: the ledger's lock guards it. Its memory is bounded by `capacity`.
+/// A value, guarded by the ledger's lock. Its memory is bounded by `capacity`.
 struct ChargeBook {
-    /// The cost of an item, and who was charged.
+    /// The cost of an item, and the address that paid it.
     struct Receipt {
         let address: IPAddress
-        /// The time at which the item's row expires, on the monotonic clock.
+        /// The time when the item's row expires, on the monotonic clock.
         let until: Duration
-        /// Whether a token was taken for it.
+        /// Whether a token was taken for the item.
         var hasToken = false
-        /// Whether it was a guess, for which a wrong token was charged, too.
+        /// Whether the item was a guess, which costs a wrong token, too.
         var isGuess = false
-        /// The login or exchange whose charge pays for it.
+        /// The login or exchange whose charge pays for the item.
         var payer: Digest?
     }
 
-    /// The reason for which nothing was charged.
+    /// The reason why an item was refused.
     enum Refusal: Equatable { case share, capacity }
 
     private var capacity: Int
     private var shares: LimitShares
     private var receipts: [Digest: Receipt] = [:]
     private var held: [LimitedNetwork: Int] = [:]
-    /// The keys in the order of their expiry, which is that of their charging: all items of a kind live equally long.
+    /// The keys in the order of their expiry.
+    ///
+    /// All items of a kind live equally long, so this is also the order of charging.
     private var order: [(until: Duration, key: Digest)] = []
     private var first = 0
 
-    /// Creates an empty book for `capacity` items, of which an address and its networks may have their shares.
+    /// Creates an empty book for `capacity` items, with the shares of an address and its networks.
     init(capacity: Int, shares: LimitShares) {
         self.capacity = capacity
         self.shares = shares
     }
 
-    /// Goes on with other bounds; what is charged for stays so.
+    /// Applies other bounds; items that are already charged stay.
     mutating func adopt(capacity: Int, shares: LimitShares) {
         self.capacity = capacity
         self.shares = shares
     }
 
-    /// The items that are charged for.
+    /// The number of charged items.
     var count: Int { receipts.count }
 
-    /// The number of places that the order of expiry takes.
+    /// The number of places in the order of expiry.
     var places: Int { order.count }
 
-    /// Returns how many items an address has.
+    /// Returns the number of items of an address.
     func count(of address: IPAddress) -> Int { address.limitedNetworks.first.map { held[$0] ?? 0 } ?? 0 }
 
     /// The number of addresses and networks that have items.
     var holders: Int { held.count }
 
-    /// Returns what was charged for an item.
+    /// Returns the receipt of an item, or nil.
     func receipt(_ key: Digest) -> Receipt? { receipts[key] }
 
-    /// Forgets what has expired.
+    /// Forgets expired items.
     mutating func expire(now: Duration) {
         while first < order.count, order[first].until <= now {
             let key = order[first].key
             first += 1
-            // A key may have been charged for anew since.
+            // The key may have been charged again since.
             if let receipt = receipts[key], receipt.until <= now { remove(key) }
         }
         compact()
     }
 
-    /// Returns why an address may have no further item, or nil when it may.
+    /// Returns the reason why an address may have no further item, or nil.
     func refusal(_ address: IPAddress) -> Refusal? {
         if address.limitedNetworks.contains(where: { held[$0] ?? 0 >= shares[$0.level] }) { return .share }
         return receipts.count >= capacity ? .capacity : nil
@@ -251,7 +264,7 @@ struct ChargeBook {
         compact()
     }
 
-    /// Takes a receipt out and returns it.
+    /// Removes a receipt and returns it.
     @discardableResult
     mutating func remove(_ key: Digest) -> Receipt? {
         guard let receipt = receipts.removeValue(forKey: key) else { return nil }
@@ -262,7 +275,7 @@ struct ChargeBook {
         return receipt
     }
 
-    /// Items that came back leave their place in the order: it is made anew when most of it is such places.
+    /// Builds the order of expiry again, once most of its places belong to removed items.
     private mutating func compact() {
         guard order.count > 64, order.count > 2 * receipts.count else { return }
         order = order[first...].filter { receipts[$0.key]?.until == $0.until }
@@ -270,9 +283,9 @@ struct ChargeBook {
     }
 }
 
-/// Counts, in bounded memory, the uses that each key had of what a charge has paid for in advance.
+/// Counts, in bounded memory, each key's uses of something that a charge has paid for in advance.
 struct PaidCounts {
-    /// The time that a key is remembered after its last use: longer than what it names lives.
+    /// The time that a key is remembered after its last use, which is longer than the life of the key's item.
     private let lifetime: Duration
     private var counts: [Digest: (count: Int, until: Duration)] = [:]
     private var nextSweep = Duration.zero
@@ -280,10 +293,12 @@ struct PaidCounts {
     /// Creates an empty table.
     init(lifetime: Duration) { self.lifetime = lifetime }
 
-    /// Returns how often a key was counted.
+    /// Returns the number of times that a key was counted.
     func count(of key: Digest) -> Int { counts[key]?.count ?? 0 }
 
-    /// Counts a key once more; returns how often that makes, or nil where the table is full of others.
+    /// Counts a key once more.
+    ///
+    /// Returns the new number, or nil if the table is full of other keys.
     mutating func add(_ key: Digest, now: Duration, capacity: Int) -> Int? {
         if counts.count >= capacity, now >= nextSweep {
             nextSweep = now + .seconds(1)

@@ -1,33 +1,34 @@
 import Synchronization
 
-/// Charges the signature checks of sessions' proofs before they are made: to an address and a session together, or to the session
-/// alone where a proven backend brings the proof.
+/// Charges the signature checks of sessions' proofs before they are made.
 ///
-/// Whoever has copied a session's cookie and its public key can send proofs with spoiled signatures, and each costs some hundred
-/// microseconds. A check takes a token, and gives it back if the signature is right. So a phone pays for nothing, and other sessions
-/// behind its address are not concerned.
+/// The charge is to an address and a session together, or to the session alone if a proven backend brings the proof.
+///
+/// A thief with a copy of a session's cookie and public key can send proofs with spoiled signatures, and each check costs some
+/// hundred microseconds. A check takes a token, which is refunded if the signature is right. A phone therefore pays nothing,
+/// and the thief's proofs leave other sessions behind the address alone.
 final class SignatureCharges: Sendable {
-    /// A session with the network that its proofs come from; nil where a backend brings them.
+    /// A session, and the network that its proofs come from; the network is nil if a backend brings them.
     private struct Key: Hashable {
         let network: LimitedNetwork?
         let session: Digest?
 
-        /// The key of all that find the table full.
+        /// The common key for all sessions that find the table full.
         static let overflow = Key(network: nil, session: nil)
     }
 
     private struct Bucket {
-        /// The checks that may still fail.
+        /// The number of checks that may still fail.
         var tokens: Double
         var at: Duration
-        /// The checks that have begun and not ended: each may take a token yet.
+        /// The checks in progress; each may still take a token.
         var underWay = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private enum Verdict {
         case begun([Key])
-        /// So many checks are under way as may fail. When they have ended there may be room.
+        /// As many checks are in progress as may fail. There may be room when they have ended.
         case wait(Key)
         case refused(Duration)
     }
@@ -35,7 +36,7 @@ final class SignatureCharges: Sendable {
     private struct State {
         var shares: LimitShares
         var buckets: [Key: Bucket] = [:]
-        /// Not before then is a full table searched again for buckets that have refilled.
+        /// The earliest time of the next search in a full table for refilled buckets.
         var nextSweep = Duration.zero
 
         func limit(_ key: Key) -> Double {
@@ -65,10 +66,14 @@ final class SignatureCharges: Sendable {
 
     private let monotonic: @Sendable () -> Duration
     private let maximum: Int
-    /// Guards the buckets; nothing is called while it is held.
+    /// Guards the buckets.
+    ///
+    /// No other code runs while it is held.
     private let state: Mutex<State>
 
-    /// Creates charges of `perMinute` wrong signatures for each session and address, of more for its networks (`LimitShares`);
+    /// Creates charges that allow `perMinute` wrong signatures for each session and address, and more for its networks
+    /// (`LimitShares`).
+    ///
     /// `maximum` buckets are remembered.
     init(perMinute: Int, maximum: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
         self.monotonic = monotonic
@@ -76,16 +81,17 @@ final class SignatureCharges: Sendable {
         state = Mutex(State(shares: LimitShares(perMinute: perMinute)))
     }
 
-    /// Goes on with another number; what was taken stays taken.
+    /// Applies another number; tokens that were taken stay taken.
     func adopt(perMinute: Int) { state.withLock { $0.shares = LimitShares(perMinute: perMinute) } }
 
-    /// The number of buckets that are remembered: those of who has checks under way, or had wrong ones lately.
+    /// The number of buckets that are remembered, because checks are in progress or signatures were wrong lately.
     var count: Int { state.withLock(\.buckets.count) }
 
-    /// Makes a check that is charged to a session and an address, or to the session alone; returns what the check returns, which is
-    /// nil for a right signature.
+    /// Makes a check that is charged to a session and an address, or to the session alone.
     ///
-    /// Throws `rate_limited` without a check where too many were wrong lately.
+    /// Returns the check's result, which is nil for a right signature.
+    ///
+    /// Throws `rate_limited` without a check if too many signatures were wrong lately.
     func check(
         of session: Digest, from address: IPAddress?, _ check: () async -> ProofRefusal?
     ) async throws(BrokerProblem) -> ProofRefusal? {
@@ -138,7 +144,9 @@ final class SignatureCharges: Sendable {
         }
     }
 
-    /// Waits until one of a key's checks has ended; returns at once where none is under way any more.
+    /// Waits until one of a key's checks has ended.
+    ///
+    /// Returns at once if all of them have.
     private func ended(_ key: Key) async {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
@@ -172,10 +180,10 @@ final class SignatureCharges: Sendable {
 /// The payer of the checks of a request's proofs.
 package struct ProofCharge: Sendable {
     private let ledger: ChargeLedger?
-    /// The address that the proofs come from; nil where a proven backend brings them.
+    /// The address that the proofs come from; nil if a proven backend brings them.
     private let address: IPAddress?
 
-    /// The charge of a caller whom no limit concerns.
+    /// The charge of a caller without limits.
     package static let nobody = ProofCharge(ledger: nil, address: nil)
 
     private init(ledger: ChargeLedger?, address: IPAddress?) {
@@ -183,13 +191,15 @@ package struct ProofCharge: Sendable {
         self.address = address
     }
 
-    /// Creates the charge of a proven backend's calls: they are charged to the session alone.
+    /// Creates the charge for a proven backend's calls, which only the session pays for.
     package init(ofBackendIn ledger: ChargeLedger) { self.init(ledger: ledger, address: nil) }
 
     /// Creates the charge of an address.
     init(_ address: IPAddress, in ledger: ChargeLedger) { self.init(ledger: ledger, address: address) }
 
-    /// Makes a check of a session's proof, charged before it is made; returns what the check returns.
+    /// Checks a session's proof, which is charged before the check.
+    ///
+    /// Returns the check's result.
     func check(
         of session: Digest, _ check: () async -> ProofRefusal?
     ) async throws(BrokerProblem) -> ProofRefusal? {

@@ -1,9 +1,10 @@
 import Synchronization
 
-/// Limits how often an address may do something, and the networks that it is in: one token bucket each, refilled evenly,
-/// in bounded memory (SEC-119, SEC-121).
+/// Limits how often an address, and each of its networks, may do something.
 ///
-/// In process: every replica counts by itself.
+/// Each has a token bucket, refilled evenly, in bounded memory (SEC-119, SEC-121).
+///
+/// The buckets are in the process's memory, so every replica counts for itself.
 package final class TokenBuckets: Sendable {
     private struct Bucket {
         var tokens: Double
@@ -15,9 +16,9 @@ package final class TokenBuckets: Sendable {
         let maximum: Int
         var perMinute: Double
         var buckets: [IPAddress: Bucket] = [:]
-        /// Shared by those that find the table full of others still waiting for theirs.
+        /// The common bucket of all addresses that find the table full of buckets in use.
         var overflow: Bucket
-        /// Not before then is a full table searched again for buckets that have refilled.
+        /// The earliest time of the next search in a full table for refilled buckets.
         var nextSweep = Duration.zero
 
         init(perMinute: Int, maximum: Int, now: Duration) {
@@ -31,26 +32,26 @@ package final class TokenBuckets: Sendable {
             return min(perMinute, bucket.tokens + elapsed * perMinute / 60)
         }
 
-        /// Whether there is no room for another bucket.
+        /// Whether the table is full.
         private var isFull: Bool { buckets.count >= maximum }
 
-        /// Makes room for a bucket where the table is full of such as have refilled.
+        /// Makes room for a bucket by removing refilled ones from a full table.
         mutating func makeRoom(for key: IPAddress, now: Duration) {
             guard isFull, now >= nextSweep, buckets[key] == nil else { return }
             nextSweep = now + .seconds(1)
             buckets = buckets.filter { refilled($0.value, now: now) < perMinute }
         }
 
-        /// Returns how long until there is a token; nil when there is one.
+        /// Returns the time until there is a token; nil if there is one now.
         func wait(_ key: IPAddress, now: Duration) -> Duration? {
-            // Without a bucket there are all its tokens.
+            // An address without a bucket still has all of its tokens.
             guard let bucket = buckets[key] ?? (isFull ? overflow : nil) else { return nil }
             let tokens = refilled(bucket, now: now)
             guard tokens < 1 else { return nil }
             return .milliseconds(Int64(((1 - tokens) * 60_000 / perMinute).rounded(.up)))
         }
 
-        /// Takes a token that is there.
+        /// Takes a token; there has to be one.
         mutating func take(_ key: IPAddress, now: Duration) {
             let known = buckets[key]
             let isShared = known == nil && isFull
@@ -59,7 +60,7 @@ package final class TokenBuckets: Sendable {
             if isShared { overflow = left } else { buckets[key] = left }
         }
 
-        /// Gives a token back; a bucket never holds more than it did at first.
+        /// Refunds a token, up to the bucket's first number of tokens.
         mutating func giveBack(_ key: IPAddress, now: Duration) {
             guard let bucket = buckets[key] else { return }
             buckets[key] = Bucket(tokens: min(perMinute, refilled(bucket, now: now) + 1), at: now)
@@ -67,11 +68,15 @@ package final class TokenBuckets: Sendable {
     }
 
     private let monotonic: @Sendable () -> Duration
-    /// Guards the buckets, by level; nothing is called while it is held.
+    /// Guards the buckets of each level.
+    ///
+    /// No other code runs while it is held.
     private let state: Mutex<[Table]>
 
-    /// Creates buckets of `perMinute` tokens for an address, and of more for its networks (`LimitShares`), that refill in
-    /// a minute; at most `maximumAddresses` of each level are remembered.
+    /// Creates buckets of `perMinute` tokens for an address, and of more for its networks (`LimitShares`), that refill in a
+    /// minute.
+    ///
+    /// At most `maximumAddresses` of each level are remembered.
     package init(perMinute: Int, maximumAddresses: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
         self.monotonic = monotonic
         let (shares, now) = (LimitShares(perMinute: perMinute), monotonic())
@@ -79,7 +84,7 @@ package final class TokenBuckets: Sendable {
             LimitLevel.allCases.map { Table(perMinute: shares[$0], maximum: maximumAddresses, now: now) })
     }
 
-    /// Goes on with another number of tokens a minute; what was taken stays taken.
+    /// Applies another number of tokens a minute; tokens that were taken stay taken.
     package func adopt(perMinute: Int) {
         let shares = LimitShares(perMinute: perMinute)
         state.withLock { tables in
@@ -87,8 +92,9 @@ package final class TokenBuckets: Sendable {
         }
     }
 
-    /// Takes a token of the address and of each of its networks; returns nil when all had one, else how long until they
-    /// have.
+    /// Takes a token of the address and of each of its networks.
+    ///
+    /// Returns nil if all had one, and otherwise the time until they have.
     package func take(_ address: IPAddress) -> Duration? {
         let now = monotonic()
         let networks = address.limitedNetworks
@@ -99,14 +105,14 @@ package final class TokenBuckets: Sendable {
                 guard let more = tables[network.level.rawValue].wait(network.address, now: now) else { continue }
                 wait = max(wait ?? .zero, more)
             }
-            // Nothing is remembered of who is refused.
+            // A refused address is not remembered.
             guard wait == nil else { return wait }
             for network in networks { tables[network.level.rawValue].take(network.address, now: now) }
             return nil
         }
     }
 
-    /// Gives a token back; no bucket holds more than it did at first.
+    /// Refunds a token of each bucket, up to the bucket's first number of tokens.
     package func giveBack(_ address: IPAddress) {
         let now = monotonic()
         let networks = address.limitedNetworks

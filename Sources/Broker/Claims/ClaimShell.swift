@@ -1,7 +1,9 @@
 import Synchronization
 
-/// The shell of a claim, the same for every kind of row: it asks, asks again under the same name, renews while the owner
-/// lives, waits while another's stands, and gives back what nobody will use.
+/// The shell of a claim, which is the same for every kind of row.
+///
+/// The shell claims, retries under the same name, and renews the claim while its owner lives. It also waits for the claims of
+/// other owners, and releases claims without a use.
 struct ClaimShell<Row: ClaimedRow>: Sendable {
     let context: BrokerContext
     let row: Row
@@ -14,12 +16,13 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Asking
 
-    /// Claims, and asks again under the same name when the answer was lost, however the store fails then; a claim that may
-    /// stand after that, although nobody will call, is given back.
+    /// Claims, and retries under the same name after a lost answer, even if the store fails again.
+    ///
+    /// If a claim may remain although the call will not be made, it is released.
     ///
     /// - Parameters:
     ///   - request: The claim.
-    ///   - again: Called with each failure after which it may stand; returns whether to ask again.
+    ///   - again: Called with each failure that may have left a claim; returns whether to retry.
     /// - Returns: The store's answer.
     /// - Throws: The last failure.
     func ask(
@@ -38,9 +41,9 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
         throw failure
     }
 
-    // MARK: Giving back
+    // MARK: Releasing
 
-    /// Gives a claim back beside, tried again for as long as it keeps the others from claiming.
+    /// Releases a claim in the background, and retries for as long as the claim keeps other owners from claiming.
     func giveBack(
         after pause: Duration, _ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void
     ) {
@@ -62,10 +65,12 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Renewing
 
-    /// Does an owner's work, and renews its claim meanwhile: looks once a second whether it is time.
+    /// Does an owner's work, and renews its claim meanwhile.
+    ///
+    /// Once a second it checks whether a renewal is due.
     ///
     /// - Parameters:
-    ///   - look: Called with the time at each look.
+    ///   - look: Called with the time at each check.
     ///   - work: The owner's work.
     /// - Returns: The work's outcome.
     func whileRenewing<Outcome: Sendable>(
@@ -93,7 +98,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
         }
     }
 
-    /// Returns whether the claim of a fence still stands, or nil when the store did not say.
+    /// Returns whether the claim with a fence still exists, or nil if the store failed.
     func renew(_ fence: Int64) async -> Bool? {
         do throws(StoreFailure) { return try await row.renew(fence, for: context.settings.claimLifetime) } catch {
             failed(Row.renewal, error)
@@ -103,14 +108,14 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Waiting
 
-    /// The end of a wait for another's claim.
+    /// The end of a wait for another owner's claim.
     enum WaitEnd {
         case lapsed, patienceOver
-        /// Nobody waits for the answer any more.
+        /// The caller has stopped waiting for the answer.
         case cancelled
     }
 
-    /// Waits while another's claim stands, by reading.
+    /// Waits while another owner's claim exists, by polling.
     func wait(
         until patience: Duration, _ pause: inout DoublingPause, while stands: () async throws(StoreFailure) -> Bool
     ) async throws(StoreFailure) -> WaitEnd {
@@ -125,7 +130,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     /// Notes that the store failed.
     func failed(_ operation: StaticString, _ failure: StoreFailure) {
-        // A row of a newer format says nothing of the store: it holds up no others.
+        // A row of a newer format proves nothing about the store, so other work goes on.
         if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
         context.events.emit(.storeFailed(operation: operation, detail: "\(failure)"))
     }
@@ -138,7 +143,7 @@ final class HeldClaim: Sendable {
         var renewedAt = Duration.zero
     }
 
-    /// A claim is renewed when so much time has passed.
+    /// The age of a claim at its renewal.
     static let renewal = Duration.seconds(8)
 
     /// Guards fence and time.
@@ -158,7 +163,7 @@ final class HeldClaim: Sendable {
     }
 }
 
-/// A pause between two tries: twice as long each time, up to the longest.
+/// A pause between two tries, which doubles each time, up to the longest.
 struct DoublingPause: Sendable {
     private var next: Duration
     private let longest: Duration
@@ -176,7 +181,9 @@ struct DoublingPause: Sendable {
 }
 
 extension BrokerClock {
-    /// Tries what cannot be had again until it succeeds, however long the store is away; nil when the process ends first.
+    /// Retries a write until it succeeds, however long the store is away, because its input cannot be had again.
+    ///
+    /// Returns nil if the process ends first.
     @discardableResult
     func insist<Value, Failure: Error>(
         _ write: () async throws(Failure) -> Value, failed: (Failure) -> Void
@@ -189,33 +196,35 @@ extension BrokerClock {
     }
 }
 
-/// A row that one owner at a time calls a provider for: an exchange, or a session whose tokens are refreshed.
+/// An exchange, or a session whose tokens are refreshed, as a row with one owner at a time for its provider calls.
 ///
-/// The store decides which claim is granted, and what becomes of one that lapsed, by rules that differ: a lapsed
-/// exchange is spent, a lapsed refresh is taken over.
+/// The store decides which claim is granted, and how a lapsed claim is treated. The rules differ, because a lapsed exchange is
+/// spent and a lapsed refresh is taken over.
 protocol ClaimedRow: Sendable {
-    /// The row that is claimed, under the claim's name.
+    /// The row to claim, with the claim's name.
     associatedtype Request: Sendable
     associatedtype Answer: Sendable
 
-    /// The name of the store's operation that renews.
+    /// The name of the store operation that renews.
     static var renewal: StaticString { get }
-    /// The time until the first try to give back a claim that may stand although nobody will call.
+    /// The time until the first try to release a claim that may exist although the call will not be made.
     static var pauseBeforeGivingBack: Duration { get }
-    /// The time after its lifetime for which a claim keeps the others from claiming.
+    /// The time after its end that a claim still keeps other owners from claiming.
     static var grace: Duration { get }
 
-    /// Claims; asking again under the same name gets the same claim.
+    /// Claims the row. A retry under the same name gets the same claim.
     func claim(_ request: Request) async throws(StoreFailure) -> Answer
 
-    /// Gives back what a claim was granted, as if it had not been claimed; nothing when it was not granted.
+    /// Releases a claim that was granted, as if the row had not been claimed. A refused claim is ignored.
     func giveBack(_ answer: Answer, to request: Request) async throws(StoreFailure)
 
-    /// Lets a claim stand for so long from now; false when it is another's.
+    /// Extends a claim to this time from now; returns false if it is another owner's.
     func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 }
 
-/// An exchange as a claimed row: one that lapses is spent, so that it keeps nobody waiting, unless the store was away meanwhile.
+/// An exchange as a claimed row.
+///
+/// A lapsed one is spent, so that callers need not wait, unless the store was away meanwhile.
 struct ClaimedExchange: ClaimedRow {
     let context: BrokerContext
     let key: Digest
@@ -245,7 +254,9 @@ struct ClaimedExchange: ClaimedRow {
     }
 }
 
-/// A session as a claimed row: a refresh that lapses is left to its owner for a while, and then taken over.
+/// A session as a claimed row.
+///
+/// A lapsed refresh is left to its owner for a while, and then taken over.
 struct ClaimedSession: ClaimedRow {
     let store: any BrokerStore
     let tokenDigest: Digest
@@ -270,12 +281,14 @@ struct ClaimedSession: ClaimedRow {
     }
 }
 
-/// A claim's name: 16 random bytes, so that who asks again after an answer was lost gets the same claim.
+/// A claim's name, which consists of 16 random bytes.
+///
+/// A retry after a lost answer has the same name, and gets the same claim.
 package struct ClaimID: Sendable, Hashable {
     /// The 16 bytes.
     package let bytes: [UInt8]
 
-    /// Creates a name, or nil when there are not exactly 16 bytes.
+    /// Creates a name; nil unless there are exactly 16 bytes.
     package init?(_ bytes: [UInt8]) {
         guard bytes.count == 16 else { return nil }
         self.bytes = bytes

@@ -1,31 +1,32 @@
 /// The lapsed claims of exchanges that are left to their owners for now.
 ///
-/// The store was away while they stood, as this process saw it, so an owner may have the provider's answer in hand and could not
-/// renew its claim (decision 44). Any other claim that has lapsed is a dead owner's.
+/// As this process saw it, the store was away during such a claim. The owner may have the provider's answer in hand, and could
+/// not renew its claim (decision 44). Any other lapsed claim belongs to a dead owner.
 package struct SparedClaims: Sendable, Equatable {
-    /// The times that may have passed since such a claim lapsed; nil where none is spared.
+    /// The range of times since the lapse of a spared claim; nil if all claims may be taken.
     package let lapsedFor: ClosedRange<Duration>?
 
-    /// The time for which they are spared, from the store's return.
+    /// The time that claims are spared after the store's return.
     static let period = Duration.seconds(60)
 
     package static let none = SparedClaims(lapsedFor: nil)
 
     package init(lapsedFor: ClosedRange<Duration>?) { self.lapsedFor = lapsedFor }
 
-    /// Creates the claims of a lifetime that stood while the store was away: it went away `begun` ago, and came back, or failed for
-    /// the last time, `ended` ago.
+    /// Creates the spared claims for a lifetime and an absence of the store.
+    ///
+    /// The store went away `begun` ago, and came back, or failed for the last time, `ended` ago.
     init(lifetime: Duration, awaySince begun: Duration, backFor ended: Duration) {
         let earliest = max(.zero, ended - lifetime)
         lapsedFor = ended < Self.period && earliest <= begun ? earliest...begun : nil
     }
 
-    /// Returns whether a claim is spared that lapsed so long ago.
+    /// Returns whether a claim that lapsed this long ago is spared.
     package func contains(lapsedFor duration: Duration) -> Bool { lapsedFor?.contains(duration) ?? false }
 }
 
 extension ExchangeRow {
-    /// Whether its owner may still settle it: its claim stands, or is spared.
+    /// Whether the owner may still settle the exchange, because its claim lasts or is spared.
     func isOwned(_ spared: SparedClaims) -> Bool {
         outcome == .calling && (claimFor > .zero || spared.contains(lapsedFor: .zero - claimFor))
     }

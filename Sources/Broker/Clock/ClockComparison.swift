@@ -1,11 +1,11 @@
-/// Compares this process's clocks with the store's, which is everybody's.
+/// Compares this process's clocks with the store's clock, which all replicas share.
 package struct ClockComparison: Sendable {
     private let context: BrokerContext
     private let store: any SharedStore
 
-    /// A comparison that took longer than this says nothing.
+    /// The longest comparison that counts as evidence.
     private static let patience = Duration.seconds(2)
-    /// The least error of a comparison.
+    /// The smallest error that a comparison is taken to have.
     private static let leastError = Duration.milliseconds(5)
 
     package init(_ context: BrokerContext, _ store: any SharedStore) {
@@ -13,9 +13,9 @@ package struct ClockComparison: Sendable {
         self.store = store
     }
 
-    /// Asks the store for its time; what is found is in the context's `ClockWatch`.
+    /// Asks the store for its time, and puts the result into the context's `ClockWatch`.
     ///
-    /// A store that does not answer, or not soon, says nothing of the clock.
+    /// A store that is away or slow proves nothing about the clock.
     package func look() async throws(StoreFailure) {
         let (clock, watch) = (context.clock, context.watch)
         let began = clock.monotonic()
@@ -24,7 +24,7 @@ package struct ClockComparison: Sendable {
             context.memory.store.failed(at: clock.monotonic())
             throw error
         }
-        // Asked whether there is work or not, so that a replica without any notices a store that was away, too.
+        // The poll is also sent without other work, so that an idle replica notices a store that was away.
         context.memory.store.answered(at: clock.monotonic())
         let took = clock.monotonic() - began
         guard took <= Self.patience else { return }
@@ -33,7 +33,7 @@ package struct ClockComparison: Sendable {
             try await ClockMarks.noteStep(at: time, in: context.store)
             watch.stepIsNoted()
         } else if let stepped = try await ClockMarks.step(in: context.store) {
-            // A process that began after the step cannot see it, and may have begun before another one noted it.
+            // A process that began after the step cannot see it. It may have begun even before another process noted the step.
             watch.hear(steppedAt: stepped, clock)
         }
     }

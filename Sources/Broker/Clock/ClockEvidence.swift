@@ -1,8 +1,8 @@
-/// An independent source that says whether the clock is right.
+/// An independent source of evidence about the clock.
 package enum ClockWitness: Sendable, Hashable {
-    /// The kernel says that a time service keeps its clock.
+    /// The kernel reports that a time service keeps its clock.
     case kernel
-    /// The clock is where it was before it jumped, carried on by the boot clock.
+    /// The clock is on its course from before the jump, as the boot clock carries it on.
     case course
     /// The database's clock agrees, and its server is another machine.
     case store
@@ -22,15 +22,15 @@ package enum ClockWitness: Sendable, Hashable {
 
 /// The witnesses that agree with the clock now.
 struct ClockEvidence: Sendable {
-    /// The time for which a witness counts that has not been heard again.
+    /// The time that a witness counts after its last confirmation.
     static let memory = Duration.seconds(150)
-    /// The time after which one witness is enough, unless it is the database.
+    /// The time until a single witness is enough, unless it is the database.
     static let longEnough = Duration.seconds(3600)
 
     private var lastHeard: [ClockWitness: Duration] = [:]
-    /// The moment since which there was always a witness that may be enough by itself.
+    /// The start of an unbroken time with a witness that may be enough alone.
     ///
-    /// The database needs a second witness: its clock gives the time that is judged, and its machine may be this one.
+    /// The database always needs a second witness. Its clock gives the time that is judged, and its machine may be this one.
     private var since: Duration?
 
     mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
@@ -44,7 +44,7 @@ struct ClockEvidence: Sendable {
         endHour()
     }
 
-    /// Ends the hour with the last witness that may be enough by itself.
+    /// Ends the hour together with the last witness that may be enough alone.
     private mutating func endHour() {
         if lastHeard.keys.allSatisfy({ $0 == .store }) { since = nil }
     }
@@ -61,7 +61,7 @@ struct ClockEvidence: Sendable {
         lastHeard.filter { moment - $0.value <= Self.memory }.keys.sorted { $0.word < $1.word }
     }
 
-    /// Whether one witness agrees.
+    /// Whether at least one witness agrees.
     func isAny(at moment: Duration) -> Bool { lastHeard.contains { moment - $0.value <= Self.memory } }
 
     /// Whether the evidence is enough to end a doubt: two witnesses, or one other than the database for an hour.

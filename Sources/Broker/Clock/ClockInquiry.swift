@@ -1,32 +1,34 @@
 import Synchronization
 
-/// Tells the time by the `Date` of an answer that is asked for this alone.
+/// Reads the time from the `Date` of an answer, to a request that is made only for this.
 package protocol TimeTelling: ProviderClient {
-    /// The host that is asked; nil where no answer could be evidence, for example because the host is this machine.
+    /// The host that is asked; nil if its answer could never be evidence, for example because the host is this machine.
     var timeHost: String? { get }
 
-    /// Asks once, within some seconds; returns nil for an answer that is no evidence.
+    /// Asks once, within some seconds; returns nil if the answer cannot be evidence.
     ///
-    /// The request contains no time of ours that the answer could repeat.
+    /// The request contains no time of the broker's that the answer could repeat.
     func time() async -> WallTime?
 }
 
-/// Looks for evidence while the clock is doubted: asks the kernel, the store and the configured providers.
+/// Looks for evidence while the clock is in doubt, from the kernel, the store and the configured providers.
 ///
-/// No request of a caller makes it ask anybody.
+/// Requests of callers never start such an inquiry.
 package final class ClockInquiry: Sendable {
-    /// A host is asked at most this often.
+    /// The shortest time between two requests to one host.
     static let pause = Duration.seconds(30)
-    /// An answer that takes longer says nothing.
+    /// The longest wait for an answer that counts as evidence.
     static let patience = Duration.seconds(5)
 
     private let context: BrokerContext
     private let kernel: @Sendable () async -> Bool?
     private let sources: @Sendable () -> [any TimeTelling]
-    /// Guards the moment at which each host was asked.
+    /// Guards the moment of the last request to each host.
     private let asked = Mutex<[String: Duration]>([:])
 
-    /// Creates the inquiry; `kernel` says whether the kernel's clock is synchronised, nil where it does not say.
+    /// Creates the inquiry.
+    ///
+    /// `kernel` returns whether the kernel's clock is synchronised, or nil if that is unknown.
     package init(
         _ context: BrokerContext, kernel: @escaping @Sendable () async -> Bool?,
         sources: @escaping @Sendable () -> [any TimeTelling]
@@ -36,7 +38,9 @@ package final class ClockInquiry: Sendable {
         self.sources = sources
     }
 
-    /// Asks once around, and writes the uses that were kept when the doubt is over.
+    /// Asks each source once.
+    ///
+    /// When the doubt is over, it writes the uses that were kept.
     package func look() async throws(StoreFailure) {
         let (watch, clock) = (context.watch, context.clock)
         if watch.wantsEvidence(clock) {
@@ -57,7 +61,9 @@ package final class ClockInquiry: Sendable {
         }
     }
 
-    /// Returns a source of each host that may be asked now; several providers at one host are one.
+    /// Returns a source for each host that may be asked now.
+    ///
+    /// Several providers at one host count as one.
     private func dueSources() -> [(String, any TimeTelling)] {
         let moment = context.clock.monotonic()
         return asked.withLock { asked in
@@ -76,7 +82,7 @@ package final class ClockInquiry: Sendable {
         let time = await source.time()
         let took = clock.monotonic() - began
         guard let time, took <= Self.patience else { return }
-        // A `Date` has whole seconds, cut off.
+        // A `Date` is cut off to whole seconds, so half a second is added.
         watch.hear(
             .provider(host: host), saying: time.advanced(by: .milliseconds(500)), at: began + took / 2, clock)
     }

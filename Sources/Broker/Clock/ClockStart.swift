@@ -3,24 +3,26 @@ import Synchronization
 /// The result of comparing a process's clock with the store's memory when the process begins.
 package enum ClockStart: Sendable, Equatable {
     case believed
-    /// More than a day beyond: lapses are believed, and nothing is buried for a day.
+    /// The clock is more than a day past the last time that the store has seen. Lapses are believed, but nothing is buried for
+    /// a day.
     case uncertain
-    /// More than a week beyond: no lapse is believed for an hour, and no session begins where the store has no clock of its
-    /// own.
+    /// The clock is more than a week past that time. For an hour no lapse is believed, and sessions begin only if the store has
+    /// a clock of its own.
     case doubted
-    /// Behind, which no clock can be that is right: the same, until it has caught up.
+    /// The clock is behind that time, as a right clock can never be. The rules of `doubted` hold until it has caught up.
     case behind
-    /// It is not the store's own, which is taken in its place.
+    /// The clock differs from the store's own, which is used instead.
     case off
 }
 
 /// The store's memory of its clocks.
 ///
-/// Each is a row among the leases that nobody competes for, so that every engine and every copy of a store has them.
+/// Each mark is a row in the table of leases, and no process competes for it. Every engine and every copy of a store therefore
+/// has the marks.
 package struct ClockMarks: Sendable {
-    /// The last time that a broker on this store has seen by a clock that it trusted.
+    /// The last time that a broker on this store has seen on a clock that it trusted.
     package var lastSeen: WallTime?
-    /// The time that clocks were watched and agreed while they were in question.
+    /// The agreement of clocks that were watched while they were in question.
     var agreement: ClockAgreement?
     /// The store's time when its clock was last stepped.
     var storeStepped: WallTime?
@@ -34,7 +36,7 @@ extension ClockMarks {
     private static let agreedFor = "clock-agreed-for"
     private static let stepped = "clock-stepped"
 
-    /// Reads what a store remembers.
+    /// Reads the marks of a store.
     init(_ store: any BrokerStore) async throws(StoreFailure) {
         lastSeen = try await store.lease(Self.clock)
         storeStepped = try await Self.step(in: store)
@@ -48,7 +50,9 @@ extension ClockMarks {
         try await set(clock, to: time, in: store)
     }
 
-    /// Notes for how long clocks have agreed: the duration first, because a longer one is worth nothing with an older time.
+    /// Notes how long clocks have agreed.
+    ///
+    /// The duration is written first, because a longer one is worth nothing with an older time.
     static func note(_ agreement: ClockAgreement, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(agreedFor, to: WallTime(milliseconds: agreement.lasted.wholeMilliseconds), in: store)
         try await set(agreed, to: agreement.until, in: store)
@@ -69,14 +73,14 @@ extension ClockMarks {
     }
 }
 
-/// The wall clock as it was when it was last believed, carried on by the monotonic one.
+/// The wall clock as it was last believed, carried on by the monotonic clock.
 final class BelievedTime: Sendable {
     /// Guards the last reading.
     private let seen = Mutex<ClockReading?>(nil)
 
-    /// Notes what both clocks say.
+    /// Notes the readings of both clocks.
     func note(_ wall: WallTime, _ monotonic: Duration) { seen.withLock { $0 = ClockReading(wall, monotonic) } }
 
-    /// Returns what the wall clock would say now; nil before the first note.
+    /// Returns the reading that the wall clock should have now; nil before the first note.
     func now(_ monotonic: Duration) -> WallTime? { seen.withLock { $0 }.map { $0.time(at: monotonic) } }
 }

@@ -8,7 +8,7 @@ struct ClockReading: Sendable {
         self.moment = moment
     }
 
-    /// Returns what the clock would read at another moment.
+    /// Returns the clock's reading at another moment.
     func time(at moment: Duration) -> WallTime { time.advanced(by: moment - self.moment) }
 }
 
@@ -16,69 +16,73 @@ struct ClockReading: Sendable {
 package enum ClockDoubt: String, Sendable, CaseIterable {
     /// The wall clock and the monotonic clock have parted by more than a minute.
     case jumped
-    /// The process began more than a week beyond the last time that the store has seen.
+    /// The process began more than a week past the last time that the store has seen.
     case absent
     /// The clock is behind the last time that the store has seen.
     case behind
     /// The wall clock is more than a minute away from the database's.
     case apart
-    /// The database has not said its time yet.
+    /// The database has yet to report its time.
     case uncompared
     /// The database's clock has jumped.
     case storeJumped = "database_jumped"
-    /// A doubt is over, or the process began more than a day beyond the last time that the store has seen: nothing is buried.
+    /// A doubt is over, or the process began more than a day past the last time that the store has seen. Nothing is buried now.
     case uncertain
 }
 
 /// The readings of a process's clocks, and the trust that follows from them.
 ///
-/// A value without a lock: `ClockWatch` guards it.
+/// A value that has no lock of its own; `ClockWatch` guards it.
 struct ClockState: Sendable {
-    /// The most that two clocks may part.
+    /// The greatest difference between two clocks that agree.
     static let tolerance = Duration.seconds(60)
     private static let doubtAfterJump = Duration.seconds(600)
-    /// The time for which a broker may have been away before its clock is doubted at the start.
+    /// The longest absence of a broker.
+    ///
+    /// After a longer one, its clock is doubted at the start.
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
-    /// The time after a doubt in which nothing is written that could not be undone, if no evidence ended the doubt.
+    /// The time after a doubt during which irreversible acts are refused, if no evidence ended the doubt.
     private static let probation = SessionLimits.lapseGrace
-    /// The same after evidence has ended it.
+    /// The corresponding time if evidence ended the doubt.
     private static let calm = Duration.seconds(600)
-    /// The time for which a process watches its clock before the store takes its time for seen: many machines start hours
-    /// ahead and are set within minutes, and the time that was seen never goes back.
+    /// The time that a process watches its clock before the store's mark may move.
+    ///
+    /// Many machines start hours ahead and are set within minutes, and the mark never goes back.
     private static let settling = Duration.seconds(600)
-    /// A smaller difference between two answers of the database is a matter of the network.
+    /// The smallest step of the database's clock.
+    ///
+    /// A smaller difference between two answers may come from the network.
     private static let step = Duration.seconds(2)
-    /// Lapses are judged this much later while rows may have been written before the database's clock was stepped.
+    /// The delay in judging lapses while rows may have been written before the database's clock was stepped.
     static let slack = Duration.seconds(120)
-    /// The time for which such rows count.
+    /// The time that such rows count.
     static let slackLasts = Duration.seconds(86_400)
-    /// The time after the first comparison in which other processes note a step that came before it: they compare every two
-    /// seconds.
+    /// The time after this process's first comparison until others have noted an earlier step; each compares every two seconds.
     private static let stepIsNotedWithin = Duration.seconds(10)
 
     let hasStoreClock: Bool
     /// The wall clock at the last look.
     private var seen: ClockReading?
-    /// The first look.
+    /// The moment of the first look.
     private var begun: Duration?
     /// The database's clock at the last comparison.
     private var store: ClockReading?
     private var slackUntil: Duration?
-    /// Whether a step of the database's clock is still to be noted in the store.
+    /// Whether a step of the database's clock has yet to be noted in the store.
     private(set) var hasUnnotedStep = false
     /// The last time that the store had seen when this process began.
     private var mark: WallTime?
-    /// The same as it is now.
+    /// The last time that the store has seen by now.
     private var storedMark: WallTime?
-    /// The time of the machine's boot as this process found it.
+    /// The time of the machine's boot, as this process found it.
     private var bootedAt: WallTime?
     private var isBehind = false
     private var doubtfulUntil: Duration?
     private var cause = ClockDoubt.jumped
-    /// The moment from which rows may be buried again.
+    /// The earliest moment for burying rows again.
     private var certainFrom: Duration?
-    /// The moment from which tokens may be revoked again, after evidence has ended a doubt.
+    /// The earliest moment for revoking tokens again, after evidence has ended a doubt.
     private var calmFrom: Duration?
     private(set) var isProven = false
     /// A time that was right before the doubt began.
@@ -87,26 +91,28 @@ struct ClockState: Sendable {
     private var course: ClockReading?
     private var evidence = ClockEvidence()
     private var hasSeenUnsynchronised = false
-    /// The time that the clocks of former processes agreed, and since when this one's do.
+    /// The duration of agreement in former processes, and the start of agreement in this one.
     private var agreed: (before: Duration, since: Duration)?
 
     init(hasStoreClock: Bool) { self.hasStoreClock = hasStoreClock }
 
     // MARK: The time
 
-    /// The time at a moment: the database's, where it has a clock, else the machine's.
+    /// The time at a moment, from the database's clock if there is one, else from the machine's.
     func time(at moment: Duration) -> WallTime {
         store?.time(at: moment) ?? seen?.time(at: moment) ?? WallTime(milliseconds: 0)
     }
 
-    /// The time by which lapses are judged at a moment.
+    /// The time at a moment as it is used to judge lapses.
     func lapseTime(at moment: Duration) -> WallTime {
         let isLenient = slackUntil.map { moment < $0 } ?? false
         return isLenient ? time(at: moment).advanced(by: .zero - Self.slack) : time(at: moment)
     }
 
-    /// Returns the time of an earlier moment, as well as it can be told now: a doubted clock counts by its course and little more,
-    /// or at the least by the time that the store has seen.
+    /// Returns the time of an earlier moment, as well as it is known now.
+    ///
+    /// If the clock is in doubt, its course from before the jump counts, with at most two minutes added. If that course is
+    /// unknown, the result is at least the time that the store has seen.
     func time(of past: Duration, at moment: Duration) -> WallTime {
         guard isDoubted(moment), store == nil, !evidence.isAny(at: moment) else { return time(at: past) }
         if let course {
@@ -119,13 +125,13 @@ struct ClockState: Sendable {
 
     var isCompared: Bool { store != nil }
 
-    /// The wall clock's lead over the database's; nil while they were never compared.
+    /// The wall clock's lead over the database's; nil before the first comparison.
     var ahead: Duration? {
         guard let store, let seen else { return nil }
         return seen.time.since(store.time(at: seen.moment))
     }
 
-    /// Whether the wall clock is not the database's.
+    /// Whether the wall clock differs from the database's.
     var isOff: Bool { ahead.map(Self.isApart) ?? false }
 
     private static func isApart(_ difference: Duration) -> Bool {
@@ -134,16 +140,16 @@ struct ClockState: Sendable {
 
     // MARK: Trust
 
-    /// Whether the clock may be wrong by as much as sessions live.
+    /// Whether the clock may be wrong by as much as a session's lifetime.
     func isDoubted(_ moment: Duration) -> Bool { isBehind || doubtfulUntil.map { moment < $0 } ?? false }
 
-    /// Whether a session may begin with this time.
+    /// Whether the time is good enough to begin a session.
     func tellsTime(_ moment: Duration) -> Bool {
         let isGood = isCompared ? !isBehind : !isDoubted(moment)
         return isGood || evidence.isAny(at: moment)
     }
 
-    /// Whether a session whose time has passed has lapsed.
+    /// Whether a session counts as lapsed once its time has passed.
     func believesLapses(_ moment: Duration) -> Bool {
         (isCompared || !hasStoreClock) && !isOff && !isDoubted(moment)
     }
@@ -156,12 +162,12 @@ struct ClockState: Sendable {
 
     func isSettled(_ moment: Duration) -> Bool { begun.map { moment >= $0 + Self.settling } ?? false }
 
-    /// Whether evidence could change anything.
+    /// Whether evidence could still change the trust.
     func isOpen(_ moment: Duration) -> Bool {
         isDoubted(moment) || (!isProven && certainFrom.map { moment < $0 } ?? false)
     }
 
-    /// The doubt at a moment; nil for a clock that is trusted.
+    /// The doubt at a moment; nil if the clock is trusted.
     func doubt(_ moment: Duration) -> ClockDoubt? {
         if isBehind { return .behind }
         if isDoubted(moment) { return cause }
@@ -174,7 +180,7 @@ struct ClockState: Sendable {
 
     // MARK: Looking
 
-    /// Notes what the wall clock and the monotonic clock read, and whether they have parted since the last look.
+    /// Notes the readings of the wall clock and the monotonic clock, and whether they have parted since the last look.
     mutating func note(_ wall: WallTime, _ moment: Duration) {
         let before = seen
         let (wasDoubted, wasBehind) = (isDoubted(moment), isBehind)
@@ -182,11 +188,11 @@ struct ClockState: Sendable {
         seen = ClockReading(wall, moment)
         begun = begun ?? moment
         let hasJumped = before.map { Self.isApart(wall.since($0.time(at: moment))) } ?? false
-        // What was heard, was heard of the clock as it was.
+        // Earlier evidence was about the clock before its jump.
         if hasJumped { evidence.clear() }
         isBehind = isBehindMark(at: moment)
         if wasBehind, !isBehind {
-            // A clock that was surely wrong has been set, or has caught up: it is judged as at a start.
+            // A clock that was certainly wrong has been set, or has caught up. Judge it as at a start.
             compare(agreedBefore: .zero, at: moment)
         } else if hasJumped {
             if !wasDoubted { open(trusting: trusted) }
@@ -212,7 +218,7 @@ struct ClockState: Sendable {
         (isProven, calmFrom, cause) = (false, nil, doubt)
         agreed = (.zero, moment)
         let end = moment + Self.doubtAfterJump
-        // A clock that comes back to where the store has seen it ends the hour of a start that was beyond.
+        // If the clock jumps back near the store's mark, the hour of doubt since the start is over.
         let isBack = doubt == .jumped && mark.map { time(at: moment).since($0) <= Self.absence } ?? false
         doubtfulUntil = isBack ? end : max(doubtfulUntil ?? .zero, end)
         certainFrom = max(certainFrom ?? .zero, (doubtfulUntil ?? end) + Self.probation)
@@ -224,11 +230,13 @@ struct ClockState: Sendable {
 
     // MARK: The store's clock
 
-    /// Notes what the database's clock read at a moment, which is known to within an error.
+    /// Notes the reading of the database's clock at a moment.
+    ///
+    /// The moment is known to within an error.
     mutating func compared(_ time: WallTime, at moment: Duration, within error: Duration) {
         if let store {
             let parted = time.since(store.time(at: moment))
-            // It is where it was expected, as far as can be told.
+            // The reading is as expected, within the error.
             guard parted > error || parted < .zero - error else { return }
             if parted > Self.step || parted < .zero - Self.step {
                 if Self.isApart(parted) {
@@ -239,7 +247,7 @@ struct ClockState: Sendable {
                 hasUnnotedStep = true
             }
         } else if let ahead = seen?.time(at: moment).since(time), ahead > Self.step || ahead < .zero - Self.step {
-            // Perhaps the database's clock was stepped a moment ago.
+            // The database's clock may have been stepped a moment ago.
             slackUntil = moment + Self.stepIsNotedWithin
         }
         store = ClockReading(time, moment)
@@ -252,7 +260,7 @@ struct ClockState: Sendable {
     /// Notes that a step of the database's clock is in the store, for processes that begin later.
     mutating func stepIsNoted() { hasUnnotedStep = false }
 
-    /// Judges lapses with the slack of a step that another process has noted.
+    /// Applies the slack of a step that another process has noted.
     mutating func hear(steppedAt time: WallTime, at moment: Duration) {
         let rest = Self.slackLasts - self.time(at: moment).since(time)
         if rest > .zero { slackUntil = max(slackUntil ?? moment, moment + min(rest, Self.slackLasts)) }
@@ -260,8 +268,9 @@ struct ClockState: Sendable {
 
     // MARK: The mark
 
-    /// Compares the clock at the start with the last time that the store has seen; `agreement` says up to when and for how
-    /// long the clocks of former processes agreed.
+    /// Compares the clock at the start with the last time that the store has seen.
+    ///
+    /// `agreement` contains how long the clocks of former processes agreed, and until when.
     mutating func begin(lastSeen: WallTime?, agreement: ClockAgreement?, at moment: Duration) {
         (mark, storedMark) = (lastSeen, lastSeen)
         bootedAt = seen?.time.advanced(by: .zero - moment)
@@ -289,7 +298,7 @@ struct ClockState: Sendable {
 
     private static let lapseGrace = SessionLimits.lapseGrace
 
-    /// The time that the clocks have agreed since they were doubted, for the processes that come later.
+    /// The agreement of the clocks since they were doubted, for later processes.
     func agreement(at moment: Duration) -> ClockAgreement? {
         guard let agreed, !isBehind, !isOff, !isProven, certainFrom.map({ moment < $0 }) ?? false else { return nil }
         return ClockAgreement(until: time(at: moment), lasted: agreed.before + moment - agreed.since)
@@ -299,10 +308,10 @@ struct ClockState: Sendable {
 
     // MARK: Evidence
 
-    /// Takes the kernel's word.
+    /// Takes the kernel's report as evidence.
     ///
-    /// It counts only if the kernel became synchronised after the doubt began, or the machine booted after the store's mark: a
-    /// restored snapshot still claims to be synchronised.
+    /// The report counts only if the kernel became synchronised after the doubt began, or the machine booted after the store's
+    /// mark. A restored snapshot still claims to be synchronised.
     mutating func kernelSays(isSynchronised: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if !isSynchronised { hasSeenUnsynchronised = true }
@@ -315,7 +324,7 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Takes a witness's word for the time at a moment.
+    /// Takes a witness's time at a moment as evidence.
     mutating func hear(_ witness: ClockWitness, saying said: WallTime, at moment: Duration) {
         guard isOpen(moment) else { return }
         if Self.isApart(said.since(time(at: moment))) {
@@ -326,7 +335,7 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Takes the database's clock for a witness, where its server is another machine.
+    /// Takes the database's clock as a witness, if its server is another machine.
     mutating func hearStore(isElsewhere: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if isElsewhere, isCompared, !isOff {
@@ -337,7 +346,7 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Ends the doubt if there is evidence enough.
+    /// Ends the doubt if there is enough evidence.
     private mutating func settle(_ moment: Duration) {
         guard isOpen(moment) else {
             evidence.clear()
@@ -346,7 +355,7 @@ struct ClockState: Sendable {
         }
         guard !isOff, evidence.isEnough(at: moment) else { return }
         let calm = moment + Self.calm
-        // Evidence takes nothing away: what the doubt's own time has allowed stays allowed.
+        // Evidence only adds trust. Acts that the doubt's own time has allowed stay allowed.
         if isDoubted(moment) { calmFrom = calm }
         certainFrom = isBehind ? calm : min(certainFrom ?? calm, calm)
         (doubtfulUntil, isBehind, isProven) = (nil, false, true)
@@ -356,9 +365,9 @@ struct ClockState: Sendable {
     }
 }
 
-/// The time for which clocks were watched and agreed, while the question was open whether they are right.
+/// The time that clocks were watched and agreed, while it was open whether they are right.
 struct ClockAgreement: Sendable, Equatable {
-    /// The clock when it was last noted.
+    /// The clock when the agreement was last noted.
     let until: WallTime
     let lasted: Duration
 }

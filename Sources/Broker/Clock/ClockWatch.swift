@@ -1,16 +1,20 @@
 import Synchronization
 
-/// Knows the time and decides what may be done by it: the one owner of guarantee 3's table of clocks.
+/// Knows the time and decides which acts it allows, as the one owner of guarantee 3's table of clocks.
 ///
-/// A clock that jumps (a machine that starts before its time is set, a restored snapshot) must not end sessions for good. A
-/// doubt ends by evidence, or after a time (decision 48). Where the store has a clock of its own, that one gives the time:
-/// it is everybody's, and the machine's own clock only says whether it is plausible (decision 25).
+/// A clock that jumps must not end sessions for good. Examples are a machine that starts before its time is set, and a restored
+/// snapshot. A doubt ends by evidence, or after a time (decision 48).
+///
+/// If the store has a clock of its own, all replicas share that clock's time. The machine's own clock then only shows whether
+/// the store's is plausible (decision 25).
 package final class ClockWatch: Sendable {
-    /// Guards the readings of the clocks, and what follows from them.
+    /// Guards the readings of the clocks, and the trust that follows from them.
     private let state: Mutex<ClockState>
-    /// The wall clock as it is, where the broker works with the store's.
+    /// The machine's own wall clock, if the broker works with the store's.
     private let wall: (@Sendable () -> WallTime)?
-    /// Whether no lapse could be believed at the last look: read for each use, without a lock.
+    /// Whether lapses were in doubt at the last look.
+    ///
+    /// Each use reads this without a lock.
     private let doubted = Atomic(false)
 
     package init() {
@@ -27,7 +31,7 @@ package final class ClockWatch: Sendable {
     /// Whether the store has a clock of its own.
     package var hasStoreClock: Bool { wall != nil }
 
-    /// Returns the clock with the store's time in place of its own, once that is known.
+    /// Returns the clock with the store's time in place of its own, once the store's time is known.
     package func corrected(_ clock: BrokerClock) -> BrokerClock {
         BrokerClock(
             now: { [self] in
@@ -39,7 +43,7 @@ package final class ClockWatch: Sendable {
             }, monotonic: clock.monotonic, sleep: clock.sleep)
     }
 
-    /// Looks at both clocks, and does something with what is known then.
+    /// Looks at both clocks, and then runs a closure on the state.
     private func look<Value>(_ clock: BrokerClock, _ body: (inout ClockState, Duration) -> Value) -> Value {
         let (now, moment) = (wall.map { $0() } ?? clock.now(), clock.monotonic())
         return state.withLock { state in
@@ -49,10 +53,12 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    /// Whether no lapse could be believed at the last look, which a running process takes once a second.
+    /// Whether lapses were in doubt at the last look, which a running process takes once a second.
     var wasDoubted: Bool { doubted.load(ordering: .relaxed) }
 
-    /// Looks at both clocks: later looks are compared with what they read now.
+    /// Looks at both clocks.
+    ///
+    /// Later looks are compared with these readings.
     package func look(_ clock: BrokerClock) { look(clock) { _, _ in } }
 
     /// Returns whether an act may be done now.
@@ -60,28 +66,32 @@ package final class ClockWatch: Sendable {
         look(clock) { state, moment in state.allows(act, at: moment) }
     }
 
-    /// Returns the time by which lapses are judged: for a day after the store's clock was stepped, two minutes late.
+    /// Returns the time for judging lapses.
+    ///
+    /// For a day after the store's clock was stepped, it is two minutes late.
     package func lapseTime(_ clock: BrokerClock) -> WallTime {
         hasStoreClock ? look(clock) { state, moment in state.lapseTime(at: moment) } : clock.now()
     }
 
-    /// Returns the time of an earlier moment, as well as it can be told now.
+    /// Returns the time of an earlier moment, as well as it is known now.
     func time(of past: Duration, _ clock: BrokerClock) -> WallTime {
         look(clock) { state, moment in state.time(of: past, at: moment) }
     }
 
-    /// Returns a time that was right before the present doubt began: a session that was over by then had lapsed.
+    /// Returns a time that was right before the present doubt began.
+    ///
+    /// A session that was over by then had lapsed.
     func trustedBefore(_ clock: BrokerClock) -> WallTime {
         look(clock) { state, moment in state.trustedBefore ?? state.lapseTime(at: moment) }
     }
 
-    /// Returns whether another replica does the work that goes by the time: this one's clock is not the store's.
+    /// Returns whether work that depends on the time is left to other replicas, because this clock differs from the store's.
     package func isOff(_ clock: BrokerClock) -> Bool { look(clock) { state, _ in state.isOff } }
 
-    /// The clock's lead over the store's; nil while they were never compared.
+    /// The clock's lead over the store's; nil before the first comparison.
     package var ahead: Duration? { state.withLock { $0.ahead } }
 
-    /// Returns the doubt about the clock, nil for none, and the witnesses that speak for it.
+    /// Returns the doubt about the clock, or nil, and the witnesses that agree with the clock.
     package func standing(_ clock: BrokerClock) -> ClockStanding {
         look(clock) { state, moment in
             ClockStanding(
@@ -89,14 +99,16 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    // MARK: What is heard
+    // MARK: Comparisons and evidence
 
-    /// Notes what the store's clock read at a moment, which is known to within an error.
+    /// Notes the reading of the store's clock at a moment.
+    ///
+    /// The moment is known to within an error.
     package func compared(_ time: WallTime, at moment: Duration, within error: Duration, _ clock: BrokerClock) {
         look(clock) { state, _ in state.compared(time, at: moment, within: error) }
     }
 
-    /// Whether a step of the store's clock is still to be noted in the store.
+    /// Whether a step of the store's clock has yet to be noted in the store.
     var hasUnnotedStep: Bool { state.withLock { $0.hasUnnotedStep } }
     func stepIsNoted() { state.withLock { $0.stepIsNoted() } }
 
@@ -105,27 +117,27 @@ package final class ClockWatch: Sendable {
         look(clock) { state, moment in state.hear(steppedAt: time, at: moment) }
     }
 
-    /// Returns whether evidence about the clock could change anything.
+    /// Returns whether evidence could still change the trust in the clock.
     package func wantsEvidence(_ clock: BrokerClock) -> Bool { look(clock) { state, moment in state.isOpen(moment) } }
 
-    /// Takes a witness's word for the time at a moment.
+    /// Takes a witness's time at a moment as evidence.
     package func hear(_ witness: ClockWitness, saying time: WallTime, at moment: Duration, _ clock: BrokerClock) {
         look(clock) { state, _ in state.hear(witness, saying: time, at: moment) }
     }
 
-    /// Takes the kernel's word on whether its clock is kept by a time service.
+    /// Takes the kernel's report about a time service as evidence.
     package func kernelSays(isSynchronised: Bool, _ clock: BrokerClock) {
         look(clock) { state, moment in state.kernelSays(isSynchronised: isSynchronised, at: moment) }
     }
 
-    /// Takes the store's clock for a witness, where its server is another machine.
+    /// Takes the store's clock as a witness, if its server is another machine.
     package func hearStore(isElsewhere: Bool, _ clock: BrokerClock) {
         look(clock) { state, moment in state.hearStore(isElsewhere: isElsewhere, at: moment) }
     }
 
     // MARK: The store's marks
 
-    /// Compares the clock at the start with what the store remembers of former processes.
+    /// Compares the clock at the start with the store's memory of former processes.
     package func begin(_ clock: BrokerClock, _ remembered: ClockMarks) -> ClockStart {
         look(clock) { state, moment in
             state.begin(lastSeen: remembered.lastSeen, agreement: remembered.agreement, at: moment)
@@ -140,12 +152,14 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    /// Returns what a later process is to know of the time that the clocks have agreed; nil while no question is open.
+    /// Returns the agreement of the clocks, for later processes; nil if the clock is not in question.
     func agreement(_ clock: BrokerClock) -> ClockAgreement? {
         look(clock) { state, moment in state.agreement(at: moment) }
     }
 
-    /// Whether evidence has shown in this process that the clock is right: the store's mark may be moved back.
+    /// Whether evidence has shown in this process that the clock is right.
+    ///
+    /// The store's mark may then be moved back.
     var isProven: Bool { state.withLock { $0.isProven } }
 
     func markIs(_ time: WallTime) { state.withLock { $0.markIs(time) } }

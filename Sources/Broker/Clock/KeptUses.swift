@@ -1,24 +1,26 @@
 import Synchronization
 
-/// The uses of sessions during a doubt about the clock, by the boot clock: they are written when the doubt is over, before a
-/// lapse of their sessions is believed.
+/// The uses of sessions during a doubt about the clock, timed by the boot clock.
 ///
-/// A use that was answered is not forgotten because nobody knew what time it was (guarantee 3).
+/// A use that was answered is kept although its time was unknown (guarantee 3). The kept uses are written when the doubt is
+/// over, before a lapse of their sessions is believed.
 final class KeptUses: Sendable {
     /// The last use of a session.
     struct Use: Sendable {
         var moment: Duration
         let createdAt: WallTime
         let lifetimes: SessionLifetimes
-        /// The session had not lapsed at this time, which is from before the doubt.
+        /// A time from before the doubt when the session still lived.
         let aliveAt: WallTime
-        /// The moment at which the store took it; it stays for a while, because a row that was read before may be on its way.
+        /// The moment when the store took the use.
+        ///
+        /// A written use is kept a while longer, because a row that was read earlier may still be in use.
         var writtenAt: Duration?
     }
 
-    /// One of each session that the cache may hold.
+    /// One use for each session that the cache may hold.
     static let maximum = 100_000
-    /// The time for which a use stays that was written: longer than a read takes.
+    /// The time that a written use is kept, which is longer than a read takes.
     private static let afterglow = Duration.seconds(30)
 
     /// Guards the uses, by the token's digest.
@@ -30,7 +32,9 @@ final class KeptUses: Sendable {
     var isEmpty: Bool { uses.withLock(\.isEmpty) }
     var count: Int { uses.withLock(\.count) }
 
-    /// Keeps a use; `aliveAt` is asked where the session has none yet, and nil leaves the session out.
+    /// Keeps a use.
+    ///
+    /// `first` makes the session's first use; if it returns nil, the session is left out.
     func keep(_ tokenDigest: Digest, at moment: Duration, _ first: () -> Use?) {
         let isKnown = uses.withLock { uses in
             guard var use = uses[tokenDigest] else { return false }
@@ -46,10 +50,10 @@ final class KeptUses: Sendable {
         }
     }
 
-    /// Returns a session's last use that is kept.
+    /// Returns a session's last kept use.
     subscript(_ tokenDigest: Digest) -> Use? { uses.withLock { $0[tokenDigest] } }
 
-    /// Returns the uses that the store lacks, at most `limit`, and forgets those that it has had for a while.
+    /// Returns the uses that the store lacks, at most `limit`, and forgets uses that were written a while ago.
     fileprivate func unwritten(at moment: Duration, limit: Int) -> [(Digest, Use)] {
         uses.withLock { uses in
             uses = uses.filter { _, use in use.writtenAt.map { moment - $0 < Self.afterglow } ?? true }
@@ -57,7 +61,9 @@ final class KeptUses: Sendable {
         }
     }
 
-    /// Notes that the store has a use; one that came since is still to be written.
+    /// Notes that the store has a use.
+    ///
+    /// A later use is still to be written.
     fileprivate func wrote(_ tokenDigest: Digest, _ written: Use, at moment: Duration) {
         uses.withLock { uses in
             guard var use = uses[tokenDigest], use.moment == written.moment else { return }
@@ -68,30 +74,34 @@ final class KeptUses: Sendable {
 }
 
 extension BrokerContext {
-    /// Keeps a use of a living session while its lapse could not be believed.
+    /// Keeps a use of a living session while its lapse is in doubt.
     func keepUse(of session: LiveSession) {
         let (row, moment) = (session.row, clock.monotonic())
         memory.uses.keep(session.tokenDigest, at: moment) {
             let before = watch.trustedBefore(clock)
-            // One that was over before the doubt began is not brought back by it.
+            // A use cannot revive a session that was over before the doubt began.
             guard before < min(row.idleExpiresAt, row.expiresAt) else { return nil }
             return KeptUses.Use(
                 moment: moment, createdAt: row.createdAt, lifetimes: session.facts.lifetimes, aliveAt: before)
         }
     }
 
-    /// Returns whether a session that has lapsed by its row was used within its idle time, and its other end is not passed.
+    /// Returns whether a use keeps a session alive that has lapsed by its row.
+    ///
+    /// The use has to be within the idle time, and the session's absolute end still ahead.
     func isKeptAlive(_ row: SessionRow) -> Bool {
         guard let use = memory.uses[row.tokenDigest], lapseTime < row.expiresAt else { return false }
         return clock.monotonic() - use.moment < use.lifetimes.idle
     }
 
-    /// Returns a time at which a living session's row lives: by it the store judges what is done for the session.
+    /// Returns a time when a living session's row lives.
+    ///
+    /// The store judges work for the session by this time.
     func aliveTime(_ row: SessionRow) -> WallTime {
         memory.uses[row.tokenDigest].map { min($0.aliveAt, lapseTime) } ?? lapseTime
     }
 
-    /// Writes the uses that were kept, by the time as it can be told now.
+    /// Writes the kept uses, with their times as well as they are known now.
     package func writeKeptUses() async throws(StoreFailure) {
         guard !memory.uses.isEmpty else { return }
         while true {

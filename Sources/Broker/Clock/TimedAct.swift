@@ -1,8 +1,10 @@
-/// An act that is right or wrong depending on the time: the columns of guarantee 3's table of clocks.
+/// An act that depends on the time.
 ///
-/// Callers name the act, and `ClockWatch` alone decides which trust in the clock it needs.
+/// The cases are the rows of guarantee 3's table of clocks.
+///
+/// Callers name the act. `ClockWatch` alone decides how much trust in the clock the act needs.
 package enum TimedAct: Sendable, CaseIterable {
-    /// A session begins: a sign-in, a child, a ticket and the session it is spent for, a presence key.
+    /// A session begins, by a sign-in, as a child or with a ticket. A presence key counts, too.
     case begin
     /// The age of a sign-in is judged.
     case judgeAge
@@ -10,7 +12,7 @@ package enum TimedAct: Sendable, CaseIterable {
     case writeUse
     /// A refresh moves a session's end.
     case moveEnd
-    /// A caller is refused for good because of the time: a late repeat, an identity that has expired.
+    /// A caller is refused for good because of the time, for example for a late repeat or an expired identity.
     case refuse
     /// A session is over because its time has passed.
     case concludeLapse
@@ -45,7 +47,7 @@ extension BrokerContext {
         guard may(act) else { throw .clockDoubted }
     }
 
-    /// The time by which lapses are judged.
+    /// The time for judging lapses.
     var lapseTime: WallTime { watch.lapseTime(clock) }
 }
 

@@ -32,8 +32,8 @@ package enum SameSitePolicy: String, Sendable, CaseIterable { case strict, lax, 
 /// Hands a session over to a web view (native to web), with a ticket and a child session of kind `web`.
 ///
 /// The ticket is useless without a secret, which the app puts into the web view's own cookie store. An address that is copied,
-/// followed by a scanner or sent to another person is therefore harmless. A victim who follows an attacker's address stays
-/// signed out.
+/// followed by a scanner or sent to another person is therefore harmless. An attacker's own ticket cannot sign a victim in,
+/// either.
 package struct HandOver: Sendable {
     /// The most tickets of a session in a minute.
     package static let tickets = 8

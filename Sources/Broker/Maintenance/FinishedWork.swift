@@ -1,8 +1,10 @@
 import Synchronization
 
-/// Removes finished rows from the outbox: rows that finish while others are removed share the next transaction.
+/// Removes finished rows from the outbox.
 ///
-/// A row that is left over when the process dies is worked again after its claim has lapsed.
+/// Rows that finish while others are removed share the next transaction.
+///
+/// If the process dies before a row is removed, the row is worked again after its claim has lapsed.
 final class FinishedWork: Sendable {
     private struct State {
         var waiting: [Digest] = []

@@ -1,27 +1,28 @@
 import Synchronization
 
-/// Seals again under the newest key what older ones have sealed, beside the traffic: in batches, by whoever holds the
-/// lease, each value only where it still is what was read (SEC-49).
+/// Seals older values again under the newest key, while the broker serves requests (SEC-49).
+///
+/// The holder of the lease works in batches. A value that has changed since it was read stays as it is.
 package final class Resealing: Sendable {
     /// The state of the work, with its counts.
     package struct Progress: Sendable, Equatable {
         package enum State: String, Sendable {
-            /// Nothing was asked for since the start.
+            /// No resealing was requested since the start.
             case idle
             case running
-            /// Another process is at it.
+            /// Another process is resealing.
             case elsewhere
             case done
         }
 
         package var state = State.idle
-        /// The key that it seals with.
+        /// The key for the new seals.
         package var key: String?
-        /// The number of values to look at.
+        /// The number of values to check.
         package var total = 0
         package var seen = 0
         package var resealed = 0
-        /// The number of values that do not open, or name a key that this process does not have.
+        /// The number of values that are damaged, or sealed with a key that this process lacks.
         package var unopened = 0
     }
 
@@ -29,7 +30,7 @@ package final class Resealing: Sendable {
         var progress = Progress()
         var place: SealedPlace?
         var cursor: Digest?
-        /// Counts beginnings: what a step of another one found is forgotten.
+        /// Counts the starts, so that the findings of an earlier start's step are dropped.
         var generation = 0
 
         mutating func begin(_ progress: Progress, at place: SealedPlace? = nil) {
@@ -37,7 +38,7 @@ package final class Resealing: Sendable {
         }
     }
 
-    /// The number of values looked at in a step.
+    /// The number of values checked in a step.
     private static let batch = 200
     private static let leaseName = "reseal"
     private static let lease = Duration.seconds(30)
@@ -45,10 +46,10 @@ package final class Resealing: Sendable {
     private let context: BrokerContext
     private let store: any StoreAdministration
     private let owner: String
-    /// Guards how far it has come; the steps come one after the other.
+    /// Guards the progress; the steps run one after the other.
     private let state = Mutex(State())
 
-    /// Creates it; `owner` tells this process from others.
+    /// Creates the work; `owner` distinguishes this process from others.
     package init(_ context: BrokerContext, _ store: any StoreAdministration, owner: String) {
         self.context = context
         self.store = store
@@ -57,7 +58,9 @@ package final class Resealing: Sendable {
 
     package var progress: Progress { state.withLock { $0.progress } }
 
-    /// Begins from the first place, unless it runs already under the same key; the steps do the work.
+    /// Begins at the first place, unless the work is already running with the same key.
+    ///
+    /// The steps do the work.
     package func begin() async throws(StoreFailure) -> Progress {
         let key = context.vault.currentKeyID
         if progress.state == .running, progress.key == key { return progress }
@@ -68,7 +71,7 @@ package final class Resealing: Sendable {
             }
         }
         let counts = try await store.rowCounts()
-        // A session has three places for values.
+        // A session has three sealed values.
         let total =
             [StoredKind.logins, .handoffs, .registrations, .outbox, .audiences].reduce(0) {
                 $0 + counts[$1, default: 0]
@@ -88,7 +91,7 @@ package final class Resealing: Sendable {
             state.withLock { $0.begin(Progress(state: .elsewhere)) }
             return false
         }
-        // Another rotation begins it anew.
+        // After another rotation the work begins again.
         guard key == context.vault.currentKeyID else {
             _ = try await begin()
             return true
@@ -116,14 +119,14 @@ package final class Resealing: Sendable {
             if page.next == nil { state.place = place.next }
             if state.place == nil {
                 state.progress.state = .done
-                // Values that came meanwhile were sealed with the new key.
+                // Values that were written meanwhile are sealed with the new key.
                 state.progress.total = state.progress.seen
             }
             return state.place != nil
         }
     }
 
-    /// Gives the lease up, when this process stops for good: another may be asked at once.
+    /// Releases the lease when this process stops for good, so that another can begin at once.
     package func stop() async throws(StoreFailure) {
         guard progress.state == .running || progress.state == .done else { return }
         try await context.store.releaseLease(Self.leaseName, owner: owner)

@@ -1,22 +1,23 @@
 import Synchronization
 
-/// The places of the revocations under way, in all and at each provider.
+/// The places of the revocations in progress, in all and at each provider.
 ///
-/// A provider that answers at once gets more and more places, up to its share. A slow provider gets half as many with each round,
-/// and a failing one gets two, because all providers share the batches. A provider that answers 429 rests for as long as it asks.
+/// A provider that answers quickly gets more and more places, up to its share. A slow provider gets half as many with each
+/// round, and a failing one gets two, because all providers share the batches. A provider that answers 429 rests for as long as
+/// it asks.
 ///
-/// A row that has to wait comes back behind the provider's other waiting rows, one after the other. So even 100,000 rows leave
-/// room in each batch, and another provider's row is taken as soon as it is due.
+/// A row that has to wait comes back behind the provider's other waiting rows, one after the other. Even 100,000 rows therefore
+/// leave room in each batch, and another provider's row is taken as soon as it is due.
 final class RevocationSlots: Sendable {
     /// An answer to a revocation.
     enum Answer: Sendable, Equatable {
-        /// There was no call.
+        /// No call was made.
         case none
-        /// The provider has spoken: trying again would only hear it again.
+        /// The provider's answer is final, and another try would only repeat it.
         case final
-        /// It failed in passing.
+        /// The call failed for a passing reason.
         case failed
-        /// The provider asked to be left alone for so long.
+        /// The provider asked for a pause of this length.
         case refused(Duration)
 
         /// Creates the answer of a call that failed.
@@ -33,15 +34,17 @@ final class RevocationSlots: Sendable {
 
     private struct Lane {
         var running = 0
-        /// The number of calls that may be under way now.
+        /// The number of calls that may be in progress now.
         var allowed = RevocationSlots.first
         var restsUntil = Duration.zero
-        /// The moment at which `allowed` was last halved; answers to earlier calls halve it only once.
+        /// The moment when `allowed` was last halved.
+        ///
+        /// Answers to earlier calls halve it only once.
         var slowedAt = Duration.zero
-        /// The earliest moment at which the next waiting row comes back.
+        /// The earliest moment for the next waiting row to come back.
         var nextComesAt = Duration.zero
 
-        /// Returns the time for which a row waits: at least `pause`, and behind the other waiting rows.
+        /// Returns the waiting time of a row, which is at least `pause` and puts the row behind the other waiting ones.
         mutating func wait(_ pause: Duration, at moment: Duration) -> Duration {
             let comes = max(nextComesAt, moment + pause)
             nextComesAt = comes + RevocationSlots.apart
@@ -54,28 +57,33 @@ final class RevocationSlots: Sendable {
         var lanes: [ProviderName: Lane] = [:]
     }
 
-    /// The places in all, and the most rows that are taken at once.
+    /// The number of all places, and the most rows that are taken at once.
     static let total = 128
     /// The most places of one provider.
     static let most = 24
-    /// The places with which a provider begins, and those of one that is slow or fails.
+    /// The number of places of a new provider, and of a provider that is slow or fails.
     private static let (first, few) = (2, 2)
-    /// An answer that took longer is a slow one's.
+    /// The longest time of an answer that does not count as slow.
     private static let slow = Duration.seconds(1)
-    /// The rest after a 429 that names none, and the longest.
+    /// The rest after a 429 that names no time, and the longest rest.
     private static let (rest, longestRest) = (Duration.seconds(30), Duration.seconds(3600))
-    /// The time after which a row comes again for which there was no place: at a provider that answers, and at a slow one.
+    /// The time until a row that found no place comes back, at a normal provider and at a slow one.
     private static let (soon, later) = (Duration.milliseconds(250), Duration.seconds(2))
-    /// The time between two waiting rows of a provider: 100,000 rows come back within five minutes.
+    /// The time between two waiting rows of a provider, so that 100,000 rows come back within five minutes.
     static let apart = Duration.milliseconds(3)
 
-    /// Guards the counts; a provider that left the configuration leaves a few bytes.
+    /// Guards the counts.
+    ///
+    /// A provider that left the configuration leaves a few bytes behind.
     private let state = Mutex(State())
 
-    /// Returns the places that revocations may have of a provider's calls: a quarter, so that sign-ins keep theirs.
+    /// Returns the number of a provider's calls that revocations may make at a time, which is a quarter; sign-ins keep the
+    /// rest.
     static func share(of places: Int) -> Int { max(few, min(most, places / 4)) }
 
-    /// Takes as many places as are free, at most `limit`; each is given back with `leave`.
+    /// Takes the places that are free, at most `limit`.
+    ///
+    /// Each place is released with `leave`.
     func enter(_ limit: Int) -> Int {
         state.withLock { state in
             let places = max(0, min(limit, Self.total - state.running))
@@ -84,10 +92,12 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Gives places back.
+    /// Releases places.
     func leave(_ places: Int) { state.withLock { $0.running -= places } }
 
-    /// Takes a place at a provider; returns the time to wait where there is none, or nil.
+    /// Takes a place at a provider.
+    ///
+    /// Returns nil on success, and otherwise the time to wait.
     func begin(_ provider: ProviderName, share: Int, at moment: Duration) -> Duration? {
         state.withLock { state in
             var lane = state.lanes[provider] ?? Lane()
@@ -102,7 +112,9 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Returns the time for which a row waits if its provider refuses calls for `pause`, or if all places are taken (nil).
+    /// Returns the waiting time of a row whose provider refuses calls for `pause`.
+    ///
+    /// If `pause` is nil, all places are taken.
     func putOff(_ provider: ProviderName, for pause: Duration? = nil, at moment: Duration) -> Duration {
         state.withLock { state in
             state.lanes[provider, default: Lane()].wait(pause.map { max($0, Self.later) } ?? Self.soon, at: moment)
@@ -130,6 +142,6 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// The number of a provider's calls under way.
+    /// The number of a provider's calls in progress.
     func underWay(_ provider: ProviderName) -> Int { state.withLock { $0.lanes[provider]?.running ?? 0 } }
 }

@@ -1,15 +1,20 @@
-/// Works the revocation outbox: tells providers which tokens and sessions ended, with retries that outlive a restart
-/// (SEC-63).
+/// Works the revocation outbox, and so notifies providers of ended tokens and sessions.
+///
+/// Retries survive a restart (SEC-63).
 package struct Revocations: Sendable {
     private var context: BrokerContext
     let slots = RevocationSlots()
     private let finished = FinishedWork()
     private let taken = BelievedTime()
 
-    /// The time for which a piece of work is tried before it is given up; by then its tokens are dead or nobody can help.
+    /// The time that a piece of work is tried before it is dropped.
+    ///
+    /// By then its tokens are dead or cannot be helped.
     private static let patience = Duration.seconds(3 * 86_400)
 
-    /// The time for which a taken row is this process's; all of its calls end within it.
+    /// The time that a taken row belongs to this process.
+    ///
+    /// All calls for the row end within it.
     private static let claim = Duration.seconds(120)
 
     /// The most rows that are taken at once.
@@ -17,14 +22,16 @@ package struct Revocations: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns the same work with another configuration's providers.
+    /// Returns the same work with the providers of another configuration.
     package func with(_ context: BrokerContext) -> Revocations {
         var work = self
         work.context = context
         return work
     }
 
-    /// Begins due rows in the background, as many as there are places for; returns the number of rows taken.
+    /// Begins due rows in the background, as many as there are places.
+    ///
+    /// Returns the number of rows taken.
     package func begin() async throws(StoreFailure) -> Int {
         let batch = try await take(Self.batch)
         let work = self
@@ -37,7 +44,7 @@ package struct Revocations: Sendable {
         return batch.count
     }
 
-    /// Works what is due now; returns how many rows it took.
+    /// Works the rows that are due now; returns the number of rows taken.
     package func work(limit: Int = Revocations.batch) async throws(StoreFailure) -> Int {
         let batch = try await take(limit)
         await withTaskGroup(of: Void.self) { group in
@@ -52,7 +59,7 @@ package struct Revocations: Sendable {
         let row: OutboxRow
         let stored: StoredTokens
         let provider: any ProviderClient
-        /// The moment at which the row's claim ends.
+        /// The moment when the row's claim ends.
         let deadline: Duration
     }
 
@@ -60,7 +67,7 @@ package struct Revocations: Sendable {
     ///
     /// Each begun row keeps its place.
     private func take(_ limit: Int) async throws(StoreFailure) -> (begun: [Begun], count: Int) {
-        // By a clock that has jumped, no session would live, and what is put off would be put off for as long.
+        // By a clock that has jumped, all sessions would have lapsed, and postponed rows would wait for as long as the jump.
         guard context.may(.revoke) else { return ([], 0) }
         let places = slots.enter(limit)
         guard places > 0 else { return ([], 0) }
@@ -127,11 +134,11 @@ package struct Revocations: Sendable {
     fileprivate enum Outcome {
         /// The work is finished.
         case done
-        /// The call failed in passing.
+        /// The call failed for a passing reason.
         case again
-        /// The provider asked to be left alone for so long.
+        /// The provider asked for a pause of this length.
         case refused(Duration)
-        /// The row waits for so long before its call: the provider is busy, or is known to be away.
+        /// The row waits this long before its call, because the provider is busy or known to be away.
         case later(Duration)
     }
 
@@ -139,7 +146,7 @@ package struct Revocations: Sendable {
     private func perform(_ work: Begun) async {
         do throws(StoreFailure) {
             let outcome = try await settle(work)
-            // By the clock as it was believed when the row was taken: it may have jumped meanwhile.
+            // Use the clock that was believed when the row was taken, because it may have jumped meanwhile.
             let now = taken.now(context.clock.monotonic()) ?? context.clock.now()
             switch Self.rest(of: work.row, outcome, at: now) {
             case .removed: try await finished.remove(work.row.id, from: context.store)
@@ -171,16 +178,20 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Emits the store's failure; the rows come again when their claim has lapsed.
+    /// Emits the store's failure.
+    ///
+    /// The rows come back when their claim has lapsed.
     private func notWritten(_ failure: StoreFailure) {
         context.events.emit(.storeFailed(operation: "outbox", detail: "\(failure)"))
     }
 
-    /// Revokes, and after the provider's answer ends its session; returns the work that is left.
+    /// Revokes the tokens, and after the provider's answer ends the provider's session.
+    ///
+    /// Returns the work that is left.
     private func settle(_ work: Begun) async throws(StoreFailure) -> Outcome {
         let (row, stored, provider) = (work.row, work.stored, work.provider)
         var answer = RevocationSlots.Answer.none
-        // The time of the last call alone, because the store's time is the broker's own.
+        // Only the last call's time counts, because the store's time is the broker's own.
         var took = Duration.zero
         defer {
             let moment = context.clock.monotonic()
@@ -193,7 +204,7 @@ package struct Revocations: Sendable {
                 return .done
             }
         } catch { return .again }
-        // A session's own tokens name their owner only for the release before; its row knows better.
+        // The origin in a session's own tokens is for the previous release only; the session's row is more recent.
         let named = stored.accessVersion == nil ? stored.origin : nil
         let origin = named ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn
@@ -222,12 +233,13 @@ package struct Revocations: Sendable {
         return try context.openSealed(session)?.tokens.refreshToken?.isEqual(to: token) ?? false
     }
 
-    /// Decides immediately before a call whether it is made: not while a session lives here, or is being made, that it
-    /// would take along (decision 21).
+    /// Decides immediately before a call whether to make it.
     ///
-    /// `isHit` says which of them: a session of an id_token has no tokens to lose, and may live by the provider's own
-    /// session. Where nobody knows whose the tokens are, a call that ends all of a user's grants is left out. A call that
-    /// may be made is noted until `end`.
+    /// The call is left out if it would also end a session that lives here or is being made (decision 21). `isHit` selects the
+    /// sessions that count. A session of an id_token has no tokens to lose, but may depend on the provider's own session.
+    ///
+    /// If the owner of the tokens is unknown, a call that ends all of a user's grants is left out. A call that may be made is
+    /// noted until `end`.
     private func mayCall(
         _ row: Digest, _ reach: RevocationReach, _ origin: SignInOrigin?, _ isHit: (SessionRow) -> Bool
     ) async throws(StoreFailure) -> Bool {
@@ -276,8 +288,9 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Returns the owner of tokens for which no row names one: a Zephr session is its own sign-in, and two sessions
-    /// here may hold the same one.
+    /// Returns the owner of tokens that no row names an owner for.
+    ///
+    /// A Zephr session is its own sign-in, and two sessions here may hold the same one.
     private func heldBy(_ stored: StoredTokens, _ profile: ProviderProfile, _ row: OutboxRow) -> SignInOrigin? {
         guard stored.tokens.credential == .zephrCookie else { return nil }
         let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
@@ -298,8 +311,9 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Whether somebody logged the session out, so that the provider's own session is to end too; that no other one here
-    /// lives by the same sign-in is asked before the call.
+    /// Whether a person logged the session out, so that the provider's own session ends, too.
+    ///
+    /// Other sessions of the same sign-in are checked before the call.
     private static func wasLoggedOut(_ session: SessionRow?) -> Bool {
         switch session?.endReason {
         case .loggedOut, .loggedOutElsewhere, .admin: true
@@ -311,7 +325,7 @@ package struct Revocations: Sendable {
 }
 
 extension Revocations.Outcome {
-    /// The rest of a row's work after an answer; nil where its call is done.
+    /// The rest of a row's work after an answer; nil if the call is done.
     fileprivate init?(_ answer: RevocationSlots.Answer) {
         switch answer {
         case .none, .final: return nil

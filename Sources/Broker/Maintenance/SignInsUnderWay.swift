@@ -1,7 +1,8 @@
 import Synchronization
 
-/// The sign-ins whose session is about to be stored, and the revocations that are being sent, so that none of the latter
-/// meets a token that has just been made.
+/// The sign-ins whose session is about to be stored, and the revocations that are being sent.
+///
+/// Together they keep revocations away from tokens that were just issued.
 final class SignInsUnderWay: Sendable {
     private struct Call {
         let origin: SignInOrigin
@@ -13,10 +14,10 @@ final class SignInsUnderWay: Sendable {
         var calls: [Digest: Call] = [:]
     }
 
-    /// Guards both tables; they hold what this process does right now.
+    /// Guards both tables, which contain only the work in progress.
     private let state = Mutex(State())
 
-    /// Notes whose session an exchange is about to make.
+    /// Notes the origin of the session that an exchange is about to make.
     func enter(_ exchange: Digest, _ origin: SignInOrigin) { state.withLock { $0.exchanges[exchange] = origin } }
 
     /// Forgets an exchange that is over.
@@ -27,7 +28,9 @@ final class SignInsUnderWay: Sendable {
         state.withLock { state in state.calls.values.contains { $0.reach.takes(origin, from: $0.origin) } }
     }
 
-    /// Notes a revocation that is about to be sent; false where an exchange is under way that it would take along.
+    /// Notes a revocation that is about to be sent.
+    ///
+    /// Returns false if it would take an exchange in progress along.
     func begin(_ row: Digest, _ reach: RevocationReach, from origin: SignInOrigin) -> Bool {
         state.withLock { state in
             if state.exchanges.values.contains(where: { reach.takes($0, from: origin) }) { return false }
@@ -36,6 +39,6 @@ final class SignInsUnderWay: Sendable {
         }
     }
 
-    /// Forgets a revocation that was answered, or was not sent.
+    /// Forgets a revocation that was answered or left out.
     func end(_ row: Digest) { state.withLock { $0.calls[row] = nil } }
 }

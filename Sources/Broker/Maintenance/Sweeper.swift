@@ -1,23 +1,25 @@
 import Synchronization
 
-/// Removes expired rows in small batches, by whoever holds the lease, and makes known which sessions have run out.
+/// Removes expired rows in small batches, and announces lapsed sessions.
+///
+/// Only the holder of the lease sweeps.
 package final class Sweeper: Sendable {
     private let context: BrokerContext
     private let owner: String
-    /// Guards up to when lapses have been made known.
+    /// Guards the time of the last announced lapse.
     private let announced: Mutex<WallTime>
 
-    /// The lease of whoever sweeps.
+    /// The name of the sweeper's lease.
     package static let lease = "sweeper"
 
-    /// Creates a sweeper; `owner` tells this process from others.
+    /// Creates a sweeper; `owner` distinguishes this process from others.
     package init(_ context: BrokerContext, owner: String) {
         self.context = context
         self.owner = owner
         announced = Mutex(context.clock.now())
     }
 
-    /// Gives the lease up, when this process stops sweeping for good: the next one need not wait until it lapses.
+    /// Releases the lease when this process stops sweeping for good, so that the next one can begin at once.
     ///
     /// Uses that wait for the end of a doubt are written first.
     package func stop() async throws(StoreFailure) {
@@ -27,25 +29,27 @@ package final class Sweeper: Sendable {
 
     /// Compares the clock with the last time that a broker on this store has seen.
     ///
-    /// `isTrusted` takes the operator's word for it: from then on it is the time that the store has seen.
+    /// With `isTrusted` the operator vouches for the clock, so its time becomes the time that the store has seen.
     package static func checkClock(
         _ context: BrokerContext, isTrusted: Bool = false
     ) async throws(StoreFailure) -> ClockStart {
         var marks = try await ClockMarks(context.store)
         if marks.lastSeen == nil || isTrusted {
-            // A store's first start: what comes after it is compared with this.
+            // At a store's first start, its time is kept for the comparison at later starts.
             try await ClockMarks.see(context.clock.now(), in: context.store)
             marks.lastSeen = nil
         }
         return context.watch.begin(context.clock, marks)
     }
 
-    /// Sweeps one batch when the lease is ours; returns how many rows it touched, nil when another process sweeps.
+    /// Sweeps one batch if this process has the lease.
     ///
-    /// While the clock is doubted or uncertain sessions and tombstones are left alone, and the time that the store has seen
-    /// does not move: a clock that is set right, or a restart, undoes what was wrong.
+    /// Returns the number of rows touched; nil if another process sweeps.
+    ///
+    /// While the clock is doubted or uncertain, sessions and tombstones are left alone, and the time that the store has seen
+    /// stays. The fault is then undone by setting the clock right, or by a restart.
     package func sweep(limit: Int = 500) async throws(StoreFailure) -> Int? {
-        // Another, whose clock is right, does it.
+        // A process with the right clock sweeps instead.
         guard !context.watch.isOff(context.clock) else { return nil }
         let now = context.clock.now()
         let lapsed = context.lapseTime
@@ -53,7 +57,7 @@ package final class Sweeper: Sendable {
             try await context.store.acquireLease(
                 Self.lease, owner: owner, now: now, until: now.advanced(by: .seconds(90)))
         else {
-            // The holder of the lease makes known what lapses meanwhile.
+            // The holder of the lease announces the lapses meanwhile.
             announced.withLock { $0 = max($0, lapsed) }
             return nil
         }
@@ -78,7 +82,7 @@ package final class Sweeper: Sendable {
         return swept.touched
     }
 
-    /// Has the store see the time, which goes back only where evidence has shown that what it saw was wrong.
+    /// Moves the time that the store has seen, but moves it back only if evidence has shown that it was wrong.
     private func noteTime(_ now: WallTime) async throws(StoreFailure) {
         guard context.may(.moveMark) else { return }
         if let seen = try await context.store.lease(ClockMarks.clock), seen >= now {

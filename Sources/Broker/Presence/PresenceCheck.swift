@@ -96,9 +96,7 @@ package struct JudgedPresence: Sendable {
     /// Throws if the signature is wrong, another call took the proof first, the session has used too many, or the store is
     /// away.
     package let take: @Sendable () async throws(BrokerProblem) -> Void
-    /// Releases the proof after a call that provably missed the upstream.
-    ///
-    /// The same proof may then come again.
+    /// Releases the proof after a call that provably missed the upstream, so that the same proof may come again.
     package let giveBack: @Sendable () async -> Void
 
     package init(
@@ -111,7 +109,7 @@ package struct JudgedPresence: Sendable {
 }
 
 extension ProofCheck {
-    /// Verifies the signature of a presence proof, and takes the proof once over all replicas, whatever the request's method.
+    /// Verifies the signature of a presence proof, and takes the proof once over all replicas, for every method.
     ///
     /// The proof stands for the user's decision, and a read may be worth as much as a write.
     ///
@@ -128,8 +126,7 @@ extension ProofCheck {
             throw BrokerProblem(PresenceRefusal(.limited))
         }
         try await takeOnce(candidate)
-        // Only taken proofs count. A proof that waits for a slow store does not, so a thief with a captured proof cannot lock
-        // the user out.
+        // Only taken proofs count. A thief could otherwise lock the user out, with captured proofs that wait for a slow store.
         guard uses.take(session, at: context.clock.monotonic()) else {
             await giveBackPresence(candidate)
             throw BrokerProblem(PresenceRefusal(.limited))
@@ -174,9 +171,7 @@ extension ProofCheck {
 final class PresenceUses: Sendable {
     /// The most proofs that a session may use in a minute.
     static let perMinute = 30
-    /// The most sessions that are remembered.
-    ///
-    /// They take at most 18 MiB, if each has used all of its proofs.
+    /// The most sessions that are remembered, in at most 18 MiB.
     static let maximum = 16_384
     private static let window = Duration.seconds(60)
 

@@ -36,9 +36,7 @@ package struct PresenceRefusal: Sendable, Equatable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of missing presence.
-    ///
-    /// It keeps the cookie and the session.
+    /// Creates the problem of missing presence, which keeps the cookie and the session.
     init(_ refusal: PresenceRefusal, detail: String? = nil) {
         switch refusal.refusal {
         case .required: self.init(.presenceRequired, detail: detail)

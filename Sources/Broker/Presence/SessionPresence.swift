@@ -32,11 +32,10 @@ extension SessionPresence {
     }
 }
 
-/// A session's presence key as its row has it.
+/// A session's presence key in its row, which is a `SessionPresence` sealed as `.presence` for the row.
 ///
-/// It is a `SessionPresence`, sealed as `.presence` for the row, because the key links sessions of one device.
-///
-/// A class, so that the rows of sessions without such a key stay small. The key is opened only when it is needed.
+/// The key is sealed because it links sessions of one device. A class keeps the rows of sessions without such a key small. The
+/// key is opened only when it is needed.
 package final class StoredPresence: Sendable, Equatable {
     package let sealed: Sealed
 

@@ -1,8 +1,8 @@
-/// The verdict of a provider on an e-mail address: the claim `email_verified` (SEC-33, decision 80).
+/// A provider's verdict on an e-mail address, in the claim `email_verified` (SEC-33, decision 80).
 package enum EmailVerdict {
-    /// Returns whether a value says that the address is verified: `true`, or the text `true` in any case.
+    /// Returns whether a value marks the address as verified, which is `true` or the text `true` in any case.
     ///
-    /// Some providers send texts. Every other value that is present, null included, means not verified.
+    /// Some providers send texts. Every other value that is present, including null, means an unverified address.
     package static func isVerified(_ value: JSONValue) -> Bool {
         switch value {
         case .bool(let verdict): verdict

@@ -2,23 +2,25 @@ import Synchronization
 
 /// A provider as the use cases call it.
 ///
-/// Every provider starts logins; what else it can do is a further protocol, and a capability it lacks is a missing
-/// conformance, not a stub.
+/// Every provider starts logins. Each further ability has a protocol of its own, and only providers with the ability conform to
+/// it.
 ///
-/// Implementations bound every call (5 s to connect, 15 s in all with the body and never past the deadline that came
-/// along, 1 MiB), follow no redirect, limit their concurrency and break the circuit per provider; they never log or
-/// throw a secret. A deadline is a monotonic moment. Documents that all callers share (metadata, keys, a schema) are
-/// fetched by nobody's deadline: their calls have limits of their own.
+/// Implementations limit every call to 5 s for the connection, 15 s in all, the given deadline and a body of 1 MiB. They follow
+/// no redirects, limit their concurrency, and have a circuit breaker for each provider. Secrets are never logged or thrown. A
+/// deadline is a monotonic moment.
+///
+/// All callers share some documents (metadata, keys, a schema). These are fetched with limits of their own and without a
+/// caller's deadline.
 package protocol ProviderClient: Sendable {
     var profile: ProviderProfile { get }
 
-    /// The callback parameters that it reads by itself, beside those that a client's configuration keeps.
+    /// The callback parameters that the provider reads itself, in addition to those in a client's configuration.
     var callbackHints: [String] { get }
 
-    /// The time for which its calls are refused here because it does not answer; nil when they are made.
+    /// The time during which calls are refused here because the provider does not answer; nil if calls are made.
     var refusesCallsFor: Duration? { get }
 
-    /// The number of its calls that may be under way at a time.
+    /// The number of the provider's calls that may be in progress at a time.
     var places: Int { get }
 
     /// Returns the URL to open for a login; may call discovery and PAR.
@@ -27,15 +29,17 @@ package protocol ProviderClient: Sendable {
     ) async throws(ProviderFailure) -> AuthorizationStart
 }
 
-/// Knows which addresses are an authorization server's own: no proof for anybody else is made for them.
+/// Knows an authorization server's own addresses.
+///
+/// The broker never makes proofs for these on behalf of another party.
 package protocol EndpointOwning: ProviderClient {
-    /// Returns whether an address is one that the broker itself proves its key at; throws where nobody can know now.
+    /// Returns whether the broker itself proves its key at an address; throws if this is unknown now.
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool
 }
 
-/// Shows certificates of ours to its provider (RFC 8705).
+/// Shows the broker's certificates to its provider (RFC 8705).
 package protocol CertificateShowing: ProviderClient {
-    /// Returns the thumbprint of the certificate that a client shows now; nil where it shows none.
+    /// Returns the thumbprint of the certificate that a client shows now, or nil.
     func certificate(of client: ClientName) -> String?
 }
 
@@ -45,17 +49,17 @@ extension ProviderClient {
     package var places: Int { 256 }
 }
 
-/// Redeems codes: every kind but Zephr.
+/// Redeems codes, which every kind except Zephr does.
 package protocol CodeExchanging: ProviderClient {
-    /// Returns what the callback's `iss` has to be (RFC 9207).
+    /// Returns the value that the callback's `iss` has to have (RFC 9207).
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation
 
-    /// Returns what is wrong with a callback's further parameters, known before its code is spent; nil when nothing is.
+    /// Returns the fault in a callback's further parameters, found before its code is spent, or nil.
     func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String?
 
-    /// Redeems a code with one token call (never retried here).
+    /// Redeems a code with one token call, which is never repeated here.
     ///
-    /// The result names a `refusal` where the answer cannot be used and its tokens are to be revoked.
+    /// If the answer cannot be used, the result names a `refusal`, and its tokens are to be revoked.
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
     /// Verifies the id_token and fetches the identity that the configuration names.
@@ -73,16 +77,16 @@ package protocol TokenRefreshing: ProviderClient {
     /// Makes one refresh call. A member that the answer leaves out (refresh token, scope) is nil in the result.
     func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
-    /// Checks a refreshed id_token, if there is one, against the session's issuer and subject (SEC-59); `before` is the
-    /// set that was refreshed, with the login's id_token.
+    /// Checks a refreshed id_token, if there is one, against the session's issuer and subject (SEC-59). `before` is the set
+    /// that was refreshed, with the login's id_token.
     func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject
 }
 
-/// Exchanges a session's access token for one of another API (RFC 8693).
+/// Exchanges a session's access token for a token of another API (RFC 8693).
 package protocol TokenExchanging: TokenRefreshing {
-    /// Makes one exchange call; the answer's refresh token is of another grant, and is no part of the result.
+    /// Makes one exchange call. A refresh token in the answer belongs to another grant, and is left out of the result.
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 }
 
@@ -94,43 +98,43 @@ package protocol TokenRevoking: ProviderClient {
 
 /// Ends the user's own session at the provider (OpenID Connect RP-Initiated Logout 1.0; decision 13).
 package protocol SessionEnding: ProviderClient {
-    /// Shows the id_token to the provider's log-out endpoint; false when there is nothing to call or to show.
+    /// Shows the id_token to the provider's log-out endpoint. Returns false if the endpoint or the id_token is missing.
     func endSession(
         _ tokens: TokenSet, client: ClientName, by deadline: Duration
     ) async throws(ProviderFailure) -> Bool
 
-    /// Returns the provider's log-out page for the user's browser, with no token in it; nil when it has none.
+    /// Returns the provider's log-out page for the user's browser, free of tokens; nil if the provider lacks such a page.
     ///
-    /// `state` goes along where the page sends the browser back to the app.
+    /// `state` is added if the page sends the browser back to the app.
     func logOutPage(_ tokens: TokenSet, client: ClientName, state: Secret) async throws(ProviderFailure) -> Secret?
 }
 
 /// Imports tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x).
 package protocol TokenImporting: CodeExchanging {
-    /// Returns which member of `tokens` this provider misses or does not take; nil when they may be tried.
+    /// Returns the member of `tokens` that this provider misses or refuses; nil if they may be tried.
     func importFault(_ tokens: ImportedTokens) -> FieldFault?
 
-    /// Returns the tokens to keep, once the provider has shown that those of the app are for this very client.
+    /// Returns the tokens to keep, once the provider has shown that the app's tokens belong to this very client.
     ///
-    /// Throws `rejected` for tokens that are not, or no more.
+    /// Throws `rejected` for dead tokens and for another client's.
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
-    /// Fetches the identity of tokens that were taken over: there is no id_token with them.
+    /// Fetches the identity for tokens that were taken over, which come without an id_token.
     func identifyImported(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity
 }
 
-/// Takes id_tokens that a native SDK gave the app (Google's Credential Manager, Sign in with Apple, Facebook's Limited
+/// Accepts id_tokens that a native SDK gave the app (Google's Credential Manager, Sign in with Apple, Facebook's Limited
 /// Login).
 package protocol IDTokenTaking: ProviderClient {
-    /// Whether there are keys and an issuer to verify a client's id_tokens with.
+    /// Whether there are keys and an issuer for verifying a client's id_tokens.
     func takesIDTokens(of client: ClientName) -> Bool
 
-    /// Verifies an id_token and returns whose it is; the provider is called for its keys alone.
+    /// Verifies an id_token and returns its user. The provider is called for its keys alone.
     ///
-    /// `mayFetchKeys` is asked before newer keys are fetched for a token that no held key fits. Throws
-    /// `identityRejected` for any fault in the token.
+    /// `mayFetchKeys` is called before newer keys are fetched for a token that fits no held key. Throws `identityRejected` for
+    /// any fault in the token.
     func identify(
         _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> ProviderIdentity
@@ -138,17 +142,17 @@ package protocol IDTokenTaking: ProviderClient {
 
 /// Verifies OIDC Back-Channel Logout tokens (SEC-66).
 package protocol LogoutTokenVerifying: ProviderClient {
-    /// Returns what a logout token names; throws `identityRejected` for any fault in it.
+    /// Returns the session and user that a logout token names; throws `identityRejected` for any fault in it.
     ///
-    /// `mayFetchKeys` is asked before newer keys are fetched for a token that no held key fits.
+    /// `mayFetchKeys` is called before newer keys are fetched for a token that fits no held key.
     func verifyLogoutToken(
         _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> LogoutNotice
 }
 
-/// Signs in by sessions of its own and completes partial registrations by a state key (Zephr, flow E).
+/// Signs in with sessions of its own, and completes partial registrations with a state key (Zephr, flow E).
 package protocol PartialRegistering: ProviderClient {
-    /// Asks whose a Zephr session is (`GET /blaize/account`); `rejected` when it is nobody's.
+    /// Returns the user of a Zephr session (`GET /blaize/account`); throws `rejected` if the session is unknown.
     func account(of session: Secret, by deadline: Duration) async throws(ProviderFailure) -> ProviderIdentity
 
     /// Completes a registration with one call that is never retried.
@@ -156,7 +160,7 @@ package protocol PartialRegistering: ProviderClient {
         _ request: RegistrationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> RegistrationOutcome
 
-    /// Returns the attributes a registration needs, from the configuration or the provider's schema.
+    /// Returns the attributes that a registration needs, from the configuration or the provider's schema.
     func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
 
     /// The lifetime of a session whose cookie names no end.
@@ -171,18 +175,20 @@ package struct AuthorizationRequest: Sendable {
     package var client: ClientName
     package var redirectURI: RedirectURI
     package var state: Secret
-    /// The OpenID nonce, when the client uses one.
+    /// The OpenID nonce, if the client uses one.
     package var nonce: Secret?
-    /// The S256 challenge, unless the client says `pkce: unsupported`.
+    /// The S256 challenge, unless the client has `pkce: unsupported`.
     package var codeChallenge: String?
     package var scope: [String]
-    /// Allow-listed extras, none of them a name that the broker sets (SEC-07).
+    /// Allow-listed extra parameters.
+    ///
+    /// Names that the broker itself sets are never among them (SEC-07).
     package var parameters: [(name: String, value: String)]
-    /// Parameters that a step-up demands, which go before the configuration's own.
+    /// Parameters that a step-up demands, with precedence over the configuration's own.
     package var demanded: [(name: String, value: String)]
     /// Zephr's social provider.
     package var socialProvider: String?
-    /// The proofs of the key that the code and its tokens are to be bound to.
+    /// The maker of proofs for the key that the code and its tokens are to be bound to.
     package var proof: ProofMaker?
 
     package init(
@@ -203,18 +209,18 @@ package struct AuthorizationRequest: Sendable {
     }
 }
 
-/// A started authorization: where the app goes, and what the callback will have to show.
+/// A started authorization, with the URL for the app and the requirements on the callback.
 package struct AuthorizationStart: Sendable {
     /// The URL to open.
     ///
-    /// It carries the state, so it is never logged.
+    /// The URL contains the state, so it is never logged.
     package let url: Secret
     package let issuer: IssuerExpectation
-    /// The request's demands on the sign-in, fixed or by the app.
+    /// The request's demands on the sign-in, from the configuration or from the app.
     package let demands: SignInDemands
-    /// The URL's lifetime, where the provider says it (RFC 9126's `expires_in`).
+    /// The URL's lifetime, if the provider names it (RFC 9126's `expires_in`).
     package let lifetime: Duration?
-    /// The same request as a URL that the provider's own app opens, where there is one (Clever).
+    /// A URL for the same request that the provider's own app opens, if there is one (Clever).
     package var appURL: Secret?
 
     package init(
@@ -229,7 +235,7 @@ package struct AuthorizationStart: Sendable {
 
 /// One code to redeem.
 package struct CodeGrant: Sendable {
-    /// The redirect URI's form in the token request; native SDK codes go without one.
+    /// The form of the redirect URI in the token request; codes of native SDKs come without one.
     package enum RedirectParameter: Sendable, Equatable { case uri(String), empty, omitted }
 
     package var client: ClientName
@@ -239,10 +245,11 @@ package struct CodeGrant: Sendable {
     package var verifier: Secret?
     /// A key that stays the same for a retry of this very call (Cloudentity's `X-Idempotency-Key`).
     package var idempotencyKey: String
-    /// The proofs of the key that the tokens have to be bound to; nil where they are bound to none.
+    /// The maker of proofs for the key that the tokens have to be bound to; nil for unbound tokens.
     package var proof: ProofMaker?
-    /// Whether the authorization request was the broker's, which names the client's resources (RFC 8707); an app's own may
-    /// have named none, and a server refuses what was not asked for there.
+    /// Whether the broker made the authorization request, which then names the client's resources (RFC 8707).
+    ///
+    /// An app's own request may have named no resources. A server refuses a resource that is missing there.
     package var isOfOwnRequest = false
 
     package init(
@@ -262,21 +269,23 @@ package struct CodeGrant: Sendable {
 package struct IdentityContext: Sendable {
     /// The nonce that the id_token has to have.
     ///
-    /// `rawOrSHA256` is for native SDKs, which may hash it (hexadecimal or base64url); `absent` refuses a token that has
-    /// one, because nobody said which it should be.
+    /// `rawOrSHA256` is for native SDKs, which may hash it (hexadecimal or base64url). `absent` refuses a token with a nonce,
+    /// because the right value is unknown.
     package enum NonceExpectation: Sendable { case none, absent, exactly(Secret), rawOrSHA256(Secret) }
 
     package var client: ClientName
     package var nonce: NonceExpectation
-    /// The callback's further parameters; hints that a provider may confirm by a call, and nothing more (SEC-16).
+    /// The callback's further parameters, as mere hints that a provider may confirm by a call (SEC-16).
     package var callback: [(name: String, value: String)]
-    /// The scope that an answer without one stands for (RFC 6749 section 5.1); empty where nothing may be assumed.
+    /// The scope to assume if an answer leaves it out (RFC 6749 section 5.1); empty to assume nothing.
     package var requestedScope: [String]
-    /// The authorization request's demands on the sign-in; nil where there was none (native codes, imports).
+    /// The authorization request's demands on the sign-in; nil for native codes and imports, which have no such request.
     package var demands: SignInDemands?
-    /// Whether it is a session's step-up: class and age of the sign-in are then judged where the session is known.
+    /// Whether this is a session's step-up.
+    ///
+    /// The class and age of its sign-in are judged later, once the session is known.
     package var isStepUp = false
-    /// The proofs of the key that the access token is bound to; nil where it is bound to none.
+    /// The maker of proofs for the key that the access token is bound to; nil for an unbound token.
     package var proof: ProofMaker?
     /// The one further call for a token that a token call has just returned; nil for a token that an app brought.
     package var secondRead: SecondRead?
@@ -295,27 +304,28 @@ package struct IdentityContext: Sendable {
 
 /// The one further identity call of a sign-in.
 ///
-/// Some providers know a token only a moment after they gave it (decision 80). Reads that are repeated for other reasons share it.
+/// Some providers know a token only a moment after they issued it (decision 80). Reads that are repeated for other reasons use
+/// the same call.
 package final class SecondRead: Sendable {
     private let isLeft = Atomic(true)
 
     package init() {}
 
-    /// Takes the call; false once it was taken.
+    /// Takes the call; returns false if it was already taken.
     package func take() -> Bool { isLeft.exchange(false, ordering: .relaxed) }
 }
 
-/// The user who signed in, as the provider confirmed it.
+/// The user of a sign-in, as the provider confirmed it.
 package struct ProviderIdentity: Sendable {
-    /// The provider's immutable id of the user (for Clover: of the merchant).
+    /// The provider's immutable id of the user, or for Clover of the merchant.
     package var subject: String
-    /// Confirmed claims: strings, numbers, booleans and arrays of strings, in order.
+    /// Confirmed claims in order, which are strings, numbers, booleans and arrays of strings.
     package var claims: [(name: String, value: JSONValue)]
-    /// The members that stood only in the callback (SEC-16).
+    /// The members that were only in the callback (SEC-16).
     package var unverified: [(name: String, value: JSONValue)]
     /// The OpenID provider's session id, for Back-Channel Logout.
     package var sid: String?
-    /// Whether the id_token has a `sid` that nothing can be looked up by.
+    /// Whether the id_token has a `sid` that is useless for lookups.
     package var sidIsUnusable = false
     /// The manner and time of the user's sign-in at the provider.
     package var signIn: SignInFacts
@@ -332,7 +342,7 @@ package struct ProviderIdentity: Sendable {
     }
 }
 
-/// An id_token that an app has from a native SDK, and what it is held against.
+/// An id_token that an app got from a native SDK, with the values to check it against.
 package struct HandedIDToken: Sendable {
     package let client: ClientName
     package let token: Secret
@@ -346,7 +356,7 @@ package struct HandedIDToken: Sendable {
     }
 }
 
-/// Tokens of an app's to take over.
+/// Tokens of an app, to be taken over.
 package struct ImportRequest: Sendable {
     package var client: ClientName
     package var tokens: ImportedTokens
@@ -364,24 +374,33 @@ package struct ImportRequest: Sendable {
 package struct RefreshRequest: Sendable {
     package var client: ClientName
     package var refreshToken: Secret
-    /// The access token beside it, for providers that want it.
+    /// The access token that belongs to it, for providers that require it.
     package var accessToken: Secret
-    /// Derived from handle and token version: the same for every retry of this refresh, so that a provider that replays
-    /// (Cloudentity) answers a lost call again.
+    /// A key derived from handle and token version, so it is the same for every retry of this refresh.
+    ///
+    /// A provider that replays answers (Cloudentity) then repeats a lost one.
     package var idempotencyKey: String
-    /// Whether this is the one confirming retry after a lost answer; providers with a recovery call (Clover) use it.
+    /// Whether this is the one confirming retry after a lost answer.
+    ///
+    /// Providers with a recovery call (Clover) use it.
     package var recovering: Bool
-    /// The proofs of the key that the tokens are bound to, or are to be bound to; nil where they are bound to none.
+    /// The maker of proofs for the key that binds the tokens or is to bind them; nil for unbound tokens.
     package var proof: ProofMaker?
-    /// Whether they are bound already: an access token that is not is no answer then, and is withheld.
+    /// Whether the tokens are bound already.
+    ///
+    /// An unbound access token in the answer is then withheld.
     package var isBound = false
-    /// Whether the access token is bound to a certificate: the next one is, to the one that is shown for it.
+    /// Whether the access token is bound to a certificate.
+    ///
+    /// The next one is then bound to the certificate that is shown for it.
     package var isCertified = false
-    /// Whether the provider has given nonces before, so that the refresh token should not be sent without one.
+    /// Whether the provider has issued nonces before.
+    ///
+    /// The refresh token should then be sent with a nonce.
     package var usesNonces = false
-    /// The last sending, for the one that confirms it.
+    /// The last sending, which a confirming call repeats.
     package var sending = RefreshSending()
-    /// The API that the access token is to be for; nil for the session's own.
+    /// The API that the access token is for; nil for the session's own token.
     package var target: TokenTarget?
 
     package init(
@@ -395,17 +414,17 @@ package struct RefreshRequest: Sendable {
     }
 }
 
-/// An access token of a session to exchange for one of a target.
+/// An access token of a session, to be exchanged for the token of a target.
 package struct TargetExchange: Sendable {
     package var client: ClientName
     /// The session's own access token (`subject_token`).
     package var subjectToken: Secret
     package var target: TokenTarget
-    /// The proofs of the key that the subject token is bound to, and the new one is to be; nil where it is bound to none.
+    /// The maker of proofs for the key that binds the subject token and is to bind the new one; nil for unbound tokens.
     package var proof: ProofMaker?
     /// Whether the subject token is bound to a certificate.
     package var isCertified = false
-    /// Whether the provider has given nonces before.
+    /// Whether the provider has issued nonces before.
     package var usesNonces = false
 
     package init(client: ClientName, subjectToken: Secret, target: TokenTarget, proof: ProofMaker? = nil) {
@@ -416,28 +435,28 @@ package struct TargetExchange: Sendable {
     }
 }
 
-/// Says whose a refreshed id_token is.
+/// The user of a refreshed id_token, or its fault.
 package enum RefreshedSubject: Sendable, Equatable {
-    /// The answer had no id_token.
+    /// The id_token was missing in the answer.
     case absent
-    /// It had one that verified, for this subject.
+    /// The id_token verified, for this subject.
     case subject(String)
-    /// It had one that did not verify, and why; its claims are dropped (SEC-59).
-    /// `subject` is whose it says it is, where the provider did sign it.
+    /// The id_token did not verify, for this reason, so its claims are dropped (SEC-59). `subject` is the user that it names,
+    /// if the provider did sign it.
     case unverifiable(String, subject: String? = nil)
-    /// It had one whose signature verified and that is not this session's, and why (OpenID Connect Core 12.2).
+    /// The signature verified, but the id_token belongs to another session, for this reason (OpenID Connect Core 12.2).
     case foreign(String)
 }
 
-/// The subject and session that a verified logout token names; at least one of the two is there.
+/// The subject and session that a verified logout token names, at least one of them.
 package struct LogoutNotice: Sendable, Equatable {
     package let subject: String?
     package let sid: String?
-    /// The clients that its `aud` names.
+    /// The clients in the token's `aud`.
     package let clients: [ClientName]
     /// The token's id, for the replay memory (SEC-67).
     package let tokenID: String
-    /// The time until which the id has to be remembered.
+    /// The end of the time that the id has to be remembered.
     package let rememberUntil: WallTime
 
     package init(

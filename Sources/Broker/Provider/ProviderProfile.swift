@@ -1,30 +1,30 @@
 /// A configured provider as the domain knows it.
 ///
-/// Its talk on the wire is `BrokerProviders`' matter.
+/// `BrokerProviders` handles its protocol on the wire.
 package struct ProviderProfile: Sendable {
     package let name: ProviderName
     package let kind: ProviderKind
     /// The text for an app's button.
     package let displayName: String
-    /// The subject's namespace: the issuer where there is one, else the provider's name (SEC-33).
+    /// The subject's namespace, which is the issuer, or else the provider's name (SEC-33).
     package let issuer: String
-    /// The rule for `iss` in this provider's callbacks: a text or a template; nil where the provider publishes none.
+    /// The rule for `iss` in this provider's callbacks, as a text or a template; nil if the provider publishes no issuer.
     ///
-    /// It never enters the subject's namespace.
+    /// The rule is never part of the subject's namespace.
     package let callbackIssuer: String?
     /// The sessions that a session may list and end.
     package enum Ownership: String, Sendable {
-        /// All of its subject's.
+        /// All sessions of its subject.
         case subject
-        /// Itself alone: the subject is a shop, not a person.
+        /// Itself alone, because the subject is a shop instead of a person.
         case device
     }
 
-    /// `session: {own}`.
+    /// The setting `session: {own}`.
     package let own: Ownership
     /// The clients, in the configuration's order; at least one.
     package let clients: [ClientProfile]
-    /// `step_up`: what it can do about how, and how lately, the user signed in.
+    /// The setting `step_up`, with the provider's abilities to step up.
     package let stepUp: StepUpCapability
 
     package init(
@@ -45,16 +45,18 @@ package struct ProviderProfile: Sendable {
     package func client(_ name: ClientName) -> ClientProfile? { clients.first { $0.name == name } }
 }
 
-/// The sort of service that a provider is: the closed list that the catalogue switches over.
+/// The sort of service that a provider is.
+///
+/// The catalogue switches over this closed list.
 package enum ProviderKind: String, Sendable, CaseIterable { case oidc, oauth2, clever, clover, zephr }
 
 /// One registration at a provider, as the domain sees it.
 package struct ClientProfile: Sendable {
-    /// The starter of this client's logins: the broker, the app, or either.
+    /// The starter of this client's logins, which is the broker, the app, or either.
     package enum LoginMode: String, Sendable { case broker, app, both }
     /// The app's way of carrying its session token.
     package enum Transport: String, Sendable { case cookie, bearer }
-    /// Whether the provider takes PKCE from this client.
+    /// Whether the provider accepts PKCE from this client.
     package enum PKCE: String, Sendable { case required, unsupported }
 
     package var name: ClientName
@@ -63,26 +65,29 @@ package struct ClientProfile: Sendable {
     package var pkce: PKCE
     /// The registered redirect URIs; the first is the default.
     package var redirectURIs: [RedirectURI]
-    /// The scope asked for when a login names none, and the most it may name.
+    /// The scope that is requested by default, and the most that a login may name.
     package var scope: [String]
-    /// Whether an answer without a scope stands for the one that was asked for (`token_response.scope.when_absent`).
+    /// Whether the requested scope is assumed if an answer names no scope (`token_response.scope.when_absent`).
     package var assumesScope: Bool
-    /// Whether an OpenID nonce is sent and demanded.
+    /// Whether an OpenID nonce is sent and required.
     package var nonce: Bool
-    /// Whether native SDK codes are taken (Google's serverAuthCode, Apple's authorizationCode).
+    /// Whether codes of native SDKs are accepted (Google's serverAuthCode, Apple's authorizationCode).
     package var nativeCode: Bool
-    /// The redirect URI's form in a native code's token request: Google wants it empty, Apple wants none.
+    /// The redirect URI's form in a native code's token request.
+    ///
+    /// Google requires an empty one, and Apple requires that it is left out.
     package var nativeRedirect: CodeGrant.RedirectParameter
-    /// Whether tokens the app already holds may be imported once (Clover's PartialOAuth).
+    /// Whether tokens that the app already holds may be imported once (Clover's PartialOAuth).
     package var importTokens: Bool
-    /// Whether `iss` has to be in every callback, errors too, and the issuer byte for byte: under a profile that says so,
-    /// whatever the provider's metadata promise (RFC 9207).
+    /// Whether every callback, including errors, has to contain the exact issuer in `iss`.
+    ///
+    /// A profile can require this even if the provider's metadata promise less (RFC 9207).
     package var demandsIssuer = false
     /// The setting `sender_constrained`.
     package var senderConstraint = SenderConstraint.off
     /// Whether the app may have the provider's access token (`hand_out_access_token`).
     package var handsOutAccessToken = false
-    /// The URL that the hosted callback sends the browser to (flow C), or nil when this client does not use it.
+    /// The URL that the hosted callback sends the browser to (flow C); nil if this client does not use it.
     package var hostedCallbackTo: String?
     /// The names that a login request may add to the authorization request.
     package var allowedParameters: Set<String>
@@ -93,18 +98,20 @@ package struct ClientProfile: Sendable {
     /// Zephr's platform (`ios`, `android`, `web`); nil for other kinds.
     package var platform: String?
     package var lifetimes: SessionLifetimes
-    /// The skew of clocks that the age of a sign-in is judged with (`id_token: {leeway}`).
+    /// The clock skew that is allowed for the age of a sign-in (`id_token: {leeway}`).
     package var signInLeeway = Duration.seconds(60)
-    /// The demand that the configuration's own parameters make of every first sign-in (`authorization_parameters`).
+    /// The demand on every first sign-in from the configuration's own parameters (`authorization_parameters`).
     package var configuredSignIn = StepUpDemand()
     /// The rules for sessions that belong to a key of the device.
     package var binding = BindingPolicy()
-    /// The kinds of child that its sessions may have.
+    /// The kinds of child that the client's sessions may have.
     package var children: [ChildKind: ChildPolicy] = [:]
-    /// The reach of a revocation of this client's tokens: what else ends at the provider (`revocation: {reaches}`).
+    /// The part that ends at the provider along with a revoked token of this client (`revocation: {reaches}`).
     package var revocationReach: RevocationReach
 
-    /// Returns the registered redirect URI that a text is, in the configured spelling; a loopback address has the text's port.
+    /// Returns the registered redirect URI that a text matches, in the configured spelling.
+    ///
+    /// A loopback address gets the text's port.
     package func redirectURI(_ text: String) -> RedirectURI? {
         guard let uri = RedirectURI(registered: text) else { return nil }
         let name = uri.registration
@@ -141,13 +148,13 @@ package struct ClientProfile: Sendable {
     }
 }
 
-/// The setting `sender_constrained`: what a provider binds its tokens to.
+/// The setting `sender_constrained`, which decides the binding of a provider's tokens.
 ///
-/// It is asked for when tokens are granted; what is bound stays bound when the setting goes.
+/// The setting applies when tokens are granted. Bound tokens stay bound after it is removed.
 package enum SenderConstraint: String, Sendable, CaseIterable {
-    /// Nothing: whoever has a token uses it.
+    /// Unbound, so any holder of a token can use it.
     case off
-    /// A key of ours for each sign-in, proved with each use (RFC 9449).
+    /// A key of the broker's for each sign-in, proved with each use (RFC 9449).
     case dpop
     /// The client's certificate, shown with each use (RFC 8705).
     case mtls
@@ -155,13 +162,15 @@ package enum SenderConstraint: String, Sendable, CaseIterable {
 
 /// The configured providers by name.
 package struct ProviderDirectory: Sendable {
-    /// All of them, in the configuration's order.
+    /// All providers, in the configuration's order.
     package let all: [any ProviderClient]
     /// The registered redirect URIs with a query part, the longest first.
     package let redirectsWithQuery: [String]
     private let byName: [ProviderName: any ProviderClient]
     private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
-    /// The clients' names alone, for each use of a session: a profile that is read has all its references counted.
+    /// The clients' names alone, for each use of a session.
+    ///
+    /// Reading a whole profile would count all of its references.
     private let clientNames: [ProviderName: [ClientName]]
 
     package init(_ clients: [any ProviderClient]) {
@@ -188,25 +197,25 @@ package struct ProviderDirectory: Sendable {
         clientNames[provider]?.contains(client) ?? false
     }
 
-    /// Returns who registered a redirect URI; the configuration lets only one client have each.
+    /// Returns the client that registered a redirect URI; the configuration allows only one client for each.
     package func owner(ofRedirect target: String) -> (provider: ProviderName, client: ClientName)? {
-        // Most texts are spelled as they are compared.
+        // Most texts already have the spelling that is compared.
         byRedirect[target] ?? RedirectURI(registered: target).flatMap { byRedirect[$0.registration] }
     }
 }
 
 /// The other sessions that end at a provider when a token is revoked there.
 package enum RevocationReach: String, Sendable, CaseIterable {
-    /// Nothing but its grant.
+    /// Only the token's own grant.
     case token
     /// Every grant of the same sign-in at the provider.
     case signIn = "sign_in"
     /// Every grant of the user.
     case user
 
-    /// Returns the sessions that a revocation takes along, or nil where there are none.
+    /// Returns the sessions that a revocation ends along with the token, or nil.
     ///
-    /// The same sign-in is told by its `sid`; where the provider sends none, by the user.
+    /// Sessions of one sign-in have the same `sid`. If the provider sends no `sid`, all sessions of the user count.
     func taken(from origin: SignInOrigin) -> SessionSelector? {
         switch self {
         case .token: nil
@@ -215,7 +224,7 @@ package enum RevocationReach: String, Sendable, CaseIterable {
         }
     }
 
-    /// Returns whether a revocation of one takes along the other.
+    /// Returns whether a revocation for one origin takes the tokens of another along.
     func takes(_ other: SignInOrigin, from origin: SignInOrigin) -> Bool {
         switch taken(from: origin) {
         case .sid(let sid): other.sid == sid

@@ -1,18 +1,18 @@
-/// The demands of an authorization request on the sign-in itself, which the id_token then has to show (OpenID Connect
-/// Core 3.1.2.1, 5.5).
+/// The demands of an authorization request on the sign-in itself, which the id_token then has to meet (OpenID Connect Core
+/// 3.1.2.1, 5.5).
 package struct SignInDemands: Sendable, Equatable {
-    /// Whether it said `prompt=none`: the provider may not ask the user anything.
+    /// Whether the request has `prompt=none`, so the provider may not ask the user anything.
     package var isSilent = false
     /// `max_age` in seconds (SEC-30).
     package var maximumAge: Int64?
-    /// `acr_values`: one of these is what `acr` has to be.
+    /// `acr_values`, one of them to be the `acr`.
     package var contextClasses: [String] = []
     /// The text of the parameter `claims`.
     package var claims: String?
 
     package init() {}
 
-    /// Reads an authorization request's parameters; what cannot be read asks for nothing.
+    /// Reads an authorization request's parameters; an unreadable value demands nothing.
     package init(_ parameters: [(name: String, value: String)]) {
         for parameter in parameters {
             switch parameter.name {
@@ -25,7 +25,7 @@ package struct SignInDemands: Sendable, Equatable {
         }
     }
 
-    /// The parameters by which a further login asks for the same.
+    /// The parameters that make the same demands in a further login.
     package var parameters: [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
         if let maximumAge { pairs.append(("max_age", String(maximumAge))) }
@@ -34,7 +34,7 @@ package struct SignInDemands: Sendable, Equatable {
         return pairs
     }
 
-    /// Returns these demands with the ones of `fixed` over them, as a configured parameter goes before an app's.
+    /// Returns these demands with `fixed` in precedence, as a configured parameter overrides an app's.
     package func under(_ fixed: SignInDemands) -> SignInDemands {
         var all = self
         all.maximumAge = fixed.maximumAge ?? maximumAge
@@ -43,7 +43,9 @@ package struct SignInDemands: Sendable, Equatable {
         return all
     }
 
-    /// The claims of the id_token that are asked for as essential, each with the values that satisfy it (none: any).
+    /// The essential claims of the id_token, each with the values that satisfy it.
+    ///
+    /// An empty list allows every value.
     package var essentialClaims: [(name: String, values: [JSONValue])] {
         guard let claims, let object = try? Self.parse(claims), let wanted = object["id_token"]?.object else {
             return []
@@ -54,7 +56,7 @@ package struct SignInDemands: Sendable, Equatable {
         }
     }
 
-    /// Returns the names of parameters whose values cannot be read.
+    /// Returns the names of the parameters with unreadable values.
     package static func faults(in parameters: [(name: String, value: String)]) -> [String] {
         parameters.filter { parameter in
             switch parameter.name {

@@ -1,18 +1,19 @@
-/// The tokens that a provider issued: access, refresh and id token with their lifetimes.
+/// The tokens that a provider issued, which are access, refresh and id token with their lifetimes.
 ///
-/// Always sealed at rest.
+/// A token set is always sealed at rest.
 package struct TokenSet: Sendable {
-    /// The way in which an upstream takes the access token.
+    /// The way to send the access token to an upstream.
     package enum Credential: String, Sendable {
         case bearer
         /// A Zephr session, sent as `Cookie: blaize_session=…`.
         case zephrCookie = "zephr_cookie"
-        /// An access token that is bound to a key of ours, and goes out with its proof or not at all (RFC 9449).
+        /// An access token that is bound to a key of the broker's, and only sent together with its proof (RFC 9449).
         case dpop
-        /// An access token that is bound to a certificate of ours, and good only on connections that show it (RFC 8705).
+        /// An access token that is bound to a certificate of the broker's, and only good on connections that show it (RFC
+        /// 8705).
         case mtls
 
-        /// Whether it is of use to nobody who has it alone.
+        /// Whether the token alone is useless to a thief.
         package var isBound: Bool { self == .dpop || self == .mtls }
     }
 
@@ -20,19 +21,21 @@ package struct TokenSet: Sendable {
     package var accessToken: Secret
     package var refreshToken: Secret?
     package var idToken: Secret?
-    /// The granted scope; nil when the answer had none.
+    /// The granted scope; nil if the answer left it out.
     package var scope: [String]?
     /// The end of the access token; nil when unknown.
     package var expiresAt: WallTime?
     /// The end of the refresh token; nil when unknown.
     package var refreshExpiresAt: WallTime?
-    /// The key that the provider bound them to; nil for tokens of whoever has them.
+    /// The key that the provider bound the tokens to, or nil.
     package var key: TokenKey?
-    /// The thumbprint of the certificate that was shown for the access token, where it is bound to it (`x5t#S256`).
+    /// The thumbprint of the certificate that the access token is bound to (`x5t#S256`), or nil.
     package var certificate: String?
-    /// The reason for which the answer that brought these tokens cannot be used; they are to be revoked.
+    /// The reason why the answer with these tokens cannot be used.
     ///
-    /// Never stored.
+    /// The tokens are then to be revoked.
+    ///
+    /// A refusal is never stored.
     package var refusal: String?
 
     package init(
@@ -52,15 +55,17 @@ package struct TokenSet: Sendable {
 extension Secret {
     /// Whether an id_token is stored with its session.
     ///
-    /// A larger one is verified and then forgotten, because every use of the session reads what is stored: such a log-out goes
-    /// without `id_token_hint`.
+    /// Every use of the session reads all that is stored, so a larger id_token is verified and then forgotten. The log-out is
+    /// then sent without `id_token_hint`.
     package var isKeptIDToken: Bool { reveal().utf8.count <= 16_384 }
 }
 
 /// A key that a provider bound tokens to.
 package struct TokenKey: Sendable {
     package var pair: ProofKeyPair
-    /// Whether the provider's token endpoint has given nonces: without one a refresh may be refused.
+    /// Whether the provider's token endpoint has issued nonces.
+    ///
+    /// A refresh without a nonce may then be refused.
     package var usesNonces: Bool
 
     package init(pair: ProofKeyPair, usesNonces: Bool = false) {
@@ -70,12 +75,12 @@ package struct TokenKey: Sendable {
 }
 
 extension TokenSet {
-    /// Whether there is no access token to use: the last refresh was answered without binding it to the key, and it was not
-    /// kept.
+    /// Whether a usable access token is missing, because the last refresh brought an unbound one, which was dropped.
     package var isWithheld: Bool { key != nil && accessToken.isEmpty }
 
-    /// Returns the set without what it is bound to: what is only to be revoked needs no proof, and has whatever certificate
-    /// its client shows by then.
+    /// Returns the set without its bindings, for tokens that are only to be revoked.
+    ///
+    /// A revocation needs no proof, and shows the client's certificate of that moment.
     package var withoutKey: TokenSet {
         var set = self
         set.key = nil
@@ -84,7 +89,9 @@ extension TokenSet {
         return set
     }
 
-    /// Returns the set as bound to the certificate that was shown for it; one that is bound to a key stays so.
+    /// Returns the set as bound to the certificate that was shown for it.
+    ///
+    /// A set that is bound to a key stays unchanged.
     package func bound(to certificate: String?) -> TokenSet {
         guard let certificate, key == nil, credential == .bearer else { return self }
         var set = self
@@ -93,8 +100,9 @@ extension TokenSet {
         return set
     }
 
-    /// Returns this set with the refresh token of an answer that is for another API: the access token stays, and what is said of
-    /// it.
+    /// Returns this set with the refresh token of an answer for another API.
+    ///
+    /// The access token and its details stay.
     package func rotated(with answer: TokenSet) -> TokenSet {
         guard let refreshToken = answer.refreshToken else { return self }
         var set = self
@@ -103,8 +111,10 @@ extension TokenSet {
         return set
     }
 
-    /// Returns this set with a refresh's answer laid over it: what the answer leaves out stays, the scope may shrink and
-    /// never grows (SEC-57), and the id_token of the login stays.
+    /// Returns this set with the answer to a refresh laid over it.
+    ///
+    /// Members that the answer leaves out stay, and so does the login's id_token. The scope may shrink and never grows
+    /// (SEC-57).
     package func refreshed(with answer: TokenSet) -> TokenSet {
         var set = self
         set.accessToken = answer.accessToken
@@ -112,7 +122,7 @@ extension TokenSet {
             set.key = key
             set.credential = answer.credential
         }
-        // An access token is bound to the certificate that was shown for it, or to none, whatever its predecessor was.
+        // The certificate that was shown for this access token decides its binding, even if its predecessor had another.
         if answer.certificate != nil || certificate != nil {
             set.certificate = answer.certificate
             set.credential = answer.credential
@@ -129,11 +139,11 @@ extension TokenSet {
     }
 }
 
-/// The owner of tokens, and the sign-in at the provider that they came from: index digests, as a session row has them.
+/// The owner of tokens and the sign-in that they came from, as index digests like those in a session's row.
 package struct SignInOrigin: Sendable, Equatable {
     /// Index digest of (issuer, subject).
     package var subject: Digest
-    /// Index digest of (issuer, `sid`); nil where the provider sends none.
+    /// Index digest of (issuer, `sid`); nil if the provider sends no `sid`.
     package var sid: Digest?
 
     package init(subject: Digest, sid: Digest?) {

@@ -58,7 +58,7 @@ final class ForcedRefreshes: Sendable {
 
     /// Returns whether a token newer than the refused version may be fetched for an asker now.
     ///
-    /// `pause` is the first pause of an upstream. It is also the age from which a forced token may be forced again.
+    /// `pause` is the first pause of an upstream. A forced token of that age may be forced again.
     func mayForce(
         _ session: Digest, _ audience: Audience, insteadOf refused: Int64, for asker: Asker, at moment: Duration,
         pause: Duration

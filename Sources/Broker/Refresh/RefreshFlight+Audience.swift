@@ -70,9 +70,7 @@ extension RefreshFlight {
         return client?.senderConstraint == .dpop || client?.senderConstraint == .mtls
     }
 
-    /// Whether the answer has an access token that may be handed out.
-    ///
-    /// It has to be bound to a key if the session's tokens are.
+    /// Whether the answer has an access token that may be handed out, which is bound to a key if the session's tokens are.
     func isBound(_ fresh: TokenSet, asIn stored: StoredTokens) -> Bool {
         !fresh.accessToken.isEmpty && (stored.tokens.key == nil || fresh.key != nil)
     }

@@ -49,9 +49,7 @@ struct RefreshFlight: Sendable {
         var deadline: Duration = .zero
         var fresh: TokenSet?
         var failure: ProviderFailure?
-        /// Whether the failure belongs to a call with a target.
-        ///
-        /// Such a failure does not count against the grant.
+        /// Whether the failure belongs to a call with a target, and so does not count against the grant.
         var isFailureOfTarget = false
         /// The last failure of a call with a target.
         var targetFailure: ProviderFailure?
@@ -266,7 +264,7 @@ struct RefreshFlight: Sendable {
             let refreshToken = stored.tokens.refreshToken,
             await mayCall(isFirst: work.call == nil, grant, work.deadline)
         else { return .notSent }
-        // A call of another kind starts afresh, and repeats neither call nor nonce.
+        // A call of another kind starts again, with a new nonce.
         if work.call != kind { work.sending = RefreshSending() }
         work.call = kind
         let target = kind == .audience ? audience : nil
@@ -357,8 +355,8 @@ struct RefreshFlight: Sendable {
     /// Bound tokens use the session's key. If unbound tokens are to become bound, the key is derived from the refresh token.
     /// Another process that makes the call later derives the same key.
     ///
-    /// A call with a target never begins a binding. It would bind the refresh token to the key of its answer, too, and that key
-    /// would be in none of the token sets.
+    /// A call with a target never begins a binding. It would also bind the refresh token to the key of its answer, and the
+    /// session's token set would not contain that key.
     func proof(
         of stored: StoredTokens, _ row: SessionRow, _ refreshToken: Secret, for target: Audience?
     ) throws(VaultFailure) -> ProofMaker? {

@@ -167,9 +167,7 @@ struct RefreshStateMachine: Sendable {
     /// Whether the exchange is being repeated, after a plain refresh replaced the refused access token.
     private var isExchangedAgain = false
     private var state = State.reading
-    /// Whether the stored access token still lives.
-    ///
-    /// It is then served although an early refresh failed.
+    /// Whether the stored access token still lives, and so is served although an early refresh failed.
     private var usable = false
     private var version: Int64 = 0
     /// The version whose subject this flight has confirmed.

@@ -1,15 +1,15 @@
-/// Decides how often a call with a proof is sent: once, and once more where its server asks for another nonce (RFC 9449
-/// sections 8 and 9).
+/// Decides how often a call with a proof is sent.
 ///
-/// Pure, so that the simulation's provider goes by it as well as the engine.
+/// A call is sent once, and once more if its server asks for another nonce (RFC 9449 sections 8 and 9). The type is pure, so
+/// that the simulation's provider uses it as well as the engine.
 package struct NonceExchange: Sendable, Equatable {
-    /// Something to do with an answer.
+    /// An action after an answer.
     package enum Action: Sendable, Equatable {
-        /// It is the call's answer.
+        /// Use the answer as the call's answer.
         case take
-        /// Send the call again, all of it made anew, with this nonce.
+        /// Make the whole call again, and send it with this nonce.
         case sendAgain(nonce: String)
-        /// The server asks again, or for the nonce that it was sent: in passing it is not to be satisfied.
+        /// Give up. The server asks a second time, or for the nonce that it already got, so another repeat is useless.
         case giveUp
     }
 
@@ -17,19 +17,19 @@ package struct NonceExchange: Sendable, Equatable {
     package private(set) var sent: String?
     /// Whether the server has asked for another nonce.
     package private(set) var isRepeated = false
-    /// Whether the nonce that was sent last is not the newest any more, or the server has given its first one only now.
+    /// Whether the nonce that was sent last is outdated, or the server has given its first nonce only now.
     package private(set) var isOutdated = false
 
     /// Creates the exchange of a call whose first proof has this nonce.
     package init(nonce: String?) { sent = nonce }
 
-    /// Takes an answer.
+    /// Decides about an answer.
     ///
     /// - Parameters:
-    ///   - asksForNonce: Whether it says `use_dpop_nonce`.
-    ///   - nonce: The nonce that it brings.
-    ///   - newest: The newest nonce that was known of its server before it came.
-    /// - Returns: The thing to do with it.
+    ///   - asksForNonce: Whether the answer's error is `use_dpop_nonce`.
+    ///   - nonce: The nonce that the answer brings.
+    ///   - newest: The newest nonce of the server that was known before the answer came.
+    /// - Returns: The action.
     package mutating func answered(asksForNonce: Bool, nonce: String?, newest: String?) -> Action {
         isOutdated = sent == nil ? nonce != nil || newest != nil : newest != nil && newest != sent
         guard asksForNonce else { return .take }

@@ -10,16 +10,16 @@ package struct ProofMaker: Sendable {
         self.clock = clock
     }
 
-    /// The key's thumbprint (RFC 7638): `dpop_jkt`, and what tokens name in `cnf`.
+    /// The key's thumbprint (RFC 7638), as in `dpop_jkt` and in the `cnf` of tokens.
     package var thumbprint: String { Base64URL.encode(signer.digest(Array(key.publicKey.canonical.utf8)).bytes) }
 
-    /// Writes a proof of one request.
+    /// Writes a proof for one request.
     ///
     /// - Parameters:
     ///   - method: The request's method.
-    ///   - address: Its URL, whose query is left out.
-    ///   - nonce: The newest nonce of its server, where there is one.
-    ///   - token: The access token that goes along.
+    ///   - address: The request's URL. Its query is left out.
+    ///   - nonce: The newest nonce of the request's server, if there is one.
+    ///   - token: The access token that is sent along.
     /// - Returns: The value of the field `DPoP`.
     /// - Throws: The vault's failure.
     package func proof(

@@ -1,11 +1,12 @@
 import Synchronization
 
-/// The nonces that servers have given this process for its proofs: of each client, origin and role the newest by arrival,
-/// never stored.
+/// The nonces that servers have given this process for its proofs.
 ///
-/// After a start the first call pays a challenge.
+/// Only the newest by arrival is kept for each client, origin and role, and only in memory.
+///
+/// After a start, the first call is therefore challenged once.
 package final class ProofNonces: Sendable {
-    /// The side of a server that a nonce is of (RFC 9449 sections 8 and 9).
+    /// The role of the server that issued a nonce (RFC 9449 sections 8 and 9).
     package enum Role: Sendable { case authorization, resource }
 
     /// A server, and the client that its nonces are for.
@@ -26,7 +27,7 @@ package final class ProofNonces: Sendable {
     private struct Entry {
         let nonce: String
         let arrivedAt: Duration
-        /// Counts arrivals: the lowest goes first.
+        /// The number of the arrival; the lowest is removed first.
         let number: UInt64
     }
 
@@ -35,7 +36,7 @@ package final class ProofNonces: Sendable {
         var arrivals: UInt64 = 0
     }
 
-    /// The most that are kept.
+    /// The most nonces that are kept.
     package static let maximum = 4096
 
     /// Guards the table.
@@ -44,7 +45,7 @@ package final class ProofNonces: Sendable {
 
     package init(maximum: Int = maximum) { self.maximum = maximum }
 
-    /// The number kept.
+    /// The number of nonces kept.
     package var count: Int { state.withLock { $0.entries.count } }
 
     /// Notes a nonce that has just arrived.
@@ -60,7 +61,7 @@ package final class ProofNonces: Sendable {
         }
     }
 
-    /// Returns the newest nonce of a place; nil where none was given.
+    /// Returns the newest nonce of a place, or nil.
     package func newest(at place: Place) -> String? { state.withLock { $0.entries[place]?.nonce } }
 
     /// Returns whether the newest nonce of a place is younger than `age` at a moment.
@@ -68,7 +69,7 @@ package final class ProofNonces: Sendable {
         state.withLock { $0.entries[place].map { moment - $0.arrivedAt < age } ?? false }
     }
 
-    /// Returns whether a field's value can be a nonce (RFC 9449 section 8.1), and is not too long to be kept.
+    /// Returns whether a field's value can be a nonce (RFC 9449 section 8.1) and is short enough to be kept.
     package static func isNonce(_ text: String) -> Bool {
         (1...512).contains(text.utf8.count)
             && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }

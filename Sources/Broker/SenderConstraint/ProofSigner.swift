@@ -1,6 +1,8 @@
-/// Makes P-256 keys and signs with them: the one door to the keys that providers' tokens are bound to (RFC 9449).
+/// Makes P-256 keys and signs with them.
+///
+/// All use of the keys that providers' tokens are bound to goes through this type (RFC 9449).
 package protocol ProofSigner: Sendable {
-    /// Returns the key pair of a seed of 32 bytes or more: the same for the same one.
+    /// Returns the key pair of a seed of at least 32 bytes; an equal seed gives an equal pair.
     func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair
 
     /// Returns the ES256 signature over a message: `r` and `s`, 32 bytes each (RFC 7518 section 3.4).
@@ -13,10 +15,10 @@ package protocol ProofSigner: Sendable {
     func random(_ count: Int) throws(VaultFailure) -> [UInt8]
 }
 
-/// A P-256 key of ours that a provider binds tokens to; sealed wherever it lies.
+/// A P-256 key of the broker's that a provider binds tokens to; always stored sealed.
 package struct ProofKeyPair: Sendable {
     package let publicKey: ProofKey
-    /// The private scalar: 32 bytes as base64url.
+    /// The private scalar, 32 bytes as base64url.
     package let scalar: Secret
 
     package init(publicKey: ProofKey, scalar: Secret) {
@@ -26,7 +28,7 @@ package struct ProofKeyPair: Sendable {
 }
 
 extension RecordWriter {
-    /// Writes a key: its scalar and its point.
+    /// Writes a key as its scalar and its point.
     mutating func key(_ key: ProofKeyPair) {
         string(key.scalar.reveal())
         string(Base64URL.encode(key.publicKey.x))

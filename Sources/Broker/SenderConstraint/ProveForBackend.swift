@@ -1,4 +1,6 @@
-/// Makes the proof with which a backend uses a bound access token once (`POST /v1/token`); the key never leaves.
+/// Makes the proof that lets a backend use a bound access token once (`POST /v1/token`).
+///
+/// The key stays in the broker.
 package struct ProveForBackend: Sendable {
     private let context: BrokerContext
 
@@ -17,8 +19,10 @@ package struct ProveForBackend: Sendable {
         }
     }
 
-    /// Returns the proof of one request with an access token; throws `invalid_request` for an address that no resource is
-    /// at: a proof for the provider's own endpoints would let its holder act as the broker.
+    /// Returns the proof of one request with an access token.
+    ///
+    /// Throws `invalid_request` for a malformed address and for the provider's own endpoints. A proof for these would let its
+    /// holder act as the broker.
     package func proof(
         of access: AccessToken, for target: Target, session: LiveSession
     ) async throws(BrokerProblem) -> String {

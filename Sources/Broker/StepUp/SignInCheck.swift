@@ -5,12 +5,10 @@ package struct SignInCheck: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns a session whose sign-in meets a demand.
-    ///
-    /// It is the given session, or the same session read again, and the caller goes on with it.
+    /// Returns a session whose sign-in meets a demand, either the given session or the same one read again.
     ///
     /// Throws `step_up_required` if the sign-in falls short. Throws `step_up_failed` if the session's provider cannot step up
-    /// as demanded, so that the app opens no browser in vain.
+    /// as demanded. The app then does not open a browser in vain.
     package func require(
         _ demand: StepUpDemand, of session: LiveSession
     ) async throws(BrokerProblem) -> LiveSession {

@@ -6,9 +6,7 @@ package struct StepUpDemand: Sendable, Equatable {
     package var maximumAge: Int64?
     /// Whether the call also has to show the user's presence, which a sign-in cannot do.
     package var presence = false
-    /// Whether some sign-in can meet the demand.
-    ///
-    /// This is false if two joined demands have no class in common.
+    /// Whether some sign-in can meet the demand; false if two joined demands have no class in common.
     package private(set) var isPossible = true
 
     /// The most values that a demand may name, and the most characters of one.

@@ -25,12 +25,10 @@ package struct StepUpNote: Sendable, Equatable {
         self.grant = grant
     }
 
-    /// Returns whether this step-up's answer came after another's.
+    /// Returns whether this step-up's answer came after the answer to another one.
     ///
-    /// `version` is the session's version when the other's code was sent.
-    ///
-    /// If this step-up was stored before that code was sent, its answer came first, by any clock. The times decide only between
-    /// two step-ups that overlap.
+    /// `version` is the session's version when the code of the other step-up was sent. If this step-up was stored before that,
+    /// its answer came first, by any clock. The times decide only between two step-ups that overlap.
     func isLater(than answeredAt: WallTime, ofCodeSentAt version: Int64) -> Bool {
         self.version > version && self.answeredAt > answeredAt
     }

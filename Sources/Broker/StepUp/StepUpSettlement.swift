@@ -192,9 +192,9 @@ extension ExchangeSettlement {
         let old = try row.tokens.map {
             try StoredTokens(record: try vault.open($0, as: .tokens, row: row.tokenDigest))
         }
-        // A provider that keeps to one refresh token answers with one that the session has or had, so the grant is the same. To
-        // revoke it as the former grant would revoke the session's refresh token. The pair of a refresh in progress would count
-        // as outgrown, and be revoked, too.
+        // Some providers never issue another refresh token. They answer with a token that the session has or had, so the grant
+        // is the same. To revoke it as the former grant would revoke the session's refresh token. The pair of a refresh in
+        // progress would count as outgrown, and be revoked, too.
         let hasGrant = old?.tokens.refreshToken != nil
         let isKept = hasGrant && (fresh.refreshToken == nil || exchange.seen.contains(fresh.refreshToken))
         let isNewGrant = !isKept

@@ -152,9 +152,9 @@ struct AppLoginForward: Sendable {
         }
     }
 
-    /// Checks the scopes that the app states it asked for.
+    /// Checks the scopes that the app reports from its own request.
     ///
-    /// Stated scopes count if the provider's answer omits the scope. Each one must be in the client's configured scope.
+    /// Reported scopes count if the provider's answer omits the scope. Each one must be in the client's configured scope.
     private static func checkScope(_ scope: [String]?, _ client: ClientProfile) throws(BrokerProblem) {
         guard scope?.allSatisfy(client.scope.contains) ?? true else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/scope", .notAllowed)])

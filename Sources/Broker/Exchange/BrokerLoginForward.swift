@@ -1,6 +1,6 @@
 /// Plans the exchange of a login that the broker started (flow A).
 ///
-/// The callback is checked against the pending login, in the order that gives an attacker least.
+/// The callback is checked against the pending login, in the order that is least useful to an attacker.
 struct BrokerLoginForward: Sendable {
     let context: BrokerContext
 

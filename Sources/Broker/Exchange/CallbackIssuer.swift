@@ -1,4 +1,4 @@
-/// Checks the `iss` of callbacks (RFC 9207): always equal, and present on success if the provider promised it (SEC-09).
+/// Checks that a callback's `iss` is the provider's issuer, and is present on success if promised (RFC 9207, SEC-09).
 struct CallbackIssuer: Sendable {
     let context: BrokerContext
 
@@ -55,8 +55,8 @@ extension BrokerContext {
 
 /// The rule for a callback's `iss` (RFC 9207 section 2.4).
 ///
-/// An `iss` must equal `issuer`. If `demanded`, a successful callback must have an `iss`. A provider that publishes no issuer
-/// has nil here. Then every `iss` passes except another configured provider's.
+/// An `iss` must equal `issuer`. If `demanded`, a successful callback must have an `iss`. `issuer` is nil for a provider that
+/// publishes no issuer. Then every `iss` passes except another configured provider's.
 package struct IssuerExpectation: Sendable, Equatable {
     /// A text, or a template with one segment in braces for the tenant (`https://as.example/{tenant}/v2.0`).
     package let issuer: String?

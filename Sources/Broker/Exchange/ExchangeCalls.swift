@@ -49,7 +49,7 @@ struct ExchangeCalls: Sendable {
         }
     }
 
-    /// Repeats a read with a token in hand after passing failures, as long as the deadline leaves time.
+    /// Reads with a token in hand, and repeats the read after temporary failures, as long as the deadline leaves time.
     private func reading<Value: Sendable>(
         _ read: () async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
@@ -135,7 +135,7 @@ struct ExchangeCalls: Sendable {
         }
         let identity: ProviderIdentity
         do throws(ProviderFailure) { identity = try await provider.account(of: session, by: exchange.deadline) } catch {
-            // The question whose session this is may be repeated after a lost response, because it uses nothing up.
+            // Looking up the user uses nothing up, so the call may be repeated after a lost response.
             if case .lost(let detail) = error {
                 throw await settlement.release(.retryable(status: 0, retryAfter: nil, detail: detail), counting: true)
             }

@@ -81,7 +81,7 @@ struct ExchangeReplay: Sendable {
 
     /// Returns a problem with a fresh login, because it is unknown whether the provider accepted the code.
     ///
-    /// For a step-up, the app starts a new one with its session instead.
+    /// For a step-up, the app must start another step-up with its session instead.
     func loginRequired(_ plan: ExchangePlan) async throws(BrokerProblem) -> BrokerProblem {
         guard plan.stepUp?.session == nil else {
             return BrokerProblem(.providerUnavailable, retry: "new_login", retryAfter: .seconds(1))

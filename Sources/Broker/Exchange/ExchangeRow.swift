@@ -1,7 +1,7 @@
-/// One exchange with its outcome: at most one provider call for a code, native code, handoff, Zephr session, or (state key,
-/// attributes).
+/// One exchange and its outcome.
 ///
-/// The row holds no secret, because the session token is derived again from `salt` and the starter's proof.
+/// An exchange is for a code, native code, handoff, Zephr session, or (state key, attributes), and makes at most one provider
+/// call. Its row holds no secret, because the session token is derived again from `salt` and the starter's proof.
 package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         /// The owner is calling the provider while its claim is valid; after that the owner counts as dead.

@@ -51,7 +51,7 @@ struct ExchangeRunner: Sendable {
         }
     }
 
-    /// Refuses to spend a code on a session that would get wrong times; an exchange that exists is still answered.
+    /// Throws if a new session would get wrong times, before its code is spent; an existing exchange is still answered.
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
         guard !context.may(.begin) else { return }
         guard try await standing(key) != nil else { throw .clockDoubted }

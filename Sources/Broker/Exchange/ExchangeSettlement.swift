@@ -9,7 +9,7 @@ struct ExchangeSettlement: Sendable {
 
     let context: BrokerContext
     let exchange: GrantedExchange
-    /// Answers the starter, once, before the store has taken the result if the store fails.
+    /// Answers the starter early, once, while the store fails to take the result.
     let early: @Sendable (Answer) -> Void
 
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (Answer) -> Void) {
@@ -30,7 +30,7 @@ struct ExchangeSettlement: Sendable {
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
     }
 
-    /// Stores the session and returns it; its token is released only after that (guarantee 4).
+    /// Stores the session, and only then returns it with its token (guarantee 4).
     ///
     /// `answered` is the moment of the token response; nil for now.
     func complete(
@@ -68,7 +68,7 @@ struct ExchangeSettlement: Sendable {
             throw await settle(.providerError, because: .unusable(detail: "sealing: \(error)"), revoking: tokens)
         }
         let origin = SignInOrigin(live.row)
-        // A revocation in progress can only affect tokens.
+        // A session without tokens need not wait for a revocation.
         if tokens != nil { await enter(origin) }
         defer { context.memory.signIns.leave(row.key) }
         let replacing = plan.presentedSession.map(context.vault.digest)
@@ -164,7 +164,7 @@ struct ExchangeSettlement: Sendable {
         return stored ?? .processEnds
     }
 
-    /// Writes a result that exists only here until the store takes it; nil if the process ends first.
+    /// Repeats a write until the store takes it, because its result exists only here; nil if the process ends first.
     ///
     /// The app is answered after a while.
     func insisting<Value: Sendable>(

@@ -1,14 +1,14 @@
 /// Plans the exchange of an id_token that a native SDK gave the app.
 ///
-/// The token is verified before anything is stored. An invalid token makes no row, and rarely a call for newer keys, which is
-/// charged.
+/// The token is verified before anything is stored. An invalid token makes no row. In rare cases it causes a call for newer
+/// keys, which is charged.
 struct IDTokenForward: Sendable {
     let context: BrokerContext
 
     /// Returns the exchange, keyed by the signed part of the token.
     ///
-    /// The signature is left out of the key, because from one ECDSA signature a second one can be made. So each token is used
-    /// once.
+    /// A second ECDSA signature can be made from a first one. Therefore the key leaves out the signature, so that each token is
+    /// used once.
     func plan(_ token: Secret, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan {
         guard let name = input.provider else {
             throw BrokerProblem(.invalidRequest, errors: [FieldFault("/provider", .required)])

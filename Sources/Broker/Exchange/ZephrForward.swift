@@ -70,8 +70,7 @@ struct ZephrForward: Sendable {
         for row in rows {
             let secrets: LoginSecrets
             do throws(BrokerProblem) { secrets = try LoginSecrets.open(row, context) } catch {
-                // A login that is unreadable now must not hide the others. The fault is reported only if every readable login
-                // fails to fit.
+                // A login that is unreadable now must not hide the others. The fault is thrown only if no readable login fits.
                 if error.code == .storeUnavailable { unreadable = error }
                 continue
             }
@@ -87,8 +86,8 @@ struct ZephrForward: Sendable {
 
     /// Returns the exchange's key, which makes the login single-use instead of the Zephr session.
     ///
-    /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the id and
-    /// the period of repeatable answers are the key. After that period the id is probed afresh.
+    /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the key is
+    /// the id with the current replay period. After that period, the same id makes another exchange.
     private func usedOnce(
         _ name: String, _ session: String, _ loginToken: Secret?
     ) async throws(BrokerProblem) -> Digest {
@@ -101,7 +100,7 @@ struct ZephrForward: Sendable {
         let span = max(window.wholeSeconds, 1)
         let period = now.seconds / span
         func key(_ period: Int64) -> Digest { context.vault.index(.zephrSession, [name, session, String(period)]) }
-        // A replica whose clock is ahead uses the next period.
+        // The next period may be in use by a replica whose clock is ahead.
         for neighbour in [period - 1, period + 1] {
             let found: ExchangeRow?
             do throws(StoreFailure) { found = try await context.store.exchange(key(neighbour)) } catch {

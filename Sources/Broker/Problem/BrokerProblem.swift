@@ -55,7 +55,7 @@ package struct FieldFault: Sendable, Equatable {
         case malformed, notAllowed = "not_allowed", conflict
     }
 
-    /// The JSON pointer of the member (`/callback_url`), or the pointer of a query parameter's or header's name.
+    /// The JSON pointer of the member (`/callback_url`), or the name of a query parameter or header.
     package let pointer: String
     package let code: Code
 

@@ -270,7 +270,7 @@ package struct ResumeSession: Sendable {
 
     /// Returns the problem of a sealed value that failed to open.
     ///
-    /// Unless the failure is passing (for example, a key that the ring lacks), the row was changed or got another row's
+    /// Unless the failure is temporary (for example, a key that the ring lacks), the row was changed or got another row's
     /// ciphertext (SEC-48). The session then ends.
     func wasChanged(_ row: SessionRow, _ kind: SealedKind, _ error: any Error) -> BrokerProblem {
         if let passing = BrokerProblem(opening: error) {

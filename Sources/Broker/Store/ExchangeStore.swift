@@ -13,7 +13,8 @@ package protocol ExchangeStore: Sendable {
     ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. A missing proof matches no proof.
     /// - `.calling`, with the claim name of `row`: The claim is the caller's own, and its response was lost.
     /// - `.calling`, with a claim that has lapsed by the engine's clock and is not in `sparing`: The outcome becomes
-    ///   `.spent(.unknown)`. The owner died, and it is unknown whether the provider saw the call.
+    ///   `.spent(.unknown)`, and the changed row is returned. The owner died, and it is unknown whether the provider saw the
+    ///   call.
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)
         async throws(StoreFailure) -> ExchangeClaimResult
 

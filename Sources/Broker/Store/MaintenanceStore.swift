@@ -5,7 +5,7 @@ package protocol MaintenanceStore: Sendable {
 
     /// Takes due work: moves `nextAttemptAt` to `until` and counts the attempt, so that other workers leave it alone meanwhile.
     ///
-    /// If work is postponed for longer than the code ever does, a wrong clock did it, and the work counts as due.
+    /// If the due time is further away than the longest postponement, a wrong clock set it, so the work counts as due.
     func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow]
 
     /// Postpones taken work in one transaction.
@@ -70,7 +70,7 @@ package protocol MaintenanceStore: Sendable {
 }
 
 extension MaintenanceStore {
-    /// Puts off one piece of work.
+    /// Postpones one piece of work.
     package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
         try await postponeOutbox([PostponedWork(id: id, until: until)], counting: counting)
     }

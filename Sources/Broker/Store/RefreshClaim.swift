@@ -67,7 +67,7 @@ package struct RefreshRelease: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let fence: Int64
-    /// The rest of the time until the next claim may be granted.
+    /// The time before the next claim may be granted.
     package let holdBack: Duration
     /// Whether a call was sent and its answer lost.
     package let answerLost: Bool
@@ -178,7 +178,8 @@ package struct RefreshMarks: Sendable, Equatable {
 
     package init() {}
 
-    /// The time to wait after a claim lapsed, because its owner may be cut off with a new pair in hand and return.
+    /// The time to wait after a claim lapsed, because its owner may have a new pair in hand, and return after a lost
+    /// connection.
     package static let grace = Duration.seconds(60)
 
     /// The result of a claim; `again` is true if the same name already had the claim.
@@ -220,7 +221,8 @@ package struct RefreshMarks: Sendable, Equatable {
 
     /// Releases the claim; a take-over stays remembered.
     ///
-    /// A missing claim was released before. A release with a lost response arrives twice, and its refusal must count once.
+    /// If the claim is missing, it was released before. A release with a lost response arrives twice, but its refusal must
+    /// count once.
     package mutating func release(_ release: RefreshRelease, at now: Duration) {
         guard claimUntil != nil else { return }
         claim = nil

@@ -34,7 +34,7 @@ package protocol SessionStore: Sendable {
     func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int)
         async throws(StoreFailure) -> EndedBatch
 
-    /// Moves the idle time of a session that lived at `aliveAt` and is before its other end.
+    /// Moves the idle time of a session that lived at `aliveAt` and has not reached its other end.
     ///
     /// Both times only move forward.
     func slideSession(
@@ -46,7 +46,7 @@ package protocol SessionStore: Sendable {
     /// The engine's own clock times the claim. A repeated claim under the same name gets the same grant.
     ///
     /// A claim that lapsed `RefreshMarks.grace` ago is taken over if the caller allows it. Before that, its owner comes first,
-    /// because it may be cut off with a new pair in hand.
+    /// because it may have a new pair in hand and only have lost its connection.
     func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult
 
     /// Renews a claim for `lifetime` from now, with its own fence; false if another owner has the claim.

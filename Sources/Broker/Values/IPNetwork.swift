@@ -58,9 +58,10 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// The width of a limit, because one customer has a whole network of IPv6 addresses.
+/// The width of a limit.
 ///
-/// Each level is counted on its own, and a caller must be within all of them.
+/// One IPv6 customer has a whole network of addresses, so limits also count wider networks. Each level is counted on its own,
+/// and a caller must be within all of them.
 package enum LimitLevel: Int, Sendable, CaseIterable {
     /// An IPv4 address, or an IPv6 /64 (one device, or one network behind a router).
     case address

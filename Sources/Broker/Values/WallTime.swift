@@ -26,7 +26,7 @@ package struct WallTime: Sendable, Hashable, Comparable {
         return WallTime(milliseconds: overflow ? (duration < .zero ? .min : .max) : sum)
     }
 
-    /// Returns the time from `earlier` to this moment; negative if this moment is before it; saturates.
+    /// Returns the time from `earlier` to this moment; negative if `earlier` is later; saturates.
     package func since(_ earlier: WallTime) -> Duration {
         let (difference, overflow) = milliseconds.subtractingReportingOverflow(earlier.milliseconds)
         return .milliseconds(overflow ? (self < earlier ? Int64.min : Int64.max) : difference)
@@ -51,7 +51,7 @@ extension Duration {
 
 /// A moment in the proleptic Gregorian calendar and the UTC clock.
 ///
-/// The text is computed here, because every answer carries such a time, and a session object five.
+/// The fields are computed here, because every answer carries such a time, and a session object five.
 struct CivilTime {
     let year: Int64
     let month: Int64

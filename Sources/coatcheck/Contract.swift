@@ -13,49 +13,52 @@ info:
     An app signs its user in with an OAuth provider and hands the resulting code to Coatcheck. Coatcheck exchanges the
     code, keeps the provider's tokens on the server, and gives the app one opaque session cookie.
 
-    This file is the normative contract. Rules that hold everywhere and are not repeated below:
+    This file is the normative contract. The following rules hold everywhere and are not repeated below.
 
-    - Bodies are JSON in UTF-8, names in `snake_case`, times RFC 3339 in UTC with whole seconds. `Accept` is not
-      negotiated: there is one representation of everything, so there is no 406.
-    - Request bodies are parsed strictly: an unknown member, a member that stands twice, a member of the wrong type, a
-      missing one, all are named together in `errors` of one `invalid_request`. Bodies are at most 64 KiB.
-    - Every error is an RFC 9457 problem document with a stable `code`; `docs/problems.md#<code>` says what to do about
-      each. Which codes an operation answers stands in the description of each of its answers.
-      (`/v1/introspect` and `/v1/token` speak OAuth's error format instead.)
-    - A path that is not listed is 404 `not_found` (also with an empty segment, a trailing slash or, outside the relay,
-      a percent sign); a method that is not listed is 405 `method_not_allowed` with `Allow`. HEAD is answered as GET,
-      without the body, and changes nothing. OPTIONS is answered for the listed origins of `session.allowed_origins`.
+    - Bodies are JSON in UTF-8, names are in `snake_case`, times are RFC 3339 in UTC with whole seconds. `Accept` is not
+      negotiated, because everything has one representation. So there is no 406.
+    - Request bodies are parsed strictly and have at most 64 KiB. One `invalid_request` names all faults together in
+      `errors`: unknown and missing members, members that occur twice, and members of the wrong type.
+    - Every error is an RFC 9457 problem document with a stable `code`; `docs/problems.md#<code>` has the advice for each.
+      The description of each answer lists its codes. (`/v1/introspect` and `/v1/token` use OAuth's error format instead.)
+    - An unlisted path is 404 `not_found`. So is a path with an empty segment, a trailing slash or, outside the relay, a
+      percent sign. An unlisted method is 405 `method_not_allowed` with `Allow`.
+    - HEAD is answered like GET, without the body, and changes nothing. OPTIONS is answered for the listed origins of
+      `session.allowed_origins`.
     - A request whose framing is ambiguous (RFC 9112) is 400 `invalid_request` and the connection closes.
     - 503 always has `Retry-After` and never clears a cookie.
     - Every answer has `X-Request-Id`, the security headers listed under `components/headers`, and
-      `Cache-Control: no-store`; only the public files (this one and the app association files) may be cached.
+      `Cache-Control: no-store`. Only the public files (this one and the app association files) may be cached.
     - The session travels as the cookie `__Host-coatcheck`, or for clients with `transport: bearer` as
-      `Authorization: Bearer`. A request that carries both must name the same session with both, else 400. Two values
-      for one cookie name are 400. With `server.public_url` on plain http (development) the cookies are called
-      `coatcheck`, `coatcheck-login` and `coatcheck-pass` and lack `Secure`.
+      `Authorization: Bearer`. A request with both must name the same session with both, else 400. Two values for one
+      cookie name are 400.
+    - With `server.public_url` on plain http (development) the cookies are called `coatcheck`, `coatcheck-login` and
+      `coatcheck-pass` and lack `Secure`.
     - **Bound sessions.** A client with `binding` gives its sessions to a key that never leaves the device. Such a session
-      needs evidence beside its token on every operation that takes a session, but for `DELETE /v1/session`. The evidence
-      is a proof, or, where the client's `evidence` is `pass`, a pass. Where both are there the proof decides. What is not
-      bound is never judged, and proofs beside it are not looked at.
-    - A proof is the header `DPoP` (RFC 9449 section 4.2; `ES256`). `htu` is the address of `public_url` and the path, `nonce`
-      is ours, and `ath` is of the session token (not judged at the three sign-in operations). `iat` is never judged. A pass
-      is the cookie `__Host-coatcheck-pass`, or `Coatcheck-Pass` for bearer clients. `Authorization: DPoP` is read as
-      `Bearer`; neither scheme is evidence.
-    - Want of evidence is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid` with `DPoP-Nonce` and `Coatcheck-Code`: it
-      clears no cookie and says nothing of the session.
+      needs evidence in addition to its token on every operation that takes a session, except `DELETE /v1/session`. The
+      evidence is a proof, or a pass if the client's `evidence` is `pass`. If both are there, the proof decides. For
+      unbound sessions proofs are ignored.
+    - A proof is the header `DPoP` (RFC 9449 section 4.2; `ES256`). `htu` is the address of `public_url` and the path,
+      `nonce` is the broker's, and `ath` is of the session token (not judged at the three sign-in operations). `iat` is
+      never judged.
+    - A pass is the cookie `__Host-coatcheck-pass`, or `Coatcheck-Pass` for bearer clients. `Authorization: DPoP` is read
+      as `Bearer`; neither scheme is evidence.
+    - Missing evidence is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid` with `DPoP-Nonce` and
+      `Coatcheck-Code`. This 401 clears no cookie, and proves nothing about the session.
     - **Presence.** A bound session may have a second key, which the device's system uses only with its user
-      (`PUT /v1/session/presence-key`). A call that needs presence (`require: {presence: true}`) needs that key's proof over
-      this very request as well: the header `Coatcheck-Presence`, exactly one, in the form of `DPoP` (`typ` `dpop+jwt`,
-      `ES256`, `htm`, `htu`, `jti`, `iat`, `nonce`, and always `ath`). Both proofs may have the same nonce. The body and the
-      query of a request are in no proof.
-    - A proof of presence takes any living `DPoP-Nonce`, of whatever replica and for every method. It is judged once more when
-      it is taken, and is taken once over all replicas, 30 times a minute a session. Too little is 401 `presence_required` or
-      `presence_invalid`, with `DPoP-Nonce` and `Coatcheck-Code`: the session and its cookie stay, and no other sign-in is
-      called for.
-    - Cross-origin rule, for unsafe methods and for every method of the relay and the event stream, when the request
-      carries our cookie or no credential: `Sec-Fetch-Site`, if present, must be `same-origin` or `none`; else `Origin`,
-      if present, must be the broker's own; an `Origin` listed in `session.allowed_origins` passes always. Otherwise 403
-      `cross_origin`.
+      (`PUT /v1/session/presence-key`). A call that needs presence (`require: {presence: true}`) also needs that key's
+      proof over this very request.
+    - That proof is the header `Coatcheck-Presence`, exactly one, in the form of `DPoP` (`typ` `dpop+jwt`, `ES256`, `htm`,
+      `htu`, `jti`, `iat`, `nonce`, and always `ath`). Both proofs may have the same nonce. The proofs do not cover the
+      body and the query of a request.
+    - A proof of presence takes any living `DPoP-Nonce`, from any replica and for every method. It is judged again when it
+      is taken. It is taken once over all replicas, 30 times a minute for each session.
+    - A missing or bad proof of presence is 401 `presence_required` or `presence_invalid`, with `DPoP-Nonce` and
+      `Coatcheck-Code`. The session and its cookie stay, and no other sign-in is needed.
+    - **Cross-origin rule.** It applies to unsafe methods, and to every method of the relay and the event stream. The
+      request has to carry the broker's cookie or no credential. `Sec-Fetch-Site`, if present, must be `same-origin` or
+      `none`; else `Origin`, if present, must be the broker's own. An `Origin` listed in `session.allowed_origins` always
+      passes. Otherwise 403 `cross_origin`.
   license: {name: Apache-2.0, identifier: Apache-2.0}
 servers:
   - url: https://auth.example.com
@@ -71,17 +74,17 @@ tags:
     description: Upstream APIs, called with the session's access token.
   - name: backend
     description: |
-      For services of the operator's that ask about a session. On the public listener; with `server.backend_listen` on a
-      listener of their own instead, which has nothing else (the public one then answers 404). There, and only there, a
-      TCP peer listed in `backends.NAME.peers` needs no credential, and the listener's own address is a `Host`, too.
+      For services of the operator's that ask about a session. They use the public listener, or a separate listener with
+      `server.backend_listen`. That listener has nothing else, and the public one then answers 404. There alone, a TCP
+      peer listed in `backends.NAME.peers` needs no credential, and the listener's own address is a `Host`, too.
   - name: provider
-    description: What providers call.
+    description: For providers.
   - name: public
     description: Public documents.
   - name: management
     description: |
-      The management listener, loopback by default. Not reachable through the public listener. `Host` has to be an
-      address, a loopback name or one of `management.hosts`.
+      The management listener, loopback by default. The public listener does not reach it. `Host` has to be an address, a
+      loopback name or one of `management.hosts`.
 
 paths:
   /v1/logins:
@@ -91,16 +94,17 @@ paths:
       summary: Start a login.
       description: |
         Makes state, PKCE verifier and nonce, and answers with the URL to open in the system browser. The answer's login
-        token (the cookie `__Host-coatcheck-login`, or `login_token` in the body for bearer clients) is the secret that
-        only the starter holds: the callback is accepted from nobody else. A request that presents the login token of a
-        login still pending joins it, so that several logins of one device share a starter.
+        token is the cookie `__Host-coatcheck-login`, or `login_token` in the body for bearer clients. Only the starter
+        has this secret, so only the starter can finish the login. A request with the login token of a pending login joins
+        it, so that several logins of one device share a starter.
 
         With a proof the login is bound to its key, and only that key can finish it. A client with
         `binding: {mode: enforce}` has to bring one.
 
-        With `step_up` the user has to sign in as it says. With a session beside it (of a bound one a proof: a pass does
-        not do) the login is of that session: its forward needs the login token and the session, and answers 200 with the
-        same session. `provider` and `client` may be left out then, or are the session's; it asks for the session's scope.
+        With `step_up` the user has to sign in as it demands. If the request also presents a session, the login is of that
+        session. (A bound session needs a proof; a pass is not enough.) The login's forward needs the login token and the
+        session, and answers 200 with the same session. `provider` and `client` may be left out then, or are the
+        session's; the login asks for the session's scope.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -119,7 +123,7 @@ paths:
                   code_challenge_method: S256
               clever: {value: {provider: clever, client: web, parameters: {district_id: 650000000000000000000d01}}}
               zephr: {value: {provider: zephr, client: ios, social_provider: google}}
-              stepUp: {summary: 'Of the session that the request presents', value: {step_up: {acr_values: mfa, max_age: 300}}}
+              stepUp: {summary: 'For the session that the request presents', value: {step_up: {acr_values: mfa, max_age: 300}}}
       responses:
         '201':
           description: The login has begun.
@@ -139,9 +143,9 @@ paths:
         '401': {$ref: '#/components/responses/ProofOrSessionWanted'}
         '403':
           description: |
-            `client_not_allowed`: the client is set to `login: app`; or the provider cannot do what `step_up` asks, or a child
-            session asks it. `step_up_failed`: what `step_up` asks and what is configured for every sign-in have no class in
-            common. `cross_origin`: see the cross-origin rule.
+            `client_not_allowed`: the client is set to `login: app`, the provider lacks the ability that `step_up` asks
+            for, or a child session asks. `step_up_failed`: the demands of `step_up` and those configured for every
+            sign-in have no class in common. `cross_origin`: see the cross-origin rule.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -171,22 +175,23 @@ paths:
         - `{provider, client, code | callback_url, …}`: a login that the app started itself (flow B), for clients with
           `login: app` or `both`.
         - `{provider, client, code, login_token, nonce}`: a code from a native SDK, for clients with `native_code: true`.
-        - `{provider, client, id_token, nonce}`: an id_token that a native SDK gave the app (Google's Credential Manager,
-          Sign in with Apple, Facebook's Limited Login), for clients with `native_code: true`. It is verified as one from
-          the token endpoint is; its `aud` is the client id or one of the client's `trusted_audiences`; the nonce is
-          demanded, raw or as SHA-256. The session has no tokens of the provider's: `tokens` is
-          `{expires_at: null, refreshable: false}`, `scope` is empty, a refresh is `not_refreshable`, the relay
-          `upstream_not_allowed`, `POST /v1/session/token` `client_not_allowed`, and `POST /v1/token` `invalid_target`.
-          `login_token` is what lets the app ask again.
+        - `{provider, client, id_token, nonce}`: an id_token of a native SDK (Google's Credential Manager, Sign in with
+          Apple, Facebook's Limited Login), for clients with `native_code: true`. It is verified like one from the token
+          endpoint. Its `aud` is the client id or one of the client's `trusted_audiences`. The nonce is required, raw or
+          as SHA-256.
         - `{provider, client, tokens}`: tokens the app already holds, for clients with `import_tokens: true`.
 
-        One code makes at most one call at the provider, and one id_token one session. The same starter (same `login_token`, else same
-        `code_verifier`) gets the same session with the same cookie for 10 minutes; anyone else gets
-        `code_already_used`. A session presented with the request ends with the reason `replaced`.
+        The session of an id_token has no tokens of the provider's: `tokens` is `{expires_at: null, refreshable: false}`
+        and `scope` is empty. A refresh is `not_refreshable`, the relay `upstream_not_allowed`, `POST /v1/session/token`
+        `client_not_allowed`, and `POST /v1/token` `invalid_target`. With `login_token` the app can repeat the request.
 
-        A login of a session (`step_up`) needs that session, too, and is judged before the code is spent: without it
-        `session_required`, with another `login_not_yours`. The answer is 200 with the same session; whatever goes wrong, it
-        stays as it was.
+        One code makes at most one call at the provider, and one id_token one session. The same starter (same
+        `login_token`, else same `code_verifier`) gets the same session with the same cookie for 10 minutes; anyone else
+        gets `code_already_used`. A session presented with the request ends with the reason `replaced`.
+
+        A login of a session (`step_up`) needs that session, too. This is judged before the code is spent: without the
+        session `session_required`, with another `login_not_yours`. The answer is 200 with the same session. A failure
+        leaves the session unchanged.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -214,7 +219,7 @@ paths:
                 summary: The id_token of a native SDK
                 value: {provider: google, client: ios, id_token: eyJhbGciOiJSUzI1NiIsImtpZCI6ImsxIn0.eyJzdWIiOiIxMDc2OSJ9.c2lnbmF0dXJl, nonce: n-0S6_WzA2Mj, login_token: 3q2-7wHc0u0Hn5C0jC3Jq7E2q1k5kQm8c2q9y0m4zQE, device: Ana's phone}
               scoped:
-                summary: Flow B, with the scope that the app asked for
+                summary: Flow B, with the scope that the app requested
                 value:
                   provider: cloudentity
                   client: ios
@@ -233,8 +238,8 @@ paths:
       responses:
         '200':
           description: |
-            The session that was presented, stepped up: the same handle and token. A cookie is set again for its `Max-Age`
-            alone. The same starter gets it again for 10 minutes, as it is then.
+            The presented session, stepped up: the same handle and token. A cookie is set again for its `Max-Age` alone.
+            For 10 minutes the same starter gets the session again, in its state at that time.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -243,7 +248,7 @@ paths:
             application/json:
               schema: {$ref: '#/components/schemas/ForwardOutcome'}
         '201':
-          description: The session. What this answers is durable.
+          description: The session. It is stored durably.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -270,9 +275,8 @@ paths:
         '400':
           description: |
             `invalid_request`; `invalid_callback` (not a callback of this login: wrong target, a parameter twice, no
-            code); `state_mismatch` (no such login); `issuer_mismatch` (RFC 9207); `code_rejected` (the provider
-            refused the code, or the id_token or the imported token is none for this client); `verifier_mismatch`
-            (PKCE).
+            code); `state_mismatch` (no such login); `issuer_mismatch` (RFC 9207); `code_rejected` (the provider refused
+            the code, or the id_token or the imported token is not for this client); `verifier_mismatch` (PKCE).
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -287,9 +291,9 @@ paths:
         '401': {$ref: '#/components/responses/ProofOrSessionWanted'}
         '403':
           description: |
-            `login_not_yours` (another's login, which is burned now); `access_denied` (the user refused);
+            `login_not_yours` (another starter's login, which is burned now); `access_denied` (the user refused);
             `client_not_allowed` (the client did not opt in to this flow); `email_domain_denied`; `cross_origin`;
-            `step_up_failed` (the sign-in is not what `step_up` asked for, with `required` and `got`).
+            `step_up_failed` (the sign-in does not meet `step_up`, with `required` and `got`).
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -299,9 +303,9 @@ paths:
         '409':
           description: |
             `code_already_used` (by another starter); `login_required` (a callback without a state, or a code whose fate
-            nobody knows: the problem carries a fresh `login` where one could be started); `interaction_required` (the
-            provider has to ask the user, and the login said `prompt=none`); `too_many_sessions`; `subject_mismatch`
-            (somebody else signed in than the user of the session that is to be stepped up).
+            is unknown; the problem carries a fresh `login` if one could be started); `interaction_required` (the provider
+            has to ask the user, and the login has `prompt=none`); `too_many_sessions`; `subject_mismatch` (the user is
+            not the user of the session that is stepped up).
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Set-Cookie: {$ref: '#/components/headers/Set-Login-Cookie'}
@@ -368,7 +372,7 @@ paths:
       tags: [session]
       operationId: endOtherSessions
       summary: End the user's other sessions.
-      description: Ends every session of this subject but this one and its children, with the reason `logged_out_elsewhere`.
+      description: Ends every session of this subject except this one and its children, with the reason `logged_out_elsewhere`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       parameters:
         - name: except
@@ -415,9 +419,9 @@ paths:
       operationId: finishRegistration
       summary: Finish a Zephr partial registration.
       description: |
-        Sends the missing attributes to Zephr with the `state_key` and makes a session of the answer. A state key lives
-        15 minutes and is used once; after `registration_rejected` the app may correct the attributes once. The same
-        starter with the same attributes gets the same session for 10 minutes.
+        Sends the missing attributes to Zephr with the `state_key` and makes a session of the answer. A state key lives 15
+        minutes and is used once; after `registration_rejected` the app may correct the attributes once. The same starter
+        with the same attributes gets the same session for 10 minutes.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -444,7 +448,7 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '409':
           description: |
-            `user_already_exists`; `code_already_used` (another starter completed it); `login_required` (nobody knows
+            `user_already_exists`; `code_already_used` (another starter completed it); `login_required` (it is unknown
             whether Zephr completed it); `too_many_sessions`.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
@@ -488,12 +492,13 @@ paths:
       operationId: logOut
       summary: Log out.
       description: |
-        The session is gone here at once; its tokens are revoked and, where the provider has `end_session`, its own
-        session is ended in the background. 204 whether or not there was a session.
+        The session ends here at once, and its tokens are revoked in the background. If the provider has `end_session`,
+        the provider's own session is ended in the background, too. 204 with or without a session.
 
-        With `logout_url=true` the answer is 200 with the provider's log-out page for the app to open in the user's
-        browser, where the provider has `end_session`; the background call to it is then not made. It is null without a
-        session, for one that had ended, and where the provider has no page, or cannot be asked for it in time.
+        With `logout_url=true` the answer is 200 with the provider's log-out page, for the app to open in the user's
+        browser, if the provider has `end_session`. The background call to it is then not made. The page is null without a
+        session, and for one that had ended. It is also null if the provider has no page, or its address did not arrive in
+        time.
       security: [{}, {sessionCookie: []}, {sessionBearer: []}]
       parameters:
         - name: logout_url
@@ -503,7 +508,7 @@ paths:
           example: 'true'
       responses:
         '200':
-          description: There is no session now. The cookie is cleared.
+          description: The session is gone. The cookie is cleared.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -527,8 +532,9 @@ paths:
       operationId: handOutToken
       summary: The provider's access token, for an SDK on the device.
       description: |
-        For clients with `hand_out_access_token: true` alone; refreshed if needed, never the refresh token. It counts as
-        use of the session. A Zephr session has none. A bound session needs a proof: the token outlives a pass.
+        Only for clients with `hand_out_access_token: true`. The token is refreshed if needed; the refresh token is never
+        returned. The call counts as use of the session. A Zephr session has no access token. A bound session needs a
+        proof, because the token outlives a pass.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -562,12 +568,12 @@ paths:
       summary: A pass for a bound session, in exchange for a proof.
       description: |
         Good for some minutes (`binding: {pass}`), on every replica. Clients with cookies get it as the cookie
-        `__Host-coatcheck-pass`, bearer clients as `pass`, which they send as `Coatcheck-Pass`. It is renewed by a proof
-        only; one that has ended is as none.
+        `__Host-coatcheck-pass`, bearer clients as `pass`, which they send as `Coatcheck-Pass`. Only a proof renews it; an
+        expired pass counts as no pass.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
-          description: The pass. `expires_in` is what a device whose clock is wrong goes by.
+          description: The pass. A device with a wrong clock uses `expires_in`.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -598,18 +604,23 @@ paths:
       operationId: registerPresenceKey
       summary: The key that the device uses only with its user.
       description: |
-        For a bound session that is nobody's child, with a proof (a pass does not do) and, in `Coatcheck-Presence`, a second
-        proof by the key that is to be registered: over the same method, address and session token (`ath`), with a nonce of
-        ours, which may be the same one. Within ten minutes of `authenticated_at`: else 401 `step_up_required` with
-        `step_up: {max_age: 600}`, or 403 `step_up_failed` where the provider cannot step up so. A session has one presence key
-        in its life. The same key again is 200 at any time, so that a lost answer costs nothing; another one is
-        401 `presence_invalid` with the reason `key`, and so is the session's own: a lost key is a new sign-in. The request
-        has no body. The answer is the session with its new `version`: keep it, because another replica may answer with the
-        state before it for a second. Event streams hear `session.presence_key_changed`.
+        For a bound session that is not a child. The request needs a proof (a pass is not enough) and, in
+        `Coatcheck-Presence`, a second proof by the new key. That proof covers the same method, address and session token
+        (`ath`), with a nonce of the broker's, which may be the same one. The request has no body.
+
+        The call has to come within ten minutes of `authenticated_at`. Otherwise it is 401 `step_up_required` with
+        `step_up: {max_age: 600}`, or 403 `step_up_failed` if the provider is unable to step up in this way.
+
+        A session has one presence key in its life. The same key again is 200 at any time, so a lost answer costs nothing.
+        Another key is 401 `presence_invalid` with the reason `key`, and so is the session's own key. After the loss of
+        the key the user has to sign in again.
+
+        The answer is the session with its new `version`. Keep it, because another replica may answer with the former
+        state for a second. Event streams send `session.presence_key_changed`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
-          description: The session with its presence key, which is registered now or was before.
+          description: The session with its presence key, which is new or was registered before.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -621,7 +632,7 @@ paths:
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/PresenceKeyUnauthorized'}
         '403':
-          description: '`client_not_allowed`: the session is not bound, or is a child; `step_up_failed`: its provider cannot say how lately the user signed in; `cross_origin`.'
+          description: '`client_not_allowed`: the session is not bound, or is a child; `step_up_failed`: its provider does not report the time of the sign-in; `cross_origin`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -639,14 +650,16 @@ paths:
       operationId: makeChild
       summary: A session for a widget, a watch or an extension, behind this one.
       description: |
-        For clients with `children`. A child has no tokens of the provider's: the relay and the exchange use its parent's, so
-        that one refresh serves all of them. It may do what its kind names (`upstreams`, `backends`), ends with its parent
-        (`parent_ended`), may end alone, and never outlives it. `kind` and `name` are its place: a new child there ends the
-        one before (`replaced`), so that a caller whose answer was lost asks again. A session has 16 places.
+        For clients with `children`. A child has no tokens of the provider's: the relay and the exchange use its parent's,
+        so one refresh serves all of them. Its kind lists its rights (`upstreams`, `backends`). A child ends with its
+        parent (`parent_ended`), may end alone, and never outlives it.
 
-        The token always comes in the body and goes as `Authorization: Bearer`, whatever the client's transport. Of a bound
-        session a proof is needed, not a pass, and `jkt` (else 400 with the pointer `/jkt`): the child belongs to that key, which
-        it proves at its first use. A wrong one makes a child that opens nothing.
+        `kind` and `name` are the child's place, and a session has 16 places. A new child in a place ends the former one
+        (`replaced`). So a caller whose answer was lost can repeat the call.
+
+        The token always comes in the body and goes as `Authorization: Bearer`, for every transport of the client. A bound
+        session needs a proof, not a pass, and `jkt` (else 400 with the pointer `/jkt`). The child belongs to that key,
+        which it proves at its first use. A wrong `jkt` makes a child that opens nothing.
 
         A child gets 403 `client_not_allowed` here and from `/v1/session/token`, `/v1/session/refresh` and `/v1/sessions`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
@@ -658,7 +671,7 @@ paths:
             example: {kind: widget, name: home-screen, device: Ana's home screen}
       responses:
         '201':
-          description: The child. What this answers is durable.
+          description: The child. It is stored durably.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -695,15 +708,15 @@ paths:
       operationId: beginHandover
       summary: A ticket for a web view of the app's own.
       description: |
-        For clients with `children: {web}`, and a page at one of its `origins`. The app makes a secret (43 to 128 base64url
-        characters), sends `challenge`, the base64url SHA-256 of it, puts the secret as the cookie
-        `__Host-coatcheck-handover` (`Secure; HttpOnly; Path=/; SameSite=Strict; Max-Age=60`) into the web view's store for
-        the page's origin, waits until it is there, and loads `url`. The address alone is worth nothing, so system browsers
-        and frames are not served.
+        For clients with `children: {web}`, and a page at one of its `origins`. The app makes a secret (43 to 128
+        base64url characters) and sends `challenge`, its base64url SHA-256. It puts the secret as the cookie
+        `__Host-coatcheck-handover` (`Secure; HttpOnly; Path=/; SameSite=Strict; Max-Age=60`) into the web view's store
+        for the page's origin. When the cookie is there, it loads `url`. The address alone is worthless, so system
+        browsers and frames are not served.
 
         For an origin of the broker's own `url` is `/handover/{ticket}` here. For another it is the page with
-        `?handover={ticket}`, and the page's backend redeems it (`POST /v1/handovers/redeem`). A ticket lasts 60 seconds,
-        and a session has eight in that time. Of a bound session a proof is needed, not a pass.
+        `?handover={ticket}`, and the page's backend redeems the ticket (`POST /v1/handovers/redeem`). A ticket lasts 60
+        seconds, and a session has eight in that time. A bound session needs a proof, not a pass.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -739,10 +752,11 @@ paths:
       operationId: refreshSession
       summary: Refresh the provider's tokens now.
       description: |
-        One refresh at a time per session, on all replicas; callers that come meanwhile get its result. The session's
-        own cookie does not change. Within a minute of a refresh that an app or an upstream has forced, and after one of
-        another replica that this one did not know of, the answer is the session as it is stored, and the provider is not
-        called.
+        One refresh at a time for each session, on all replicas; callers that come meanwhile get its result. The session's
+        own cookie does not change.
+
+        In two cases the answer is the stored session, and the provider is not called. One is a minute after a refresh
+        that an app or an upstream has forced. The other is a refresh by another replica that was still unknown here.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200': {$ref: '#/components/responses/Session'}
@@ -767,14 +781,20 @@ paths:
     get:
       tags: [session, events]
       operationId: sessionEvents
-      summary: What happens to this session, as server-sent events.
+      summary: This session's events, as server-sent events.
       description: |
-        The first event is `session` with the session object; then `tokens_refreshed` (which another replica may also send for an
-        access token of another API), `session.presence_key_changed` (read the session again for its `presence`), and at the end `session_ended` with `{"reason": …}`, after which the stream
-        closes: within a second of the session's end on every replica, also of one that lapses. A comment every 25 seconds keeps it open. Nothing is replayed: after a reconnect the first event tells
-        how things stand. A session has eight streams at a time, and a subject and client twice as many as they may have
-        sessions; a child has four of its own, and hears of its parent's refreshes. One more ends the oldest, without an event.
-        The cross-origin rule applies.
+        The first event is `session` with the session object. These follow:
+
+        - `tokens_refreshed`, which another replica may also send for an access token of another API
+        - `session.presence_key_changed`: read the session again for its `presence`
+        - at the end `session_ended` with `{"reason": …}`, after which the stream closes
+
+        The stream ends within a second of the session's end on every replica, also after a lapse. A comment every 25
+        seconds keeps it open. Events are not replayed: after a reconnect the first event has the present state.
+
+        A session has eight streams at a time, and a subject and client twice as many as they may have sessions. A child
+        has four of its own, and receives its parent's refreshes. One more ends the oldest, without an event. The
+        cross-origin rule applies.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -801,7 +821,7 @@ paths:
     get:
       tags: [public]
       operationId: listProviders
-      summary: What an app needs to draw its sign-in buttons.
+      summary: The data for an app's sign-in buttons.
       security: []
       responses:
         '200':
@@ -842,7 +862,7 @@ paths:
       tags: [session]
       operationId: showHandover
       summary: The page that spends a ticket by its own script, or by a button.
-      description: Changes nothing and names nobody, whoever follows it. Refusals are small pages, unless `Accept` asks for problem documents.
+      description: Changes nothing and names no user, for every caller. Refusals are small pages, unless `Accept` asks for problem documents.
       security: [{}]
       responses:
         '200':
@@ -913,9 +933,10 @@ paths:
       operationId: spendHandover
       summary: Spend a ticket, from that page alone.
       description: |
-        The secret comes from the cookie `__Host-coatcheck-handover`. Spends the ticket and sends the browser to the page with
-        a session of kind `web` in the cookie `__Host-coatcheck-web`, which never stands for the app's. The same secret gets the
-        same session for the ticket's 60 seconds. Same-origin, said by `Sec-Fetch-Site` or our `Origin`; `Origin: null` is refused.
+        The secret comes from the cookie `__Host-coatcheck-handover`. The call spends the ticket and sends the browser to
+        the page with a session of kind `web` in the cookie `__Host-coatcheck-web`, which never replaces the app's. The
+        same secret gets the same session for the ticket's 60 seconds. The request must be same-origin, shown by
+        `Sec-Fetch-Site` or the broker's own `Origin`; `Origin: null` is refused.
       security: [{}]
       responses:
         '303':
@@ -926,7 +947,7 @@ paths:
             Location: {required: true, schema: {type: string}}
             Set-Cookie: {required: true, schema: {type: string}}
         '400':
-          description: '`verifier_mismatch`: the secret is missing, another tickets, or shorter than 43 characters; nothing is spent. `invalid_request`.'
+          description: '`verifier_mismatch`: the secret is missing, that of another ticket, or shorter than 43 characters; nothing is spent. `invalid_request`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -940,7 +961,7 @@ paths:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '409':
-          description: '`other_session`: the browser holds a living session of somebody else; nothing is spent. `too_many_sessions`.'
+          description: '`other_session`: the browser holds a living session of another user; nothing is spent. `too_many_sessions`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -998,32 +1019,46 @@ paths:
 
   /v1/relay/{upstream}/{path}:
     description: |
-      `{path}` is everything after the upstream's name, slashes included. Any method that the upstream's `allow` list
-      names may be used. (Generated clients percent-encode the slashes of a path parameter, which is 400 here: build this
-      URL by hand.) The upstream's answer comes back as it is, less the header fields that must not cross: hop-by-hop
-      and `Connection`-named fields, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
-      `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `X-Forwarded-*`, `X-Coatcheck-*`, `Coatcheck-*`, and what sets
-      policy for our origin (`NEL`, `Report-To`, `*-Report-Only`, `Accept-CH`, `Permissions-Policy` and their like).
-      `X-Accel-Buffering` passes with `no` or `yes`; other event streams get `no`. An offer of `h2c` in `Upgrade` is ignored, any
-      other upgrade is 400.
-      Without a `Cache-Control` the answer is `private, no-store`; with one, `private` and `Vary: Cookie, Authorization`
-      are added to it unless it says `public` or `s-maxage`. `Coatcheck-Source` says whose answer it is. The
-      cross-origin rule applies to every method. Bodies stream both ways; one that the app sends too slowly is 408
-      (`limits.relay_minimum_rate`, `limits.relay_upload_deadline`). One user may have a quarter of an upstream's places,
-      one session half of that; beyond it the answer is 429, and when all are taken, 503. An upstream's redirect is
-      passed on, not followed: a `Location` or `Content-Location` under its base URL becomes its path here, an absolute one
-      that leads elsewhere stays, every other is left out. An upstream's 401 causes one refresh and, where the body can be replayed, one more try; a 401 that
-      remains is passed on and never ends the session. An upstream may have an access token of its own
-      (`upstreams.NAME.token`): where the provider refuses it, 502 `provider_error`, where the session can get none, 403. What the operator's `require` or an upstream's own challenge
-      (RFC 9470) wants of the sign-in is 401 `step_up_required`; where the session has what the upstream asks for, 403
-      `step_up_failed` with the reason `upstream`. A call that needs presence (`require: {presence: true}`) and has no
-      `Coatcheck-Presence`, or a session without a presence key, is 401 `presence_required`, a proof that is not accepted 401
-      `presence_invalid`; that of a session that is not bound is 403 `step_up_failed`. The proof is judged last and taken just
-      before the call goes out, for a stream at its beginning; where the upstream was surely not reached, or refused the call with a 401 on which the relay
-      answers a problem of its own, it may be sent again while its nonce lives. It never goes to the upstream. With its session an answer
-      under way ends: an event stream without a length within a second, as one that is whole; any other is cut after five
-      seconds. A call that carries bytes is use of its session, but not by a web page's cookie. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//`
-      and invalid UTF-8 in `{path}` are 400.
+      `{path}` is everything after the upstream's name, slashes included. Any method in the upstream's `allow` list may be
+      used. (Generated clients percent-encode the slashes of a path parameter, which is 400 here: build this URL by hand.)
+      Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//` and invalid UTF-8 in `{path}` are 400. The
+      cross-origin rule applies to every method.
+
+      *Header fields.* The upstream's answer is passed on, without some fields. Dropped are hop-by-hop and
+      `Connection`-named fields, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
+      `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `X-Forwarded-*`, `X-Coatcheck-*`, `Coatcheck-*`. Fields that
+      set policy for the broker's origin are dropped, too (`NEL`, `Report-To`, `*-Report-Only`, `Accept-CH`,
+      `Permissions-Policy` and their like). `X-Accel-Buffering` passes with `no` or `yes`; other event streams get `no`.
+      An offer of `h2c` in `Upgrade` is ignored, any other upgrade is 400.
+
+      *Caches and redirects.* Without a `Cache-Control` the answer is `private, no-store`. With one, `private` and
+      `Vary: Cookie, Authorization` are added, unless it has `public` or `s-maxage`. `Coatcheck-Source` names the author
+      of the answer. An upstream's redirect is passed on, not followed. A `Location` or `Content-Location` under its base
+      URL becomes its path here, an absolute one elsewhere stays, every other is left out.
+
+      *Limits.* Bodies stream both ways. If the app sends one too slowly, it is 408 (`limits.relay_minimum_rate`,
+      `limits.relay_upload_deadline`). One user may have a quarter of an upstream's places, one session half of that.
+      Beyond it the answer is 429, and when all are taken, 503.
+
+      *Tokens.* An upstream's 401 causes one refresh and, if the body can be replayed, one more try. A 401 that remains is
+      passed on and never ends the session. An upstream may have an access token of its own (`upstreams.NAME.token`). If
+      the provider refuses it, the answer is 502 `provider_error`; if the session can get none, 403.
+
+      *Sign-in.* The operator's `require` or an upstream's own challenge (RFC 9470) may demand a stronger or more recent
+      sign-in: 401 `step_up_required`. If the session already meets the upstream's challenge, it is 403 `step_up_failed`
+      with the reason `upstream`.
+
+      *Presence.* A call that needs presence (`require: {presence: true}`) is 401 `presence_required` without
+      `Coatcheck-Presence`, or for a session without a presence key. A proof that is not accepted is 401
+      `presence_invalid`. An unbound session gets 403 `step_up_failed`.
+
+      The proof of presence is judged last and taken just before the call goes out, for a stream at its beginning. It
+      never goes to the upstream. The app may send it again while its nonce lives, if the upstream was surely not reached.
+      The same holds if the upstream refused the call with a 401 and the relay answers a problem of its own.
+
+      *The session's end* ends an answer in progress. An event stream without a length ends within a second, as a whole
+      answer; any other is cut after five seconds. A call that carries bytes is use of its session, except with a web
+      page's cookie.
     parameters:
       - name: upstream
         in: path
@@ -1180,21 +1215,24 @@ paths:
       operationId: forwardAuth
       summary: May this request pass? For nginx, Traefik, Caddy, Envoy, HAProxy.
       description: |
-        The session is the cookie's, else that of `X-Coatcheck-Session`, else (when the caller proved itself by
-        `X-Coatcheck-Backend` or as a peer on the backends' own listener) that of `Authorization: Bearer`. The answer depends on the session
-        alone; headers that tell the original URI are ignored, but for the proof of a bound session at a backend with
-        `original_request: true`. A bound session's pass is taken as the app sent it. A child session passes only where
-        its kind names this backend (403 `backend_not_allowed`), and slides its parent's idle time, too. Any failure denies;
-        there is no redirect. Slides the idle time.
+        The session is the cookie's, else that of `X-Coatcheck-Session`. If the caller proved itself by
+        `X-Coatcheck-Backend` or as a peer on the backends' own listener, `Authorization: Bearer` is the third choice. The
+        answer depends on the session alone. Headers with the original URI are ignored, except for the proof of a bound
+        session at a backend with `original_request: true`. A bound session's pass is taken as the app sent it.
 
-        `acr` and `max_age` in the query are the proxy's own demands on the sign-in, over those of
-        `backends.NAME.require`: too little is 401 `step_up_required`. They count whoever calls, because they only tighten;
-        other parameters, doubled and malformed ones deny (403 `backend_not_allowed`). `presence=1` demands a proof of presence
-        over the original request, in `Coatcheck-Presence` as the app sent it, which this answer takes; it needs a backend
-        with `original_request: true` and a proxy that says method and URL (else 403 `backend_not_allowed`).
+        A child session passes only if its kind names this backend (403 `backend_not_allowed`), and slides its parent's
+        idle time, too. Any failure denies; there is no redirect. Slides the idle time.
+
+        `acr` and `max_age` in the query are the proxy's own demands on the sign-in, in addition to those of
+        `backends.NAME.require`: too little is 401 `step_up_required`. They count for every caller, because they only
+        tighten. Other parameters, doubled and malformed ones deny (403 `backend_not_allowed`).
+
+        `presence=1` demands a proof of presence over the original request, in `Coatcheck-Presence` as the app sent it,
+        which this answer takes. It needs a backend with `original_request: true` and a proxy that sends method and URL
+        (else 403 `backend_not_allowed`).
       parameters:
         - {name: acr, in: query, schema: {type: string, minLength: 1, maxLength: 1608}, description: 'One of these words has to be the session''s `acr`.'}
-        - {name: max_age, in: query, schema: {type: integer, minimum: 60, maximum: 2147483648}, description: The most seconds since the user signed in.}
+        - {name: max_age, in: query, schema: {type: integer, minimum: 60, maximum: 2147483648}, description: The most seconds since the sign-in.}
         - {name: presence, in: query, schema: {type: integer, minimum: 1, maximum: 1}, description: 'The request needs a proof of presence.'}
       security:
         - {backendHeader: [], sessionCookie: []}
@@ -1206,7 +1244,7 @@ paths:
         - {sessionBearer: []}
       responses:
         '200':
-          description: A live session that this backend may know of.
+          description: A live session for this backend.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -1221,7 +1259,7 @@ paths:
             X-Auth-Parent: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Acr: {$ref: '#/components/headers/X-Auth'}
             X-Auth-Time:
-              description: The time at which the user signed in, in seconds since 1970, as the provider says; empty where it does not.
+              description: The time of the user's sign-in, in seconds since 1970, as the provider reports it; empty if it does not.
               schema: {type: string, pattern: '^[0-9]*$'}
             X-Auth-Token:
               description: The provider's access token, only with `backends.NAME.forward_access_token` set.
@@ -1230,7 +1268,7 @@ paths:
         '401':
           description: |
             `session_required`, `session_ended` with its reason, or `backend_unauthorized`; for a bound session
-            `proof_required`, `use_dpop_nonce` or `proof_invalid`, on which nobody is signed out; `step_up_required`;
+            `proof_required`, `use_dpop_nonce` or `proof_invalid`, which sign no user out; `step_up_required`;
             `presence_required`, `presence_invalid`.
           headers:
             Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
@@ -1255,11 +1293,11 @@ paths:
     post:
       tags: [backend]
       operationId: introspect
-      summary: What is this session? RFC 7662.
+      summary: Introspect a session. RFC 7662.
       description: |
         Slides the idle time only for a backend with `slides: true`. The caller may also use HTTP Basic with the backend's
-        name, or send name and credential as `client_id` and `client_secret` in the body, one of these ways at a time. Empty and
-        unknown fields are ignored (RFC 6749 section 3.2). Each field has to be unique.
+        name, or send name and credential as `client_id` and `client_secret` in the body, one of these ways at a time.
+        Empty and unknown fields are ignored (RFC 6749 section 3.2). Each field has to be unique.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -1281,10 +1319,10 @@ paths:
       responses:
         '200':
           description: |
-            The session, or `{"active":false}` for a token that opens none or none this backend may know of: a child session
-            whose kind does not name it, too. Of a bound
-            session without good evidence `{"active":false, "code", "reason"?}` and `DPoP-Nonce`: answer the app 401 with
-            this code and nonce, and sign nobody out.
+            The session, or `{"active":false}` for a token that opens none, or none for this backend. A child session
+            whose kind does not name the backend is not for it. A bound session without good evidence gets
+            `{"active":false, "code", "reason"?}` and `DPoP-Nonce`. Answer the app 401 with this code and nonce, and sign
+            no user out.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -1314,11 +1352,13 @@ paths:
       operationId: redeemHandover
       summary: Spend a ticket for a page of this backend's.
       description: |
-        For backends with `may: [handover]` and the page's origin among their `origins`. `verifier` is what stands in the
-        cookie `__Host-coatcheck-handover` **of that very request**, never what came in its address or page: else whoever sends
-        somebody a link signs them in to an account of his own. The same secret gets the same session for the ticket's 60
-        seconds. Keep `session_token` for yourself, give the browser a cookie of your own, and ask by introspection or
-        exchange whether the session lives.
+        For backends with `may: [handover]` and the page's origin among their `origins`. `verifier` is the secret in the
+        cookie `__Host-coatcheck-handover` **of that very request**, never a value from its address or page. Otherwise an
+        attacker's link could sign a victim in to the attacker's account. The same secret gets the same session for the
+        ticket's 60 seconds.
+
+        Keep `session_token` for yourself, and give the browser a cookie of your own. Ask by introspection or exchange
+        whether the session lives.
       security: [{backendBearer: []}, {backendHeader: []}]
       requestBody:
         required: true
@@ -1335,7 +1375,7 @@ paths:
             application/json:
               schema: {$ref: '#/components/schemas/NewSession'}
         '400':
-          description: '`verifier_mismatch`: the secret is another ticket''s; nothing is spent. `invalid_request`.'
+          description: '`verifier_mismatch`: the secret belongs to another ticket; nothing is spent. `invalid_request`.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -1350,7 +1390,7 @@ paths:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '410':
-          description: '`handover_expired`: late, unknown, another origin''s or backend''s, or its session is over.'
+          description: '`handover_expired`: late, unknown, for another origin or backend, or its session is over.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -1369,19 +1409,26 @@ paths:
       operationId: exchangeToken
       summary: The provider's access token for a session. RFC 8693.
       description: |
-        Refreshed first if needed. Slides the idle time. A dead session is 400 `invalid_grant`, a Zephr session (which
-        has no access token) `invalid_target`. An access token that the provider bound to a key of the broker's goes out
-        with a proof for one request alone, which `dpop_htm` and `dpop_htu` name (what the backend will send, and not the
-        app's request of `htm` and `htu`): `token_type` is `DPoP` then. Without them it is `invalid_target`. An endpoint
-        of the provider's own is no address for a proof. One that is bound to the client's certificate is always
-        `invalid_target`: it is good on the broker's own connections alone. A bound session without good evidence is
-        `invalid_grant` with the `code` `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`. What
-        `backends.NAME.require` wants of the sign-in, and the session lacks, is 400 `insufficient_user_authentication` with
-        `acr_values` and `max_age` (RFC 9470). `resource`, `audience` and `scope` name another API that the token is to be
-        for: together they have to be one entry of `backends.NAME.tokens`, as a whole and in whatever order, or it is 400
-        `invalid_target`, as for a session that can get none (it has no refresh token, or its provider's tokens are for one
-        API alone). Without any of them it is the session's own token. A provider that refuses it is 502, which ends no
-        session. The credential may come in the body, as at introspection. Unknown fields are refused, stricter than RFC 6749
+        The token is refreshed first if needed, and the call slides the idle time. Without `resource`, `audience` and
+        `scope` the answer is the session's own token. A dead session is 400 `invalid_grant`. A Zephr session, which has
+        no access token, is `invalid_target`. A bound session without good evidence is `invalid_grant` with the `code`
+        `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`.
+
+        *Bound tokens.* The provider may have bound the access token to a key of the broker's. The token then goes out
+        with a proof for one request alone, and `token_type` is `DPoP`. The fields `dpop_htm` and `dpop_htu` name that
+        request: the backend's own, not the app's request of `htm` and `htu`. Without them, or with an endpoint of the
+        provider's own, it is `invalid_target`. A token that is bound to the client's certificate is always
+        `invalid_target`, because it is good on the broker's own connections alone.
+
+        *Sign-in.* If the session lacks a demand of `backends.NAME.require`, it is 400 `insufficient_user_authentication`
+        with `acr_values` and `max_age` (RFC 9470).
+
+        *Another API.* `resource`, `audience` and `scope` name another API for the token. Together they have to be one
+        entry of `backends.NAME.tokens`, as a whole and in any order, else 400 `invalid_target`. So is a session that can
+        get no such token, because it has no refresh token, or its provider's tokens are for one API alone. A provider's
+        refusal is 502, which ends no session.
+
+        The credential may come in the body, as at introspection. Unknown fields are refused, stricter than RFC 6749
         section 3.2, because a misspelt target would hand out the session's own token.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
@@ -1402,8 +1449,8 @@ paths:
                 htm: {type: string, maxLength: 32, pattern: '^[\x21-\x7E]*$', description: The method of the app's request.}
                 htu: {type: string, maxLength: 4096, pattern: '^[\x21-\x7E]*$', description: The address of the app's request.}
                 dpop_htm: {type: string, minLength: 1, maxLength: 32, pattern: '^[\x21-\x7E]+$', description: 'The method of the request that the backend will make, with `dpop_htu`.'}
-                dpop_htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'Its address: https (http on loopback), without query and fragment.'}
-                dpop_nonce: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x21-\x7E]+$', description: 'The nonce that its server gave last, if it gave one.'}
+                dpop_htu: {type: string, minLength: 1, maxLength: 4096, pattern: '^[\x21-\x7E]+$', description: 'The address of that request: https (http on loopback), without query and fragment.'}
+                dpop_nonce: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x21-\x7E]+$', description: 'The last nonce of that request''s server, if there is one.'}
                 resource:
                   type: array
                   maxItems: 8
@@ -1438,7 +1485,7 @@ paths:
         '431': {$ref: '#/components/responses/HeadersTooLarge'}
         '500': {$ref: '#/components/responses/OAuthServerError'}
         '502':
-          description: The provider answered the refresh, and not as its contract says; or it refuses a token for this API.
+          description: The provider's answer to the refresh broke its contract, or it refuses a token for this API.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
         '503': {$ref: '#/components/responses/OAuthUnavailable'}
@@ -1454,9 +1501,10 @@ paths:
         For providers that return to https addresses only. Sends the browser to the client's registered
         `hosted_callback_to` with `?handoff=…&login_id=…` (one use, 60 seconds) or `?error=<code>&login_id=…`. The
         provider's code never reaches the device. An arrival without a state goes on as
-        `?error=login_required&provider=…&client=…`. HEAD and prefetch change nothing. The same callback gives the same
-        handoff; while it lives, another one of the login is `?error=state_mismatch`, and an address that makes too many
-        of them gets `?error=rate_limited`.
+        `?error=login_required&provider=…&client=…`. HEAD and prefetch change nothing.
+
+        The same callback gives the same handoff. While it lives, another callback of the login is
+        `?error=state_mismatch`. An address that makes too many handoffs gets `?error=rate_limited`.
       security: []
       parameters:
         - {name: code, in: query, schema: {$ref: '#/components/schemas/CallbackValue'}}
@@ -1477,7 +1525,7 @@ paths:
       tags: [provider]
       operationId: hostedFormCallback
       summary: The hosted callback by `response_mode=form_post` (Apple).
-      description: As the GET. No cookie is read or set; the state protects it, so the cross-origin rule does not apply.
+      description: Like the GET. No cookie is read or set. The state protects it, so the cross-origin rule does not apply.
       security: []
       requestBody:
         required: true
@@ -1512,8 +1560,8 @@ paths:
       operationId: backchannelLogout
       summary: OpenID Connect Back-Channel Logout 1.0.
       description: |
-        Ends the session that the token's `sid` names, or all of its `sub`'s. The answer does not tell whether there was
-        one. Cookies are ignored; the token's signature is the authentication.
+        Ends the session that the token's `sid` names, or all of its `sub`'s. The answer is the same with and without such
+        a session. Cookies are ignored; the token's signature is the authentication.
       security: []
       requestBody:
         required: true
@@ -1627,7 +1675,7 @@ paths:
       security: []
       responses:
         '200':
-          description: It is.
+          description: The process is alive.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content: {application/json: {schema: {type: object, required: [status], properties: {status: {type: string, const: live}}}}}
         '421': {$ref: '#/components/responses/WrongHost'}
@@ -1637,10 +1685,11 @@ paths:
     get:
       tags: [management]
       operationId: readyz
-      summary: Can it serve? Store reachable, migrations done, key ring the store's, not shutting down.
+      summary: Can it serve? Store reachable, migrations done, the store's own key ring, no shutdown.
       description: |
-        The providers' state is shown and does not count, nor does a revocation endpoint that cannot be called (`problems` names it), nor does how far the clock is ahead of the database's, nor a full disk: sessions are served all the same. A shutdown turns it red at once; the listeners close
-        `server.drain_delay` later.
+        Several faults are shown and do not count, because sessions are served all the same. These are the providers'
+        state, a revocation endpoint that cannot be called (`problems` names it), a clock ahead of the database's, and a
+        full disk. A shutdown turns it red at once; the listeners close `server.drain_delay` later.
       security: []
       responses:
         '200':
@@ -1649,7 +1698,7 @@ paths:
           content: {application/json: {schema: {$ref: '#/components/schemas/Readiness'}, example: {status: ready, store: ok, disk: ok, keys: ok, problems: [], providers: {cloudentity: ok}}}}
         '421': {$ref: '#/components/responses/WrongHost'}
         '503':
-          description: Not ready, and why.
+          description: Not ready, with the reason.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Retry-After: {$ref: '#/components/headers/Retry-After'}
@@ -1677,9 +1726,9 @@ paths:
       summary: Live or ended sessions by subject, provider or client.
       description: |
         Needs an admin token with `read`. With no admin token configured, `/admin` is 404. Ended sessions are found for 30
-        days, with the reason: "why was I logged out?". One that ran out by time is refused at once and is in neither list for
-        about a day, because its row is kept whole for that long in case the clock was wrong. Then it is listed as ended, with
-        that time as `ended_at`.
+        days, with the reason: "why was I logged out?". A session that ran out by time is refused at once. It is in
+        neither list for about a day, because its row is kept whole in case the clock was wrong. Then it is listed as
+        ended, with that time as `ended_at`.
       security: [{adminBearer: []}]
       parameters:
         - {name: subject, in: query, schema: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x20-\x7E]+$'}, description: Needs `provider` too.}
@@ -1712,8 +1761,9 @@ paths:
       operationId: adminEndSessions
       summary: End every session of a provider, or of one of its clients, with the reason `admin`.
       description: |
-        Needs an admin token with `end`. The audit row is written first; if it cannot be, nothing happens. With `binding=none` those
-        that belong to no key, for some seconds: while `next_cursor` is not null, call again with it as `cursor`.
+        Needs an admin token with `end`. The audit row is written first; if that fails, nothing happens. `binding=none`
+        ends the sessions that belong to no key, for some seconds. While `next_cursor` is not null, call again with it as
+        `cursor`.
       security: [{adminBearer: []}]
       parameters:
         - {name: provider, in: query, required: true, schema: {$ref: '#/components/schemas/Name'}}
@@ -1737,7 +1787,7 @@ paths:
       tags: [management]
       operationId: adminEndSession
       summary: End one session, with the reason `admin`.
-      description: Needs an admin token with `end`. The audit row is written first; if it cannot be, nothing happens.
+      description: Needs an admin token with `end`. The audit row is written first; if that fails, nothing happens.
       security: [{adminBearer: []}]
       parameters:
         - {$ref: '#/components/parameters/Handle'}
@@ -1778,7 +1828,7 @@ paths:
     get:
       tags: [management]
       operationId: adminProviders
-      summary: Whether each provider is called at the moment.
+      summary: The state of each provider's calls.
       security: [{adminBearer: []}]
       responses:
         '200':
@@ -1808,14 +1858,14 @@ paths:
     get:
       tags: [management]
       operationId: adminKeys
-      summary: The key ring's keys, newest first, and how many stored values need each.
+      summary: The key ring's keys, newest first, with the number of stored values that need each.
       description: |
         Needs an admin token with `read`. Every row is counted. Exchanges count as long as their answers can be repeated.
         A key that rows name and the ring does not have is `missing`.
       security: [{adminBearer: []}]
       responses:
         '200':
-          description: The keys; never the keys themselves.
+          description: The keys' names and counts, never the keys themselves.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -1841,7 +1891,7 @@ paths:
     get:
       tags: [management]
       operationId: adminResealProgress
-      summary: How far sealing again has come in this process.
+      summary: The progress of sealing again in this process.
       security: [{adminBearer: []}]
       responses:
         '200':
@@ -1864,12 +1914,12 @@ paths:
       operationId: adminReseal
       summary: Seal everything under the newest key, in the background.
       description: |
-        Needs an admin token with `maintain`. Where it runs already, it goes on; `elsewhere` is another process. The audit
-        row is written first; if it cannot be, nothing happens.
+        Needs an admin token with `maintain`. If it runs already, it goes on; `elsewhere` is another process. The audit
+        row is written first; if that fails, nothing happens.
       security: [{adminBearer: []}]
       responses:
         '202':
-          description: It runs, here or elsewhere.
+          description: Sealing runs, here or elsewhere.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -1888,10 +1938,10 @@ paths:
     post:
       tags: [management]
       operationId: adminBackUp
-      summary: Write a backup of the SQLite database to a new file on the broker's machine, and look through it.
+      summary: Write a backup of the SQLite database to a new file on the broker's machine, and check it.
       description: |
-        Needs an admin token with `maintain`. The file is made with mode 0600; one that is there, or a link, is refused. 404
-        where the store is no SQLite. The audit row is written first; if it cannot be, nothing happens.
+        Needs an admin token with `maintain`. The file is made with mode 0600; an existing file or a link is refused. 404
+        if the store is not SQLite. The audit row is written first; if that fails, nothing happens.
       security: [{adminBearer: []}]
       requestBody:
         required: true
@@ -1938,11 +1988,11 @@ paths:
     post:
       tags: [management]
       operationId: adminCompareConfiguration
-      summary: Which settings of a configuration are those of the running one.
+      summary: Compare a configuration's settings with the running ones.
       description: |
-        Needs an admin token with `configure`. Neither side's values travel: a setting's digest is the SHA-256 of the salt,
-        a zero byte, its path, a zero byte and its value as text, where `{env: …}` and `{file: …}` count with what they
-        give. The answer has every path of either side. `coatcheck config diff` makes this call.
+        Needs an admin token with `configure`. Values of neither side are sent. A setting's digest is the SHA-256 of the
+        salt, a zero byte, its path, a zero byte and its value as text. `{env: …}` and `{file: …}` count with their
+        contents. The answer has every path of either side. `coatcheck config diff` makes this call.
       security: [{adminBearer: []}]
       requestBody:
         required: true
@@ -2003,7 +2053,7 @@ components:
       type: apiKey
       in: cookie
       name: __Host-coatcheck
-      description: The session token. `coatcheck` where `public_url` is plain http.
+      description: The session token. `coatcheck` if `public_url` is plain http.
     sessionBearer:
       type: http
       scheme: bearer
@@ -2012,12 +2062,12 @@ components:
       type: apiKey
       in: cookie
       name: __Host-coatcheck-login
-      description: The login token. `coatcheck-login` where `public_url` is plain http.
+      description: The login token. `coatcheck-login` if `public_url` is plain http.
     webCookie:
       type: apiKey
       in: cookie
       name: __Host-coatcheck-web
-      description: The token of a session of kind `web`, and of no other. `coatcheck-web` where `public_url` is plain http.
+      description: The token of a session of kind `web`, and of no other. `coatcheck-web` if `public_url` is plain http.
     sessionHeader:
       type: apiKey
       in: header
@@ -2043,17 +2093,17 @@ components:
     Binding:
       name: binding
       in: query
-      description: Only sessions that belong to no key of a device. A page may have fewer items for it, or none, and a `next_cursor`.
+      description: Only sessions that belong to no key of a device. So a page may have fewer items, or none, and a `next_cursor`.
       schema: {type: string, enum: [none]}
     Cursor:
       name: cursor
       in: query
-      description: '`next_cursor` of the page before.'
+      description: '`next_cursor` of the former page.'
       schema: {type: string, minLength: 1, maxLength: 256, pattern: '^[A-Za-z0-9_-]+$'}
 
   headers:
     X-Request-Id:
-      description: Names this request in our log; the problem's `request_id` is the same.
+      description: Names this request in the broker's log; the problem's `request_id` is the same.
       required: true
       schema: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
     No-Store:
@@ -2061,7 +2111,7 @@ components:
       required: true
       schema: {type: string, pattern: '(^|, )no-store'}
     X-Accel-Buffering:
-      description: '`no`, so that a proxy such as nginx passes each event on as it comes.'
+      description: '`no`, so that a proxy such as nginx passes each event on at once.'
       required: true
       schema: {type: string, example: 'no'}
     Retry-After:
@@ -2092,33 +2142,33 @@ components:
       schema: {type: string}
     Next-Nonce:
       description: |
-        The nonce for the next proof (RFC 9449 section 8): on every 401 that wants evidence, and on answers to a proof whose
-        nonce is about to end.
+        The nonce for the next proof (RFC 9449 section 8): on every 401 for missing evidence, and on answers to a proof
+        whose nonce is about to end.
       schema: {type: string, pattern: '^[A-Za-z0-9_-]{16}$'}
     Coatcheck-Code:
-      description: The `code` of a 401 that wants evidence, for gateways that lose its body.
+      description: The `code` of a 401 for missing evidence, for gateways that lose its body.
       schema: {type: string}
     Coatcheck-Source:
-      description: Whose answer it is.
+      description: The author of the answer.
       required: true
       schema: {type: string, description: '`broker` or `upstream`.'}
     Coatcheck-Reason:
       description: |
-        The `reason` of `session_ended` and of `presence_invalid`, for proxies that ask by a subrequest and lose the body. Never
-        with another code.
+        The `reason` of `session_ended` and of `presence_invalid`, for proxies that ask by a subrequest and lose the body.
+        Never with another code.
       schema: {type: string, description: 'An `EndReason` of `session_ended`; of `presence_invalid` the problem''s `reason`.'}
     X-Auth:
       description: |
-        Always there, empty when unknown, percent-encoded outside 0x21–0x7E, 256 bytes at most. The proxy copies it over
-        whatever the client sent under that name.
+        Always there, empty when unknown, percent-encoded outside 0x21–0x7E, 256 bytes at most. The proxy replaces the
+        client's own field of that name with it.
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     X-Auth-Email:
-      description: As the others, and empty too when the provider does not call the address verified (`email_verified` is present, and is neither `true` nor the text `true`).
+      description: Like the others. Also empty if the provider does not call the address verified (`email_verified` is present, and is neither `true` nor the text `true`).
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     Strict-Transport-Security:
-      description: '`max-age=31536000; includeSubDomains`, on the public listener where `public_url` is https.'
+      description: '`max-age=31536000; includeSubDomains`, on the public listener if `public_url` is https.'
       schema: {type: string}
     Content-Security-Policy:
       description: |
@@ -2139,7 +2189,7 @@ components:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
     HowManyEnded:
-      description: How many were ended.
+      description: The number of ended sessions.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -2148,7 +2198,7 @@ components:
           schema: {$ref: '#/components/schemas/HowManyEnded'}
           example: {ended: 3}
     LoggedOut:
-      description: There is no session now. The cookie is cleared.
+      description: The session is gone. The cookie is cleared.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -2163,7 +2213,7 @@ components:
           schema: {$ref: '#/components/schemas/Session'}
           examples: {clover: {$ref: '#/components/examples/Session'}}
     SessionMade:
-      description: The session. What this answers is durable.
+      description: The session. It is stored durably.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -2183,8 +2233,8 @@ components:
           schema: {type: string}
     InvalidRequest:
       description: |
-        `invalid_request`: the request is malformed, or its two credentials name different sessions. `errors` names
-        every fault.
+        `invalid_request`: the request is malformed, or its two credentials name different sessions. `errors` names every
+        fault.
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
@@ -2209,9 +2259,9 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     ProofOrSessionWanted:
       description: |
-        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of this
-        answer. `proof_invalid`: `reason` says why. Of a session that is to be stepped up `session_required` and `session_ended`
-        as well. Nothing was spent.
+        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of
+        this answer. `proof_invalid`: `reason` names the fault. For a step-up, `session_required` and `session_ended` of
+        its session as well. Nothing was spent.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2223,8 +2273,8 @@ components:
           example: {type: 'urn:coatcheck:problem:session_required', title: Session required, status: 401, code: session_required, detail: The request has no session. Sign in first., request_id: req_7bq3yqk0W8b}
     ProofWanted:
       description: |
-        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of this
-        answer. `proof_invalid`: `reason` says why. Nothing was spent.
+        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of
+        this answer. `proof_invalid`: `reason` names the fault. Nothing was spent.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2236,10 +2286,9 @@ components:
           example: {type: 'urn:coatcheck:problem:use_dpop_nonce', title: Use the nonce, status: 401, code: use_dpop_nonce, detail: Make the proof with the nonce of this answer., request_id: req_7bq3yqk0W8b}
     NoSession:
       description: |
-        `session_required`: no session was presented, or an unknown one; a cookie that was sent stays, forget it.
-        `session_ended`: it ended, `reason` says why, and the cookie is cleared.
-        For a bound session `proof_required`, `use_dpop_nonce`, or `proof_invalid` with its `reason`: the session is as it
-        was, and the cookie stays.
+        `session_required`: the request has no session, or an unknown one; forget a cookie that was sent, because it is
+        not cleared. `session_ended`: the session ended, `reason` is why, and the cookie is cleared. For a bound session
+        `proof_required`, `use_dpop_nonce`, or `proof_invalid` with its `reason`: the session and the cookie stay.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -2260,7 +2309,7 @@ components:
       description: |
         `session_required`, `session_ended`; `proof_required`, `use_dpop_nonce`, `proof_invalid`: the session's own proof.
         `step_up_required`: the user did not sign in within ten minutes. `presence_required`: there is no
-        `Coatcheck-Presence`. `presence_invalid`: `reason` says why it is not accepted.
+        `Coatcheck-Presence`. `presence_invalid`: `reason` names the fault.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -2287,10 +2336,10 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     ForwardAuthForbidden:
       description: |
-        `backend_not_allowed`: the credential may not do this, or not for this session, or the query is none that is read, or
-        it demands presence and nobody says the original request;
-        `client_not_allowed`: a child session of a kind that is not configured; `step_up_failed`: no sign-in of the session's
-        provider can be what is demanded, or presence is demanded of a session that is not bound.
+        `backend_not_allowed`: the credential may not do this, or not for this session. Also: the query is unreadable, or
+        it demands presence and the original request is missing. `client_not_allowed`: a child session of a kind that is
+        not configured. `step_up_failed`: no sign-in of the session's provider can meet the demand, or presence is
+        demanded of an unbound session.
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
@@ -2308,7 +2357,7 @@ components:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     NotForChildren:
-      description: '`client_not_allowed`: the session is a child, for which this is its parent''s to do, or of a kind that is not configured; `cross_origin`.'
+      description: '`client_not_allowed`: the session is a child, whose parent has to make this call, or of a kind that is not configured; `cross_origin`.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
@@ -2365,8 +2414,8 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     RelayRateLimited:
       description: |
-        `rate_limited`: too many of this user's or this session's calls to the upstream are under way, or too many unknown
-        tokens came from this address, or the session has used 30 proofs of presence in a minute.
+        `rate_limited`: too many of this user's or this session's calls to the upstream are in progress, or too many
+        unknown tokens came from this address, or the session has used 30 proofs of presence in a minute.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Retry-After: {$ref: '#/components/headers/Retry-After'}
@@ -2387,16 +2436,16 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     ProviderError:
       description: |
-        `provider_error`: the provider answered, and not as its contract says. `identity_rejected`: the id_token or the
-        userinfo answer failed verification.
+        `provider_error`: the provider's answer broke its contract. `identity_rejected`: the id_token or the userinfo
+        answer failed verification.
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     Unavailable:
       description: |
-        `provider_unavailable`, `store_unavailable` or `shutting_down`. With `retry: new_login` the same code is of no
-        more use.
+        `provider_unavailable`, `store_unavailable` or `shutting_down`. With `retry: new_login` the same code is useless
+        now.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Retry-After: {$ref: '#/components/headers/Retry-After'}
@@ -2405,8 +2454,9 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     RelayUnavailable:
       description: |
-        `upstream_busy` (all of the upstream's places are taken), `upstream_nonce` (it wants another proof of the broker's,
-        and the request's body is gone: send it again), `provider_unavailable`, `store_unavailable` or `shutting_down`.
+        `upstream_busy` (all of the upstream's places are taken), `upstream_nonce` (the upstream wants another proof of
+        the broker's, and the request's body is gone: send it again), `provider_unavailable`, `store_unavailable` or
+        `shutting_down`.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Retry-After: {$ref: '#/components/headers/Retry-After'}
@@ -2429,9 +2479,9 @@ components:
     RelayUnauthorized:
       description: |
         As everywhere: `session_required`, `session_ended`, and of bound sessions `proof_required`, `use_dpop_nonce`,
-        `proof_invalid`. `step_up_required`: the call needs a stronger or more recent sign-in; `step_up` says which, the session
-        stays, and the cookie, too. `presence_required`, `presence_invalid`: the call needs the presence key's proof over this
-        very request, made with the nonce of this answer.
+        `proof_invalid`. `step_up_required`: the call needs a stronger or more recent sign-in. `step_up` has the demand;
+        the session and the cookie stay. `presence_required`, `presence_invalid`: the call needs the presence key's proof
+        over this very request, made with the nonce of this answer.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2446,12 +2496,11 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     RelayForbidden:
       description: |
-        `upstream_not_allowed` (the method and path are not on the upstream's list, the session is of another provider,
-        it was made of an id_token and has no access token, it can get none for this upstream, or is a child whose kind does not
-        name the upstream);
-        `client_not_allowed` (a child of a kind that is not configured); `cross_origin`; `step_up_failed` (no sign-in of this
-        provider's can be what the call needs, or the upstream asks for what the session has, or the call needs presence and
-        the session is not bound).
+        `upstream_not_allowed`: the method and path are not on the upstream's list, the session is of another provider, or
+        it has no access token because it was made of an id_token. Also: it can get no token for this upstream, or is a
+        child whose kind does not name the upstream. `client_not_allowed`: a child of a kind that is not configured.
+        `cross_origin`. `step_up_failed`: no sign-in of this provider's can meet the demand, the session already meets the
+        upstream's challenge, or the call needs presence and the session is unbound.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
@@ -2547,7 +2596,7 @@ components:
       pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'
     Opaque:
       type: string
-      description: A secret of somebody else's.
+      description: Another party's secret.
       minLength: 1
       maxLength: 4096
       pattern: '^[\x21-\x7E]+$'
@@ -2571,7 +2620,7 @@ components:
 
     StepUp:
       type: object
-      description: What is demanded of how, and how lately, the user signed in (RFC 9470).
+      description: The demanded class and age of the sign-in (RFC 9470).
       additionalProperties: false
       minProperties: 1
       properties:
@@ -2581,21 +2630,21 @@ components:
           minLength: 1
           maxLength: 1608
           pattern: '^[\x21\x23-\x5B\x5D-\x7E]{1,200}( [\x21\x23-\x5B\x5D-\x7E]{1,200}){0,7}$'
-        max_age: {type: integer, minimum: 0, maximum: 2147483648, description: The most seconds since the user signed in.}
+        max_age: {type: integer, minimum: 0, maximum: 2147483648, description: The most seconds since the sign-in.}
     DemandedSignIn:
       type: object
-      description: What is demanded of how, and how lately, the user signed in, in the form that `step_up` has.
+      description: The demanded class and age of the sign-in, in the form of `step_up`.
       properties:
         acr_values: {type: string, description: Space-separated; one of them has to be the id_token's `acr`.}
-        max_age: {type: integer, minimum: 0, description: The most seconds since the user signed in.}
-        presence: {type: boolean, description: 'Whether the call needs the presence key''s proof. No member of `POST /v1/logins`: no sign-in brings it.'}
+        max_age: {type: integer, minimum: 0, description: The most seconds since the sign-in.}
+        presence: {type: boolean, description: 'Whether the call needs the presence key''s proof. Not a member of `POST /v1/logins`, because a sign-in cannot bring it.'}
     StartLogin:
       type: object
       additionalProperties: false
       dependentRequired: {code_challenge_method: [code_challenge], code_challenge: [code_challenge_method]}
       properties:
-        provider: {$ref: '#/components/schemas/Name', description: 'Demanded, unless `step_up` is sent with a session.'}
-        client: {$ref: '#/components/schemas/Name', description: May be left out where the provider has one client.}
+        provider: {$ref: '#/components/schemas/Name', description: 'Required, unless `step_up` is sent with a session.'}
+        client: {$ref: '#/components/schemas/Name', description: May be left out if the provider has one client.}
         step_up: {$ref: '#/components/schemas/StepUp'}
         redirect_uri: {$ref: '#/components/schemas/RedirectURI', description: The client's first one if left out.}
         scope:
@@ -2611,7 +2660,7 @@ components:
         code_challenge_method: {type: string, const: S256}
         social_provider:
           type: string
-          description: For Zephr, demanded unless exactly one is configured.
+          description: For Zephr, required unless exactly one is configured.
           pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
         parameters:
           type: object
@@ -2626,10 +2675,10 @@ components:
       properties:
         login_id: {type: string, pattern: '^lgn_[A-Za-z0-9_-]{22}$'}
         authorization_url: {type: string, format: uri, description: To be opened in the system browser.}
-        app_url: {type: string, description: 'To be opened instead where the provider''s own app is on the device (Clever, `app_start`).'}
-        state: {type: string, minLength: 1, description: What the callback will carry. The app may compare it; it proves nothing here.}
+        app_url: {type: string, description: 'To be opened instead if the provider''s own app is on the device (Clever, `app_start`).'}
+        state: {type: string, minLength: 1, description: The state of the later callback. The app may compare it; it proves nothing here.}
         expires_at: {$ref: '#/components/schemas/Time'}
-        open_by: {$ref: '#/components/schemas/Time', description: 'Until when `authorization_url` can be opened, where that is before `expires_at` (a pushed request, RFC 9126). Whoever is there by then has until `expires_at`.'}
+        open_by: {$ref: '#/components/schemas/Time', description: 'The last moment to open `authorization_url`, if that is before `expires_at` (a pushed request, RFC 9126). A user who has opened it has until `expires_at`.'}
         login_token: {$ref: '#/components/schemas/LoginToken', description: For bearer clients only; others have it as a cookie.}
     ForwardCode:
       type: object
@@ -2650,7 +2699,7 @@ components:
         code: {$ref: '#/components/schemas/Opaque'}
         id_token:
           type: string
-          description: An id_token that a native SDK gave the app.
+          description: An id_token of a native SDK.
           minLength: 1
           maxLength: 16384
           pattern: '^[\x21-\x7E]+$'
@@ -2661,7 +2710,7 @@ components:
         scope:
           type: string
           description: |
-            Flow B. Space-separated; the scope that the app asked for, a part of the client's. It is the session's where the
+            Flow B. Space-separated; the scope that the app requested, a part of the client's. It is the session's if the
             provider's answer names none (RFC 6749 section 5.1).
           minLength: 1
           maxLength: 2048
@@ -2669,7 +2718,7 @@ components:
         login_token: {$ref: '#/components/schemas/LoginToken'}
         device:
           type: string
-          description: What the user calls this device; shown in the list of sessions.
+          description: The user's name for this device, shown in the list of sessions.
           minLength: 1
           maxLength: 64
           pattern: '^[^\x00-\x1F\x7F]*$'
@@ -2682,7 +2731,7 @@ components:
       properties:
         access_token: {$ref: '#/components/schemas/Opaque'}
         refresh_token: {$ref: '#/components/schemas/Opaque', description: 'For Clover; left out for a token from before its tokens expired, which is then traded for a pair. Clever has none.'}
-        merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$', description: 'For Clover, demanded.'}
+        merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$', description: 'For Clover, required.'}
     FinishRegistration:
       type: object
       additionalProperties: false
@@ -2699,8 +2748,8 @@ components:
         login_token: {$ref: '#/components/schemas/LoginToken'}
     ForwardOutcome:
       description: |
-        What a forward makes: with 201 a session, with 200 the one that was stepped up, with 202 a registration to finish.
-        (One type for all of them, as most generators give an operation one type of answer.)
+        The result of a forward: with 201 a session, with 200 the one that was stepped up, with 202 a registration to
+        finish. (One type for all of them, because most generators give an operation one type of answer.)
       oneOf:
         - {$ref: '#/components/schemas/NewSession'}
         - {$ref: '#/components/schemas/RegistrationRequired'}
@@ -2725,15 +2774,15 @@ components:
     Identity:
       type: object
       description: |
-        What the provider confirmed: each member is a string, a number, a boolean or a list of strings. `unverified` holds
-        what came only in a callback parameter.
+        The provider's confirmed values: each member is a string, a number, a boolean or a list of strings. `unverified`
+        holds values that came only in a callback parameter.
       required: [unverified]
       properties:
         unverified: {type: object, additionalProperties: true}
       additionalProperties: true
     SessionTokens:
       type: object
-      description: What is known of the provider's tokens; never the tokens.
+      description: Facts about the provider's tokens; never the tokens.
       required: [expires_at, refreshable]
       properties:
         expires_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
@@ -2744,7 +2793,7 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2755,11 +2804,11 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
-        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
-        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
-        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
-        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
+        acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
     BeginHandover:
@@ -2774,7 +2823,7 @@ components:
       type: object
       required: [url, expires_at]
       properties:
-        url: {type: string, description: What the web view loads once the cookie is in its store.}
+        url: {type: string, description: 'The web view''s address, to be loaded once the cookie is in its store.'}
         expires_at: {$ref: '#/components/schemas/Time'}
     RedeemHandover:
       type: object
@@ -2789,8 +2838,8 @@ components:
       required: [kind, name]
       properties:
         kind: {type: string, minLength: 1, maxLength: 63, pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]*$', description: A kind of the client's `children`.}
-        name: {type: string, minLength: 1, maxLength: 32, pattern: '^[a-z0-9-]+$', description: 'Which of its kind it is.'}
-        device: {type: string, minLength: 1, maxLength: 64, description: What lists of sessions show.}
+        name: {type: string, minLength: 1, maxLength: 32, pattern: '^[a-z0-9-]+$', description: 'Its name within its kind.'}
+        device: {type: string, minLength: 1, maxLength: 64, description: The name in lists of sessions.}
         jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: 'The thumbprint (RFC 7638) of the child''s own P-256 key; needed of a bound session.'}
     SessionBinding:
       type: object
@@ -2815,11 +2864,11 @@ components:
         pass: {type: string, pattern: '^[A-Za-z0-9_-]{32}$', description: For clients with `transport bearer` only.}
     NewSession:
       type: object
-      description: A session just made; the token for bearer clients alone.
+      description: A new session; the token for bearer clients alone.
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2830,11 +2879,11 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
-        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
-        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
-        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
-        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
+        acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
         session_token: {$ref: '#/components/schemas/Token', description: For clients with `transport bearer` only.}
@@ -2845,7 +2894,7 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2856,22 +2905,22 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
-        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
-        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
-        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
-        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
+        acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
         current: {type: boolean}
         device: {type: [string, 'null']}
     AdminSession:
       type: object
-      description: A session as operators see it.
+      description: A session in the operators' view.
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, device, sender_constrained, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with what it read some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2882,19 +2931,19 @@ components:
         idle_expires_at: {$ref: '#/components/schemas/Time'}
         expires_at: {$ref: '#/components/schemas/Time'}
         tokens: {$ref: '#/components/schemas/SessionTokens'}
-        acr: {type: [string, 'null'], description: 'How the user signed in, as the id_token says; only a sign-in sets it.'}
-        amr: {type: array, items: {type: string}, description: 'By what methods, as the id_token says.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null where the provider does not say. Never the time of the sign-in here.'}
-        kind: {type: [string, 'null'], description: 'Of a child session its kind, an operator''s word; null for others.'}
-        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'Of a child session the handle of its parent; null for others.'}
+        acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
+        amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
+        parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
         presence: {oneOf: [{$ref: '#/components/schemas/SessionPresence'}, {type: 'null'}]}
         device: {type: [string, 'null']}
         sender_constrained:
           type: [string, 'null']
           description: >-
-            The means by which the provider has bound its tokens, so that a copy opens nothing: `dpop` (RFC 9449), `mtls` (RFC
-            8705). Null where they are not bound, and once the session has ended. Of a child what its parent's are.
+            The means by which the provider has bound its tokens, so that a copy opens nothing: `dpop` (RFC 9449), `mtls`
+            (RFC 8705). Null if they are not bound, and once the session has ended. A child has its parent's.
         ended_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
         reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
     HowManyEnded:
@@ -2902,8 +2951,8 @@ components:
       required: [ended]
       properties:
         ended: {type: integer, minimum: 0}
-        unreadable: {type: integer, minimum: 0, description: 'With `binding=none`; sessions that the broker cannot open now, and so left.'}
-        next_cursor: {type: [string, 'null'], description: With `binding=none`; where it is a string there may be more.}
+        unreadable: {type: integer, minimum: 0, description: 'With `binding=none`; sessions that the broker cannot open now, so they stay.'}
+        next_cursor: {type: [string, 'null'], description: With `binding=none`; if it is a string there may be more.}
     LogOutPage:
       type: object
       required: [logout_url]
@@ -2912,8 +2961,8 @@ components:
           type: [string, 'null']
           format: uri
           description: |
-            `end_session` with `client_id` and, where the client has one, `post_logout_redirect_uri` and a fresh `state`,
-            which the app compares when it is opened again. Never an id_token.
+            `end_session` with `client_id` and, if the client has one, `post_logout_redirect_uri` and a fresh `state`. The
+            app compares that state when it is opened again. Never an id_token.
     HandedOutToken:
       type: object
       required: [access_token, token_type, expires_at, scope]
@@ -2953,7 +3002,7 @@ components:
       required: [name, login, transport, pkce, redirect_uris, scope, binding]
       properties:
         name: {$ref: '#/components/schemas/Name'}
-        login: {type: string, description: 'Who starts its logins: `broker`, `app` or `both`.'}
+        login: {type: string, description: 'The starter of its logins: `broker`, `app` or `both`.'}
         transport: {type: string, description: '`cookie` or `bearer`.'}
         pkce: {type: string, description: '`required` or `unsupported`.'}
         redirect_uris: {type: array, items: {type: string}}
@@ -2970,8 +3019,8 @@ components:
     BreakerState:
       type: string
       description: |
-        The provider's circuit breaker. `closed` is good, its calls go through; `open` means that they do not, after failures;
-        `half_open`, that one is tried; `unknown`, that the provider has none.
+        The provider's circuit breaker. `closed` is good, its calls go through. `open` means that they do not, after
+        failures. `half_open` means that one call is tried. `unknown` means that the provider has no breaker.
     ProviderState:
       type: object
       required: [name, kind, breaker, issuer, failures_in_a_row]
@@ -2988,17 +3037,17 @@ components:
         status: {type: string, description: '`ready`, `store_unavailable`, `store_rights_missing`, `keys_do_not_fit` or `shutting_down`.'}
         store: {type: string, description: '`ok` or `unavailable`.'}
         disk: {type: string, description: 'Of the store, `ok` or `full`. Full: sign-ins are refused, sessions are served and ended; it does not count.'}
-        endings_file: {type: string, description: 'With `store.endings_file`: `ok`, or why it takes nothing. Log-outs are then in force and answered with 503; it does not count.'}
-        keys: {type: string, description: 'Whether the key ring opens a sample of what is stored: `ok` or `do_not_open_the_store`.'}
-        clock_ahead_seconds: {type: integer, description: "How far the clock is ahead of the database's, where that has one; beyond a minute it is not believed."}
-        problems: {type: array, items: {type: string}, description: 'What is wrong, a sentence each, for people.'}
+        endings_file: {type: string, description: 'With `store.endings_file`: `ok`, or the reason of its failure. Log-outs are then in force and answered with 503; it does not count.'}
+        keys: {type: string, description: 'Whether the key ring opens a sample of the stored rows: `ok` or `do_not_open_the_store`.'}
+        clock_ahead_seconds: {type: integer, description: "The seconds that the clock is ahead of the database's, if that has one; beyond a minute it is not believed."}
+        problems: {type: array, items: {type: string}, description: 'The faults, a sentence each, for people.'}
         providers:
           type: object
           description: '`ok`; `failing`: the last calls failed, or were answered 5xx; `open`: the breaker refuses calls; `unknown`. It does not count.'
           additionalProperties: {type: string, description: '`ok`, `failing`, `open` or `unknown`.'}
         certificates:
           type: array
-          description: 'The certificates that clients show to their provider, where there are any. They do not count.'
+          description: 'The certificates that clients show to their provider, if there are any. They do not count.'
           items: {$ref: '#/components/schemas/CertificateState'}
 
     CertificateState:
@@ -3007,8 +3056,8 @@ components:
       properties:
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
-        not_after: {type: string, format: date-time, description: 'When the first of its chain runs out.'}
-        days_left: {type: integer, description: 'Whole days until then; below zero once it has run out.'}
+        not_after: {type: string, format: date-time, description: 'The expiry of the first certificate of its chain.'}
+        days_left: {type: integer, description: 'Whole days until then; below zero after the expiry.'}
 
     KeyState:
       type: object
@@ -3017,22 +3066,22 @@ components:
         id: {type: string}
         use: {type: string, description: '`seals`, `opens`, `waits` or `missing`.'}
         seals_from: {type: [string, 'null'], format: date-time, description: 'The time from which it seals, while it waits.'}
-        values: {type: integer, minimum: 0, description: How many stored values need it.}
+        values: {type: integer, minimum: 0, description: The number of stored values that need it.}
     ResealProgress:
       type: object
       required: [state, key, total, seen, resealed, unopened]
       properties:
         state: {type: string, description: '`idle`, `running`, `elsewhere` (another replica does it) or `done`.'}
         key: {type: [string, 'null'], description: The key that it seals with.}
-        total: {type: integer, minimum: 0, description: How many values there were to look at when it began.}
+        total: {type: integer, minimum: 0, description: The number of values at its beginning.}
         seen: {type: integer, minimum: 0}
         resealed: {type: integer, minimum: 0}
-        unopened: {type: integer, minimum: 0, description: 'Values that do not open with this ring, and stay as they are.'}
+        unopened: {type: integer, minimum: 0, description: 'Values that do not open with this ring, and stay unchanged.'}
 
     Introspection:
       type: object
       required: [active]
-      description: Of a token that opens no session, `active` alone; else every member.
+      description: For a token that opens no session, `active` alone; else every member.
       properties:
         active: {type: boolean}
         sub: {type: string}
@@ -3042,14 +3091,14 @@ components:
         exp: {type: integer}
         iat: {type: integer}
         sid: {$ref: '#/components/schemas/Handle'}
-        acr: {type: string, description: 'How the user signed in, where the provider says it (RFC 9470 section 6.2).'}
-        auth_time: {type: integer, description: 'When the user signed in, where the provider says it.'}
-        kind: {type: string, description: 'The kind of a child session, of such alone.'}
-        parent: {$ref: '#/components/schemas/Handle', description: 'The parent of a child session, of such alone.'}
-        token_type: {type: string, description: '`DPoP`, of a bound session alone.'}
+        acr: {type: string, description: 'The class of the sign-in, if the provider reports it (RFC 9470 section 6.2).'}
+        auth_time: {type: integer, description: 'The time of the sign-in, if the provider reports it.'}
+        kind: {type: string, description: 'The kind of a child session; only for such a session.'}
+        parent: {$ref: '#/components/schemas/Handle', description: 'The parent of a child session; only for such a session.'}
+        token_type: {type: string, description: '`DPoP`; only for a bound session.'}
         cnf: {type: object, required: [jkt], properties: {jkt: {type: string}}, description: 'The key of a bound session (RFC 9449 section 6.2).'}
-        code: {type: string, description: 'Why a bound session is not told of: `proof_required`, `use_dpop_nonce` or `proof_invalid`.'}
-        reason: {type: string, description: 'Why a proof or pass is not accepted.'}
+        code: {type: string, description: 'Why a bound session is not shown: `proof_required`, `use_dpop_nonce` or `proof_invalid`.'}
+        reason: {type: string, description: 'The fault of a proof or pass.'}
     ExchangedToken:
       type: object
       required: [access_token, issued_token_type, token_type]
@@ -3057,7 +3106,7 @@ components:
         access_token: {type: string, minLength: 1}
         issued_token_type: {type: string, description: '`urn:ietf:params:oauth:token-type:access_token`.'}
         token_type: {type: string, description: '`Bearer`, or `DPoP` for a token that goes out with `dpop_proof`.'}
-        dpop_proof: {type: string, description: 'The proof of the one request that was named, for its header `DPoP`.'}
+        dpop_proof: {type: string, description: 'The proof of the one named request, for its header `DPoP`.'}
         expires_in: {type: integer, minimum: 0, description: Left out when unknown.}
         scope: {type: string}
     OAuthError:
@@ -3073,8 +3122,8 @@ components:
         error_description: {type: string}
         code: {$ref: '#/components/schemas/ProblemCode'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        acr_values: {type: string, description: 'Of `insufficient_user_authentication`: one of these words has to be the `acr`.'}
-        max_age: {type: integer, minimum: 0, description: 'Of `insufficient_user_authentication`: the most seconds since the user signed in.'}
+        acr_values: {type: string, description: 'With `insufficient_user_authentication`: one of these words has to be the `acr`.'}
+        max_age: {type: integer, minimum: 0, description: 'With `insufficient_user_authentication`: the most seconds since the sign-in.'}
 
     Problem:
       type: object
@@ -3087,15 +3136,15 @@ components:
         detail: {type: string, description: For a developer. Never holds input.}
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        reason: {type: string, description: 'Of `session_ended` why it ended, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. Of `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`. Of `presence_invalid` the same but for `pass`, and `nonce`. Of `step_up_failed` `upstream`: it asks for what the session has.'}
-        retry: {type: string, description: '`new_login`: the same code is of no more use; start a new login.'}
+        reason: {type: string, description: 'With `session_ended` the reason of the end, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. With `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`. With `presence_invalid` the same except `pass`, and `nonce`. With `step_up_failed` `upstream`: the session already meets the upstream''s challenge.'}
+        retry: {type: string, description: '`new_login`: the same code is useless now; start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
-        step_up: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_required`: what `POST /v1/logins` is to be started with. Of `presence_required`: `{"presence": true}`.'}
-        parent: {type: boolean, description: 'Of `step_up_required` for a child session: its parent steps up, and makes a new one. Of `presence_required`: its parent makes the call itself.'}
-        required: {$ref: '#/components/schemas/DemandedSignIn', description: 'Of `step_up_failed`: what was demanded.'}
+        step_up: {$ref: '#/components/schemas/DemandedSignIn', description: 'With `step_up_required`: the `step_up` for `POST /v1/logins`. With `presence_required`: `{"presence": true}`.'}
+        parent: {type: boolean, description: 'With `step_up_required` for a child session: its parent steps up, and makes a new one. With `presence_required`: its parent makes the call itself.'}
+        required: {$ref: '#/components/schemas/DemandedSignIn', description: 'With `step_up_failed`: the demand.'}
         got:
           type: object
-          description: 'Of `step_up_failed`: what the sign-in showed; left out where nobody knows.'
+          description: 'With `step_up_failed`: the sign-in''s own values; left out if unknown.'
           required: [acr, authenticated_at]
           properties:
             acr: {type: [string, 'null']}
@@ -3104,7 +3153,7 @@ components:
           type: string
           maxLength: 64
           pattern: '^[a-z_]+$'
-          description: The provider's own error, where it is a word that RFC 6749 or OpenID Connect define.
+          description: The provider's own error, if it is a word that RFC 6749 or OpenID Connect define.
     FieldFault:
       type: object
       required: [pointer, code]
@@ -3114,27 +3163,27 @@ components:
     ProblemCode:
       type: string
       description: |
-        What went wrong, for programs. More may come with a minor version: go by `status` for one that you do not know.
+        The failure, for programs. More codes may come with a minor version: use `status` for an unknown one.
         `invalid_request`, `invalid_callback`, `state_mismatch`, `issuer_mismatch`, `code_rejected`, `verifier_mismatch`,
         `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `proof_required`,
         `use_dpop_nonce`, `proof_invalid`, `step_up_required`, `presence_required`, `presence_invalid`, `login_not_yours`,
         `access_denied`, `client_not_allowed`, `backend_not_allowed`, `email_domain_denied`, `cross_origin`,
-        `upstream_not_allowed`, `step_up_failed`, `not_found`, `provider_not_found`, `upstream_not_found`, `method_not_allowed`,
-        `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`, `interaction_required`,
-        `not_refreshable`, `too_many_sessions`, `other_session`, `subject_mismatch`, `login_expired`, `state_key_expired`, `handoff_expired`,
-        `handover_expired`, `too_large`,
+        `upstream_not_allowed`, `step_up_failed`, `not_found`, `provider_not_found`, `upstream_not_found`,
+        `method_not_allowed`, `request_timeout`, `code_already_used`, `user_already_exists`, `login_required`,
+        `interaction_required`, `not_refreshable`, `too_many_sessions`, `other_session`, `subject_mismatch`,
+        `login_expired`, `state_key_expired`, `handoff_expired`, `handover_expired`, `too_large`,
         `unsupported_media_type`, `wrong_host`, `rate_limited`, `headers_too_large`, `internal_error`, `provider_error`,
         `identity_rejected`, `upstream_error`, `upstream_timeout`, `provider_unavailable`, `store_unavailable`,
         `upstream_busy`, `upstream_nonce`, `shutting_down`.
     EndReason:
       type: string
       description: |
-        Why a session ended; more may come with a minor version. `logged_out`; `logged_out_elsewhere` (from another device); `replaced` (a new login by the same device);
-        `idle_expired`; `expired`; `token_expired` (the tokens died and cannot be refreshed); `grant_revoked` (the
-        provider says so); `refresh_lost` (the provider rotated the token and its answer was lost); `subject_changed`
-        (a refresh came back for another user); `provider_logout` (Back-Channel Logout); `parent_ended` (of a child: the
-        session that it was made by ended); `admin`; `session_limit`;
-        `integrity` (somebody changed the stored row).
+        Why a session ended; more may come with a minor version. `logged_out`; `logged_out_elsewhere` (from another
+        device); `replaced` (a new login by the same device); `idle_expired`; `expired`; `token_expired` (the tokens died
+        and cannot be refreshed); `grant_revoked` (according to the provider); `refresh_lost` (the provider rotated the
+        token and its answer was lost); `subject_changed` (a refresh came back for another user); `provider_logout`
+        (Back-Channel Logout); `parent_ended` (of a child: its parent ended); `admin`; `session_limit`; `integrity` (the
+        stored row was changed).
 
   examples:
     Session:

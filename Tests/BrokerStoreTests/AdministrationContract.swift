@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 import Testing
 
-@Suite("Store contract: moving, counting and sealing again", .timeLimit(.minutes(2)))
+@Suite("Store contract: moving, counting and resealing", .timeLimit(.minutes(2)))
 struct AdministrationContract {
     /// A store with rows of every kind, as a day's work leaves them.
     private func fill(_ store: any BrokerStore) async throws {
@@ -50,7 +50,7 @@ struct AdministrationContract {
         return found
     }
 
-    @Test("Every row goes from any engine to any other and is the same there", arguments: StoreEngine.allCases)
+    @Test("Every row moves from any engine to any other → unchanged", arguments: StoreEngine.allCases)
     func move(_ engine: StoreEngine) async throws {
         for target in [StoreEngine.inMemory, .sqlite, .postgresql] where target != engine || engine == .inMemory {
             try await engine.withStore { store in
@@ -95,7 +95,7 @@ struct AdministrationContract {
         }
     }
 
-    @Test("Sessions that live are counted: not those that ended or ran out", arguments: StoreEngine.allCases)
+    @Test("The count of sessions → living ones only, without ended or lapsed ones", arguments: StoreEngine.allCases)
     func live(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)
@@ -112,7 +112,7 @@ struct AdministrationContract {
         }
     }
 
-    @Test("Sealed values are found place by place, and counted by key", arguments: StoreEngine.allCases)
+    @Test("Sealed values → found in each place, and counted by key", arguments: StoreEngine.allCases)
     func sealed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)
@@ -151,7 +151,7 @@ struct AdministrationContract {
         }
     }
 
-    @Test("A refresh that commits meanwhile is not overwritten", arguments: StoreEngine.allCases)
+    @Test("A refresh commits during resealing → not overwritten", arguments: StoreEngine.allCases)
     func compareAndSwap(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let administered = try #require(store as? any StoreAdministration)

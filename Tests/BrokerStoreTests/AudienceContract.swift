@@ -18,7 +18,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A pair that is not stored leaves no token behind it, and one of another session is not found",
+        "A pair is not stored → neither is its token; a token of another session → not found",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -44,7 +44,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "Over tokens that a step-up has lent the session nothing is stored, in whatever order they come",
+        "A step-up has lent other tokens → the pair is stored without the token, in any order of the two",
         arguments: StoreEngine.allCases)
     func lent(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -100,7 +100,7 @@ struct AudienceContract {
         }
     }
 
-    @Test("Nobody gets one before the subject of the session's tokens was looked at", arguments: StoreEngine.allCases)
+    @Test("The session's subject is unchecked → no token is given out", arguments: StoreEngine.allCases)
     func unchecked(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -114,7 +114,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "An exchanged token is kept with the claim's own fence and version, which it gives back, or not at all",
+        "An exchanged token → stored with the claim's own fence and version, which releases the claim; otherwise not stored",
         arguments: StoreEngine.allCases)
     func exchanged(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -150,7 +150,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "They end with their session and with its grant, whatever ends it, and with nothing else",
+        "The session or its grant ends in any way → its tokens end with it, and only then",
         arguments: StoreEngine.allCases)
     func ends(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -194,7 +194,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "Of nine the one that was longest unused goes, never the new one, and none of another session's",
+        "A ninth token is stored → the longest unused one of this session goes, and never the new one",
         arguments: StoreEngine.allCases)
     func eight(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

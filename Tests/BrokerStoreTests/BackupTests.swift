@@ -18,7 +18,7 @@ struct BackupTests {
         return rows
     }
 
-    @Test("Restoring is refused while the database is in use, and changes nothing (SEC-127)")
+    @Test("A restore while the database is in use → refused, and nothing changes (SEC-127)")
     func locked() async throws {
         try await TemporaryStore.withDirectory { directory in
             let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
@@ -35,7 +35,7 @@ struct BackupTests {
         }
     }
 
-    @Test("What is no backup of ours is refused, and leaves everything as it was")
+    @Test("A file that is not the broker's backup → refused, and nothing changes")
     func foreign() async throws {
         try await TemporaryStore.withDirectory { directory in
             let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
@@ -85,7 +85,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A refused restore to a place without a database makes none")
+    @Test("A restore to an empty place is refused → no database is made")
     func nothingMade() async throws {
         try await TemporaryStore.withDirectory { directory in
             try Data(repeating: 7, count: 9000).write(to: URL(fileURLWithPath: directory + "/noise"))
@@ -98,7 +98,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup never takes another file's place, and one that fails leaves none")
+    @Test("A backup → never overwrites a file; one that fails → leaves none")
     func overwriting() async throws {
         try await TemporaryStore.with { store, path in
             let copy = path + ".copy"
@@ -112,7 +112,7 @@ struct BackupTests {
         }
     }
 
-    @Test("A backup made under writes is whole, restores, and the old database is kept aside")
+    @Test("A backup made during writes → complete, can be restored, and the old database is kept")
     func roundTrip() async throws {
         try await TemporaryStore.withDirectory { directory in
             let (path, copy) = (directory + "/data/coatcheck.db", directory + "/copy.db")
@@ -152,7 +152,7 @@ struct BackupTests {
         }
     }
 
-    @Test("At a clean stop the log is merged: the one file is the whole database")
+    @Test("A clean stop → the log is merged, so that one file is the whole database")
     func mergedLog() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/data/coatcheck.db"
@@ -172,7 +172,7 @@ struct BackupTests {
         }
     }
 
-    @Test("Of many that migrate one does it, and the others wait and find it done")
+    @Test("Many processes migrate at once → one does it, and the others wait for it")
     func migrators() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/data/coatcheck.db"

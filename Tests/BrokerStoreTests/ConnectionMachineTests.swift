@@ -192,7 +192,7 @@ struct ConnectionMachineTests {
             ]),
     ]
 
-    @Test("Events in, actions out", arguments: scenarios)
+    @Test("Events → the expected actions", arguments: scenarios)
     func scenario(_ scenario: Scenario) {
         var machine = ConnectionMachine(scenario.limits)
         for (index, step) in scenario.steps.enumerated() {
@@ -201,7 +201,7 @@ struct ConnectionMachineTests {
         }
     }
 
-    @Test("Faults are told apart in one place")
+    @Test("Faults of the server → told apart in one place")
     func faults() {
         for (state, kind) in [
             ("40001", ServerFault.Kind.repeat), ("40P01", .repeat), ("08006", .reconnect), ("08P01", .reconnect),

@@ -8,7 +8,7 @@ struct ConnectionSettingsTests {
         settings.parameters.last { $0.keyword == keyword }?.value
     }
 
-    @Test("What the URL does not say is added; what it says stays")
+    @Test("Options that the URL lacks → added; those that it has → stay")
     func defaults() throws {
         let bare = try ConnectionSettings(url: "postgresql://u@localhost/db")
         for (keyword, expected) in [
@@ -29,7 +29,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "A host that is not this machine is verified in full, unless the URL or the environment says otherwise",
+        "A host other than this machine → verified in full, unless the URL or the environment chooses otherwise",
         arguments: [
             ("postgresql://db.example/x", false), ("postgresql://localhost,db.example/x", false),
             ("postgresql://10.0.0.1/x", false), ("postgresql://127.0.0.1.example.com/x", false),
@@ -48,7 +48,7 @@ struct ConnectionSettingsTests {
     }
 
     @Test(
-        "What libpq connects to is judged, wherever it has it from",
+        "The address that libpq uses → judged, from any source",
         arguments: [
             ("postgresql://localhost/x", ["host": "localhost", "hostaddr": "10.1.2.3"], false),
             ("postgresql:///x", ["host": "db.example"], false), ("postgresql:///x", ["hostaddr": "192.0.2.7"], false),
@@ -72,7 +72,7 @@ struct ConnectionSettingsTests {
         #expect(value("sslmode", of: said) == nil && value("sslrootcert", of: said) == nil)
     }
 
-    @Test("libpq itself says what it makes of the options, and contacts nobody for it")
+    @Test("libpq's own reading of the options → used, without a connection")
     func options() {
         let found = ResolvedOptions.find(["host": "192.0.2.1", "dbname": "x", "target_session_attrs": "any"])
         #expect(found["host"] == "192.0.2.1" && found["dbname"] == "x" && found["port"] == "5432")
@@ -82,7 +82,7 @@ struct ConnectionSettingsTests {
         #expect(missing["host"] == "192.0.2.1")
     }
 
-    @Test("A URL that cannot be read is refused without being quoted")
+    @Test("A URL that cannot be read → refused without being quoted")
     func refused() {
         for url in ["", "sqlite:x", "postgresql://u:hunter2@h/%zz", "postgresql://h/x?nonsense=hunter2", "host=h"] {
             do throws(StoreOpenFailure) {

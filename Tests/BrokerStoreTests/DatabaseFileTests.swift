@@ -5,7 +5,7 @@ import Testing
 
 @Suite("SQLite: files", .serialized, .timeLimit(.minutes(2)))
 struct DatabaseFileTests {
-    @Test("Directory and files are closed to others whatever the umask (SEC-51)")
+    @Test("Directory and files, under any umask → closed to others (SEC-51)")
     func modes() async throws {
         let previous = umask(0)
         defer { umask(previous) }
@@ -23,7 +23,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("Files and a directory of its own that are open to others are closed at start (SEC-51)")
+    @Test("Files, or the store's own directory, are open to others → closed at the start (SEC-51)")
     func tightened() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/own/coatcheck.db"
@@ -39,7 +39,7 @@ struct DatabaseFileTests {
 
     private func reopen(_ path: String) async throws -> SQLiteStore { try await SQLiteStore.open(path: path) }
 
-    @Test("A shared directory that others may write in is refused; a readable one keeps its mode")
+    @Test("A shared directory that others may write in → refused; a readable one keeps its mode")
     func sharedDirectory() async throws {
         try await TemporaryStore.withDirectory { directory in
             try Data("x".utf8).write(to: URL(fileURLWithPath: directory + "/neighbour"))
@@ -55,7 +55,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A second opening is refused with a sentence, and works once the first is let go (SEC-127)")
+    @Test("A second opening → refused with a message, and possible once the first is closed (SEC-127)")
     func locked() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -72,7 +72,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A symbolic link, a directory, another program's database and a text file are refused")
+    @Test("A symbolic link, a directory, another program's database or a text file → refused")
     func foreignFiles() async throws {
         try await TemporaryStore.withDirectory { directory in
             let target = directory + "/target.db"
@@ -93,7 +93,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("What was answered is in the files at that moment: a copy taken then has it (guarantee 4)")
+    @Test("A write is answered → a copy of the files taken then has it (guarantee 4)")
     func durable() async throws {
         try await TemporaryStore.with { store, path in
             let session = Rows.session()
@@ -112,7 +112,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("A backup opens by itself and has everything; it does not overwrite a file")
+    @Test("A backup → opens alone, has everything, and does not overwrite a file")
     func backup() async throws {
         try await TemporaryStore.with { store, path in
             let session = Rows.session()
@@ -126,7 +126,7 @@ struct DatabaseFileTests {
         }
     }
 
-    @Test("Ended sessions' token bytes are gone from every file after sweeping (SEC-51)")
+    @Test("A sweep → ended sessions' token bytes are gone from every file (SEC-51)")
     func erased() async throws {
         try await TemporaryStore.with { store, path in
             let canary = "CANARY-"

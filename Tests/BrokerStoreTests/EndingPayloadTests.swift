@@ -3,9 +3,9 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("PostgreSQL: what replicas tell one another")
+@Suite("PostgreSQL: the notices between replicas")
 struct EndingPayloadTests {
-    @Test("What one writes another reads, in as many texts as it takes; one's own is left out")
+    @Test("One replica's notices, in any number of texts → read by another one, and ignored by the sender")
     func roundTrip() {
         for count in [0, 1, 119, 120, 500] {
             let ended = (0..<count).map { index in
@@ -27,7 +27,7 @@ struct EndingPayloadTests {
         }
     }
 
-    @Test("Whatever stands in a notice, it is read or left out")
+    @Test("A notice with any content → read or ignored")
     func hostile() {
         let token = Rows.digest()
         let good = "admin:\(Base64URL.encode(token.bytes))"

@@ -55,7 +55,7 @@ struct EndingsFileTests {
 
     // MARK: Refusals
 
-    @Test("A file of something else, a link, and a missing folder keep the store from opening")
+    @Test("A file of another kind, a link, or a missing folder → the store does not open")
     func foreign() async throws {
         try await with { place in
             func refused(_ sentence: String) async {
@@ -77,7 +77,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("Two processes: the second is refused, whatever database it has (SEC-127)")
+    @Test("A second process with any database → refused (SEC-127)")
     func locked() async throws {
         try await with { place in
             let store = try await place.open()
@@ -95,7 +95,7 @@ struct EndingsFileTests {
 
     // MARK: Contents
 
-    @Test("Every way a session ends by somebody's doing is in the file, as digest, time and reason")
+    @Test("A session ends by a user, operator or provider → in the file, as digest, time and reason")
     func everyWay() async throws {
         try await with { place in
             let store = try await place.open()
@@ -131,7 +131,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("Endings that come together share a sync")
+    @Test("Endings at the same time → share a sync")
     func together() async throws {
         try await with { place in
             let noted = Atomic<Int>(0)
@@ -166,7 +166,7 @@ struct EndingsFileTests {
 
     // MARK: The file's disk
 
-    @Test("A file that is gone: endings are in force, answered with \"not written\", and written when it is back")
+    @Test("The file is gone → endings hold, are answered with \"not written\", and are written when it is back")
     func gone() async throws {
         try await with { place in
             let store = try await place.open()
@@ -197,7 +197,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("Another file in its place is not written to: it lacks what this one was given. A restart takes it up")
+    @Test("Another file is in its place → not written to, because it lacks earlier endings; a restart adopts it")
     func another() async throws {
         try await with { place in
             let first = try await place.open()
@@ -224,7 +224,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A logout token that was answered \"not written\" is no replay when it comes again")
+    @Test("A logout token answered with \"not written\" comes again → not a replay")
     func noticeAgain() async throws {
         try await with { place in
             let store = try await place.open()
@@ -248,7 +248,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("Who waits for all endings does not wait for those that come after them")
+    @Test("A wait for all endings → does not wait for later ones")
     func steadily() async throws {
         try await with { place in
             let noted = Atomic<Int>(0)
@@ -276,7 +276,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A longer life that a reload brings is kept with the file")
+    @Test("A reload brings a longer lifetime → stored in the file")
     func longerLife() async throws {
         try await with { place in
             let store = try await place.open()
@@ -293,7 +293,7 @@ struct EndingsFileTests {
 
     // MARK: Crashes
 
-    @Test("kill -9 at each step: what was answered is in the file, and what was not comes in at the next start")
+    @Test("kill -9 at each step → answered endings are in the file, and others follow at the next start")
     func crashes() async throws {
         try await with { place in
             let rows = [Rows.session(), Rows.session()]
@@ -333,7 +333,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A torn last line is cut off, wherever it is torn; the database tells its ending again")
+    @Test("A torn last line at any byte → cut off, and the database repeats its ending")
     func torn() async throws {
         try await with { place in
             let store = try await place.open()
@@ -360,7 +360,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A damaged line in the middle is counted, and no ending is made of it")
+    @Test("A damaged line in the middle → counted, and makes no ending")
     func damaged() async throws {
         try await with { place in
             let store = try await place.open()
@@ -384,7 +384,7 @@ struct EndingsFileTests {
     // MARK: Shortening
 
     @Test(
-        "A grown file forgets what is older than any session, survives a crash at each step, and keeps what it is from")
+        "A grown file → forgets endings older than any session, survives a crash at each step, and keeps its origin")
     func shortening() async throws {
         try await with { place in
             let old = Rows.now.advanced(by: .zero - Self.life - Self.life)
@@ -431,7 +431,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A clock that is years ahead for a while makes the file forget nothing")
+    @Test("A clock that is years ahead for a while → the file forgets nothing")
     func wrongClock() async throws {
         try await with { place in
             var text = EndingsHeader(since: Rows.now, longestLifetime: Self.life).line
@@ -449,7 +449,7 @@ struct EndingsFileTests {
         }
     }
 
-    @Test("A file that nothing was written to for longer than tombstones stand begins anew")
+    @Test("No ending for longer than tombstones are kept → the file begins again")
     func neglected() async throws {
         try await with { place in
             let store = try await place.open()
@@ -463,7 +463,7 @@ struct EndingsFileTests {
 
     // MARK: Restoring
 
-    @Test("Restoring ends what the file names, in the copy, before it takes the database's place")
+    @Test("A restore → ends the file's sessions in the copy, before it replaces the database")
     func restoring() async throws {
         try await with { place in
             let store = try await place.open()

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Store contract: exchanges", .timeLimit(.minutes(2)))
 struct ExchangeContract {
-    @Test("Of a hundred claims of one code at once exactly one is granted (SEC-124)", arguments: StoreEngine.allCases)
+    @Test("A hundred claims of one code at once → exactly one is granted (SEC-124)", arguments: StoreEngine.allCases)
     func oneClaim(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -23,7 +23,9 @@ struct ExchangeContract {
         }
     }
 
-    @Test("One login opens one gate: a hundred different codes, one winner (SEC-124)", arguments: StoreEngine.allCases)
+    @Test(
+        "A hundred different codes of one login at once → one passes its gate (SEC-124)",
+        arguments: StoreEngine.allCases)
     func oneGate(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -40,7 +42,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A burned, expired, unknown or taken gate claims nothing and leaves no row", arguments: StoreEngine.allCases)
+    @Test("A burned, expired, unknown or taken gate → no claim and no row", arguments: StoreEngine.allCases)
     func closedGates(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let burned = Rows.login()
@@ -62,7 +64,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A release gives the gate back, and only the same starter may call again", arguments: StoreEngine.allCases)
+    @Test("A release → opens the gate again, but only for the same starter", arguments: StoreEngine.allCases)
     func release(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -100,7 +102,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("Calls that the provider saw are counted, others are not", arguments: StoreEngine.allCases)
+    @Test("Calls that the provider saw → counted; others → not", arguments: StoreEngine.allCases)
     func attempts(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let row = Rows.exchange()
@@ -122,7 +124,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A released exchange whose login was burned meanwhile is not claimed again", arguments: StoreEngine.allCases)
+    @Test("A released exchange's login is burned → no further claim", arguments: StoreEngine.allCases)
     func releasedThenBurned(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -137,7 +139,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A lapsed claim that is spared is its owner's still; every other one is a dead owner's",
+        "A lapsed claim that is spared → still its owner's; any other → a dead owner's",
         arguments: StoreEngine.allCases)
     func spared(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -175,7 +177,9 @@ struct ExchangeContract {
         }
     }
 
-    @Test("An owner that died leaves a spent code; its own late settling is refused", arguments: StoreEngine.allCases)
+    @Test(
+        "An owner died → the code is spent, and the owner's own late result is refused", arguments: StoreEngine.allCases
+    )
     func lapsedOwner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
             let row = Rows.exchange()
@@ -204,7 +208,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("Settling needs the fence; the outbox rows are kept all the same", arguments: StoreEngine.allCases)
+    @Test("A result with another fence → refused, but its outbox rows are kept", arguments: StoreEngine.allCases)
     func settle(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -232,7 +236,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("Every outcome survives the store", arguments: StoreEngine.allCases)
+    @Test("Each outcome → read back unchanged", arguments: StoreEngine.allCases)
     func outcomes(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let reasons: [ExchangeRow.SpentReason] = [
@@ -254,7 +258,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A partial registration is stored with its exchange, taken once, and resubmitted once",
+        "A partial registration → stored with its exchange, taken once, and resubmitted once",
         arguments: StoreEngine.allCases)
     func registrations(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -286,7 +290,7 @@ struct ExchangeContract {
         }
     }
 
-    @Test("A released completion reopens its registration; a session closes it", arguments: StoreEngine.allCases)
+    @Test("A released completion → opens its registration again; a session closes it", arguments: StoreEngine.allCases)
     func registrationCompleted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let registration = Rows.registration()
@@ -309,7 +313,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A new login of the device replaces its old session; the tokens go to the outbox (SEC-62)",
+        "A device signs in again → its old session is replaced, and its tokens go to the outbox (SEC-62)",
         arguments: StoreEngine.allCases)
     func replaced(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -333,7 +337,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "Beyond the cap the oldest sessions of the subject and client end, no other's (SEC-100)",
+        "Beyond the cap → the oldest sessions of this subject and client end (SEC-100)",
         arguments: StoreEngine.allCases)
     func sessionLimit(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -361,7 +365,7 @@ struct ExchangeContract {
     }
 
     @Test(
-        "A session whose digest or handle stands already is not stored, and nothing changes",
+        "A session whose digest or handle exists → not stored, and nothing changes",
         arguments: StoreEngine.allCases)
     func collision(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -380,7 +384,9 @@ struct ExchangeContract {
         }
     }
 
-    @Test("No proof is never the same proof: who has none claims no released exchange", arguments: StoreEngine.allCases)
+    @Test(
+        "A starter without a proof → never counts as the same starter, and claims no released exchange",
+        arguments: StoreEngine.allCases)
     func proofless(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let row = Rows.exchange(proof: nil)

@@ -5,7 +5,7 @@ import Testing
 /// Sessions and their children: places, endings and lists, on every engine.
 @Suite("Store contract: families", .timeLimit(.minutes(2)))
 struct FamilyContract {
-    @Test("A child is found whole, and takes the place of the one before", arguments: StoreEngine.allCases)
+    @Test("A child → stored completely, in the place of the former one", arguments: StoreEngine.allCases)
     func places(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session(sid: Rows.digest())
@@ -31,7 +31,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Where all places are taken, only one who has a place gets it; the lapsed take none",
+        "All places are taken → only an existing place can be filled again; lapsed children take none",
         arguments: StoreEngine.allCases)
     func full(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -59,7 +59,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "No child is made of one that has ended, has lapsed, is not there, or is a child",
+        "A parent that has ended, lapsed, is unknown or is a child → gets no child",
         arguments: StoreEngine.allCases)
     func orphans(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -79,7 +79,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Endings of many go by parents: a child that was made before a step-up has another sid, and stays",
+        "A selector names a child's former sid → nothing ends; it names the parent → the child ends with it",
         arguments: StoreEngine.allCases)
     func outgrownSignIn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -102,7 +102,7 @@ struct FamilyContract {
     enum Ending: CaseIterable { case token, subject, logoutToken, replaced, limit, condemned, lapsed }
 
     @Test(
-        "Whatever ends a session ends its children in the same transaction, and nobody else's (guarantee 10)",
+        "A session ends in any way → its children end in the same transaction, and no others (guarantee 10)",
         arguments: StoreEngine.allCases)
     func together(_ engine: StoreEngine) async throws {
         for ending in Ending.allCases {
@@ -164,7 +164,7 @@ struct FamilyContract {
         }
     }
 
-    @Test("A child ends alone; its parent and its siblings live", arguments: StoreEngine.allCases)
+    @Test("A child ends → its parent and its siblings live", arguments: StoreEngine.allCases)
     func alone(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session()
@@ -180,7 +180,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Lists of the living have no children, those of the ended have; all but one's own keeps one's own",
+        "Lists of living sessions → without children; of ended ones → with them; endings of all others → keep one's own",
         arguments: StoreEngine.allCases)
     func lists(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -209,7 +209,7 @@ struct FamilyContract {
     }
 
     @Test(
-        "Whoever makes children takes turns with who makes others and with who ends the parent",
+        "Calls that make children, and those that end the parent → take turns",
         arguments: StoreEngine.allCases)
     func atOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -243,7 +243,7 @@ struct FamilyContract {
         }
     }
 
-    @Test("Of many who want one place at once one has it", arguments: StoreEngine.allCases)
+    @Test("Many calls want one place at once → one gets it", arguments: StoreEngine.allCases)
     func onePlace(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let parent = Rows.session()

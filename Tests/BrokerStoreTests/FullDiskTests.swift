@@ -9,7 +9,7 @@ import Testing
 @Suite("SQLite: a full disk", .timeLimit(.minutes(2)))
 struct FullDiskTests {
     @Test(
-        "A full disk refuses new logins, still answers, and ended sessions stay ended (SEC-123)",
+        "A full disk → new logins are refused, reads are answered, and ended sessions stay ended (SEC-123)",
         .timeLimit(.minutes(1)))
     func full() async throws {
         try await TemporaryStore.with { store, _ in
@@ -65,7 +65,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("Endings that a full disk would not take are written at close", .timeLimit(.minutes(1)))
+    @Test("Endings wait for a full disk → written at close", .timeLimit(.minutes(1)))
     func close() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -87,7 +87,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("From a full disk on, endings alone are written until the reserve stands again", .timeLimit(.minutes(1)))
+    @Test("After a full disk → only endings are written until the reserve exists again", .timeLimit(.minutes(1)))
     func endingsOnly() async throws {
         try await TemporaryStore.with { store, path in
             // Behind a symbolic link, the reserve can be freed, but not made again.
@@ -115,7 +115,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("A reserve that stands stands on a disk that has no room for another, and a refusal leaves what was there")
+    @Test("A complete reserve on a full disk → counts as ready, and a refusal leaves the file as it was")
     func reserveStands() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/reserve"
@@ -141,7 +141,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("A reserve that could not be made at the start is made with a later sweep", .timeLimit(.minutes(1)))
+    @Test("A reserve could not be made at the start → made with a later sweep", .timeLimit(.minutes(1)))
     func reserveIsMadeLater() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -157,7 +157,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("Endings that wait for the disk are written by themselves, without any other write", .timeLimit(.minutes(1)))
+    @Test("Endings wait for the disk → written without any other write", .timeLimit(.minutes(1)))
     func byThemselves() async throws {
         try await TemporaryStore.withDirectory { directory in
             let store = try await SQLiteStore.open(path: directory + "/coatcheck.db", reserve: 0)
@@ -180,7 +180,7 @@ struct FullDiskTests {
     }
 
     @Test(
-        "The reserve has room for 1,000 endings beside a reader that holds up the checkpoint", .timeLimit(.minutes(2)))
+        "The reserve → enough for 1,000 endings next to a reader that delays the checkpoint", .timeLimit(.minutes(2)))
     func measured() async throws {
         try await TemporaryStore.with { store, path in
             let text = String(repeating: "t", count: 1200)

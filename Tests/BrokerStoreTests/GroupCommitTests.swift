@@ -9,7 +9,7 @@ import Testing
 struct GroupCommitTests {
     private struct Refusal: Error {}
 
-    @Test("Writes that wait together share one transaction, and each hears of its own result")
+    @Test("Writes wait together → share one transaction, and each gets its own result")
     func grouped() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)
@@ -28,7 +28,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("A member that fails takes nobody with it")
+    @Test("A member of a transaction fails → the others succeed")
     func failingMember() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()
@@ -57,7 +57,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("If SQLite rolls back under a member, every member fails and none commits alone (library note 10)")
+    @Test("SQLite rolls back under a member → all members fail and none commits alone (library note 10)")
     func lostTransaction() async throws {
         try await TemporaryStore.with { store, _ in
             let (early, late) = (Rows.login(), Rows.login())
@@ -79,7 +79,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("A caller that is cancelled gives up the wait, not the write (library note 9)")
+    @Test("A caller is cancelled → it stops waiting, and the write is made (library note 9)")
     func cancelledCaller() async throws {
         try await TemporaryStore.with { store, _ in
             let login = Rows.login()
@@ -103,7 +103,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("Closing finishes what was accepted")
+    @Test("A close → finishes the accepted writes")
     func closing() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"
@@ -127,7 +127,7 @@ struct GroupCommitTests {
         }
     }
 
-    @Test("Sixty-four writers never see SQLITE_BUSY (SEC-127)")
+    @Test("Sixty-four writers at once → never SQLITE_BUSY (SEC-127)")
     func manyWriters() async throws {
         try await TemporaryStore.with { store, _ in
             try await withThrowingTaskGroup(of: Void.self) { group in

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Store contract: handoffs", .timeLimit(.minutes(2)))
 struct HandoffContract {
-    @Test("A login has one live handoff, whoever comes at the same time (SEC-124)", arguments: StoreEngine.allCases)
+    @Test("Many callbacks of a login at once → one live handoff (SEC-124)", arguments: StoreEngine.allCases)
     func one(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.digest()
@@ -24,7 +24,8 @@ struct HandoffContract {
         }
     }
 
-    @Test("One that expired gives way to another; a neighbour is not touched", arguments: StoreEngine.allCases)
+    @Test(
+        "A handoff has expired → replaced by another, and a neighbour is not touched", arguments: StoreEngine.allCases)
     func replaced(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let first = Rows.handoff()
@@ -41,7 +42,9 @@ struct HandoffContract {
         }
     }
 
-    @Test("It goes when it says so, and stays with the exchange that took its login", arguments: StoreEngine.allCases)
+    @Test(
+        "A handoff → swept at its own end, or kept with the exchange that took its login",
+        arguments: StoreEngine.allCases)
     func swept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()

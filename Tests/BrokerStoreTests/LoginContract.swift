@@ -5,7 +5,7 @@ import Testing
 @Suite("Store contract: logins", .timeLimit(.minutes(2)))
 struct LoginContract {
     @Test(
-        "A token's ninth pending login is refused, and nothing live is evicted (SEC-119)",
+        "A token's ninth pending login → refused, and no pending one is evicted (SEC-119)",
         arguments: StoreEngine.allCases)
     func capByToken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -26,7 +26,7 @@ struct LoginContract {
         }
     }
 
-    @Test("A hundred logins of one token at once stay within the cap (SEC-119)", arguments: StoreEngine.allCases)
+    @Test("A hundred logins of one token at once → stay within the cap (SEC-119)", arguments: StoreEngine.allCases)
     func capContended(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let token = Rows.digest()
@@ -43,7 +43,7 @@ struct LoginContract {
     }
 
     @Test(
-        "The cap on all pending logins holds, and opens when one is taken, burned or expires (SEC-119)",
+        "The cap on all pending logins → holds, and has room when one is taken, burned or expires (SEC-119)",
         arguments: StoreEngine.allCases)
     func capInTotal(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -70,7 +70,7 @@ struct LoginContract {
     }
 
     @Test(
-        "Pending logins of a token come newest first, without taken, burned or expired ones",
+        "A token's pending logins → newest first, without taken, burned or expired ones",
         arguments: StoreEngine.allCases)
     func pending(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -90,7 +90,7 @@ struct LoginContract {
         }
     }
 
-    @Test("Of a hundred burns at once one succeeds (SEC-124)", arguments: StoreEngine.allCases)
+    @Test("A hundred burns at once → one succeeds (SEC-124)", arguments: StoreEngine.allCases)
     func burnedOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()
@@ -105,7 +105,7 @@ struct LoginContract {
         }
     }
 
-    @Test("Two logins of one state are refused, the first stays", arguments: StoreEngine.allCases)
+    @Test("A second login with the same state → refused, and the first stays", arguments: StoreEngine.allCases)
     func sameState(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let login = Rows.login()

@@ -6,7 +6,7 @@ import Testing
 struct MaintenanceContract {
     private static let day: Int64 = 86_400
 
-    @Test("Outbox work is taken by one worker at a time, oldest due first", arguments: StoreEngine.allCases)
+    @Test("Outbox work → taken by one worker at a time, the oldest due row first", arguments: StoreEngine.allCases)
     func outbox(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let rows = (0..<20).map { Rows.outbox(at: Rows.seconds($0)) }
@@ -33,7 +33,9 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A batch is put off to as many times, and removed, in one transaction each", arguments: StoreEngine.allCases)
+    @Test(
+        "A batch of work → postponed to different times, or removed, in one transaction each",
+        arguments: StoreEngine.allCases)
     func outboxBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let rows = (0..<Int64(40)).map { Rows.outbox(at: Rows.seconds($0)) }
@@ -64,7 +66,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Work that a wrong clock put off for months is due", arguments: StoreEngine.allCases)
+    @Test("Work that a wrong clock postponed for months → due", arguments: StoreEngine.allCases)
     func putOffTooFar(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let (far, later) = (Rows.outbox(at: Rows.seconds(91 * 86_400)), Rows.outbox(at: Rows.seconds(3600)))
@@ -78,7 +80,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "While the clock is doubted nothing goes that keeps a code or a token from being used twice",
+        "The clock is in doubt → rows that prevent a second use of a code or token stay",
         arguments: StoreEngine.allCases)
     func doubtedSweep(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -98,7 +100,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Seals are added up by key", arguments: StoreEngine.allCases)
+    @Test("Seals → added up by key", arguments: StoreEngine.allCases)
     func seals(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             #expect(try await store.countSeals([:]).isEmpty)
@@ -113,7 +115,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token's selector: its sid, or its subject's sessions without one, of its clients alone",
+        "A logout token's selector → its sid, or without one its subject's sessions, of its clients only",
         arguments: StoreEngine.allCases)
     func logoutSelector(_ engine: StoreEngine) async throws {
         let (sid, subject, app, web) = (Rows.digest(), Rows.digest(), Rows.digest(), Rows.digest())
@@ -140,7 +142,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A logout token's id is new once, for fifty at the same time too (SEC-67)", arguments: StoreEngine.allCases)
+    @Test("A logout token's id → new once, also for fifty at the same time (SEC-67)", arguments: StoreEngine.allCases)
     func logoutTokens(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let id = Rows.digest()
@@ -160,7 +162,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A logout token ends what it names in steps, and is used up with the last of them (SEC-67)",
+        "A logout token for many sessions → ends them in steps, and is used up with the last step (SEC-67)",
         .timeLimit(.minutes(1)), arguments: StoreEngine.allCases)
     func logoutTokenSteps(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -192,7 +194,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("A lease has one owner until it lapses; its owner renews it", arguments: StoreEngine.allCases)
+    @Test("A lease → one owner until it lapses, and the owner renews it", arguments: StoreEngine.allCases)
     func leases(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             func acquire(_ owner: String, at time: Int64, _ name: String) async throws -> Bool {
@@ -224,7 +226,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Sweeping removes what is past its keeping time and nothing else", arguments: StoreEngine.allCases)
+    @Test("A sweep → removes rows beyond their keeping time only", arguments: StoreEngine.allCases)
     func sweep(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let day = Self.day
@@ -283,7 +285,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "Whichever end came first says why a session lapsed, in the sweep as in its answers",
+        "Two limits have passed → the earlier one is the reason, in the sweep as in answers",
         arguments: StoreEngine.allCases)
     func lapseReasons(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -322,7 +324,7 @@ struct MaintenanceContract {
         }
     }
 
-    @Test("Sweeping goes in batches", arguments: StoreEngine.allCases)
+    @Test("A large sweep → made in batches", arguments: StoreEngine.allCases)
     func sweepBatches(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             for _ in 0..<25 { try await store.signIn(Rows.session()) }
@@ -338,7 +340,7 @@ struct MaintenanceContract {
     }
 
     @Test(
-        "A closed store refuses everything, and never says \"no session\" (guarantee 3)",
+        "A closed store → refuses everything, and never reports \"no session\" (guarantee 3)",
         arguments: StoreEngine.allCases)
     func closed(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

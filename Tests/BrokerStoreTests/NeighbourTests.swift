@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("SQLite: a row that cannot be read holds up no other", .timeLimit(.minutes(2)))
+@Suite("SQLite: an unreadable row does not block others", .timeLimit(.minutes(2)))
 struct NeighbourTests {
     /// The damage to one row of several.
     enum Harm: String, CaseIterable, Sendable {
@@ -32,7 +32,9 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A subject's endings reach every row", .timeLimit(.minutes(1)), arguments: Harm.allCases)
+    @Test(
+        "A subject is ended → every row of the subject ends, the unreadable one too", .timeLimit(.minutes(1)),
+        arguments: Harm.allCases)
     func endings(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
             let ended = try await store.endSessions(
@@ -46,7 +48,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("Its sealed tokens go to the outbox as they are", .timeLimit(.minutes(1)))
+    @Test("An unreadable row ends → its sealed tokens go to the outbox unchanged", .timeLimit(.minutes(1)))
     func outbox() async throws {
         try await with(.newerFormat) { store, sessions, subject in
             let ended = try await store.endSessions(.subject(subject), reason: .admin, now: Rows.seconds(9))
@@ -57,7 +59,9 @@ struct NeighbourTests {
         }
     }
 
-    @Test("The device that presents it signs in anew", .timeLimit(.minutes(1)), arguments: Harm.allCases)
+    @Test(
+        "A device presents an unreadable session → it can sign in again", .timeLimit(.minutes(1)),
+        arguments: Harm.allCases)
     func signIn(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
             let fresh = Rows.session(subject: subject, at: Rows.seconds(5))
@@ -66,7 +70,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("Lists show the others, page after page", .timeLimit(.minutes(1)), arguments: Harm.allCases)
+    @Test("Lists → show the other sessions, page after page", .timeLimit(.minutes(1)), arguments: Harm.allCases)
     func lists(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, subject in
             let all = try await store.sessions(.subject(subject), .live, after: nil, limit: 9, now: Rows.seconds(5))
@@ -79,7 +83,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("The sweep goes on past it", .timeLimit(.minutes(1)), arguments: Harm.allCases)
+    @Test("A sweep → passes the unreadable row", .timeLimit(.minutes(1)), arguments: Harm.allCases)
     func sweep(_ harm: Harm) async throws {
         try await with(harm) { store, sessions, _ in
             for _ in 0..<3 {
@@ -91,7 +95,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A damaged piece of revocation work holds up none of the others", .timeLimit(.minutes(1)))
+    @Test("A damaged piece of revocation work → does not block the others", .timeLimit(.minutes(1)))
     func revocations() async throws {
         try await TemporaryStore.with { store, _ in
             let rows = (0..<3).map { Rows.outbox(at: Rows.seconds($0)) }
@@ -104,7 +108,7 @@ struct NeighbourTests {
         }
     }
 
-    @Test("A pending login of a newer format holds up none of its device's others", .timeLimit(.minutes(1)))
+    @Test("A pending login of a newer format → does not block its device's other logins", .timeLimit(.minutes(1)))
     func logins() async throws {
         try await TemporaryStore.with { store, _ in
             let token = Rows.digest()

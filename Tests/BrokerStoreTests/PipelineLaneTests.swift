@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerStore
 
-@Suite("Which connection takes what waits", .timeLimit(.minutes(2)))
+@Suite("The choice of a connection for waiting jobs", .timeLimit(.minutes(2)))
 struct PipelineLaneTests {
     /// A job that records its result.
     private final class Job: PipelineJob {
@@ -50,7 +50,7 @@ struct PipelineLaneTests {
         func add() { value.add(1, ordering: .relaxed) }
     }
 
-    @Test("Without gathering each job wakes a connection, as long as one is idle")
+    @Test("No gathering → each job wakes a connection, as long as one is idle")
     func spreads() throws {
         let bench = try Bench(gathering: 0)
         for awake in 1...3 {
@@ -63,7 +63,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.take(64, for: 0).count == 4)
     }
 
-    @Test("What comes while one connection works is left to it, and somebody looks after it")
+    @Test("A job arrives while a connection works → left to this connection, and watched")
     func gathers() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -81,14 +81,14 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 1)
     }
 
-    @Test("A connection that was woken and has not come yet is left what comes meanwhile")
+    @Test("A woken connection has not come yet → it also gets the jobs that arrive meanwhile")
     func woken() throws {
         let bench = try Bench(gathering: 4)
         bench.submit(3)
         #expect(bench.lane.awakeCount == 1)
     }
 
-    @Test("Where more waits than one should take, another connection is woken")
+    @Test("More jobs wait than one connection should take → another is woken")
     func much() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -99,7 +99,7 @@ struct PipelineLaneTests {
         #expect(bench.lane.awakeCount == 3)
     }
 
-    @Test("A connection that is silent keeps nothing from the others for longer than 50 ms")
+    @Test("A silent connection → delays the others' jobs by 50 ms at most")
     func haste() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -125,7 +125,7 @@ struct PipelineLaneTests {
         for job in jobs { #expect(job.failure.withLock { $0 } == nil) }
     }
 
-    @Test("A connection that is lost leaves what it was woken for to another")
+    @Test("A woken connection is lost → another one takes its jobs")
     func lost() throws {
         let bench = try Bench(gathering: 4)
         bench.submit()
@@ -141,7 +141,7 @@ struct PipelineLaneTests {
         #expect(late[0].failure.withLock { $0 } == .store(.unavailable("PostgreSQL is not reached")))
     }
 
-    @Test("What was not done is taken back to the front, and fails once it has waited too long")
+    @Test("Unfinished jobs → return to the front, and fail once they have waited too long")
     func givenBack() throws {
         let bench = try Bench(gathering: 0)
         let (job, other) = (bench.submit()[0], bench.submit()[0])

@@ -8,7 +8,7 @@ import Testing
 /// Measurements next to `pgbench -S -M prepared`, without a verdict.
 ///
 /// They run if `COATCHECK_MEASURE` is set.
-@Suite("PostgreSQL: how much goes through the port", .serialized)
+@Suite("PostgreSQL: the speed of the store's port", .serialized)
 struct PostgreSQLMeasurement {
     private static let isAsked = ProcessInfo.processInfo.environment["COATCHECK_MEASURE"] != nil
 

@@ -33,7 +33,7 @@ struct PostgreSQLPlanTests {
     private static let many = 1000.0
     private static let stored = 20_000
 
-    @Test("Every statement finds its rows by an index, however many there are", .timeLimit(.minutes(3)))
+    @Test("Every statement on tables of any size → finds its rows by an index", .timeLimit(.minutes(3)))
     func plans() async throws {
         let statements = Self.statements
         #expect(Set(statements.map(\.name)).count == statements.count)
@@ -67,7 +67,7 @@ struct PostgreSQLPlanTests {
 
     /// Plans in the first minute after a table was filled: until PostgreSQL analyzes the tables, it knows only their size.
     @Test(
-        "And where PostgreSQL has not looked at the tables since they were filled", .timeLimit(.minutes(3)),
+        "PostgreSQL has not analyzed the tables since they were filled → the same", .timeLimit(.minutes(3)),
         arguments: [false, true])
     func youngPlans(hasSeenThemEmpty: Bool) async throws {
         let statements = Self.statements

@@ -37,7 +37,7 @@ struct PostgreSQLTests {
             """, in: url)
     }
 
-    @Test("Of many migrators at once one does the work", .timeLimit(.minutes(1)))
+    @Test("Many migrators at once → one does the work", .timeLimit(.minutes(1)))
     func migrators() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             let settings = try ConnectionSettings(url: url)
@@ -60,7 +60,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "The migration of families takes columns and index that an operator made beforehand, and checks new rows as ever"
+        "An operator has made columns and index of the family migration before → it uses them, and still checks new rows"
     )
     func familiesBeforehand() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -94,7 +94,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A transaction that keeps a migration waiting keeps nobody else, and the migration lands when it is over")
+    @Test("A transaction delays a migration → other calls go on, and the migration succeeds afterwards")
     func blockedMigration() async throws {
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
             try PostgreSQLServer.execute(PostgreSQLSchema.versionTable, in: url)
@@ -127,7 +127,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A schema that a newer version extended is worked with; one it broke is refused (SEC-130)")
+    @Test("A schema that a newer version extended → usable; one that it broke → refused (SEC-130)")
     func newerSchema() async throws {
         try await PostgreSQLServer.withDatabase(isSpoilt: true) { url, _ in
             let newest = PostgreSQLSchema.newest
@@ -149,7 +149,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("The server's time, and the versions of tokens: known ones that are not ended")
+    @Test("The server's time, and known tokens' versions → reported, without ended sessions")
     func replicasAsk() async throws {
         try await withReplicas(2) { stores, _ in
             let time = try await stores[0].time()
@@ -172,7 +172,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A proof that was given back may be taken again, and other replicas hear of a presence key")
+    @Test("A released proof → can be taken again; a presence key → other replicas are notified")
     func replicas() async throws {
         try await withReplicas(2) { stores, _ in
             let name = Rows.digest()
@@ -193,7 +193,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Replicas that make children at once take turns: one place has one, and none outlives a parent that ends meanwhile"
+        "Replicas make children at once → one child for each place, and none outlives a parent that ends meanwhile"
     )
     func families() async throws {
         try await withReplicas(3) { stores, _ in
@@ -226,7 +226,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Two endings of one family wait for each other in one order: no deadlock, whichever names more of it",
+        "Two endings of one family, of any size → wait in one order, without a deadlock",
         arguments: [false, true])
     func endingsAtOnce(bySubject: Bool) async throws {
         try await PostgreSQLServer.withDatabase { url, _ in
@@ -271,7 +271,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A step-up that keeps its grant drops also the first token for another API that is stored while it waits")
+    @Test("A step-up keeps its grant → also drops the first token for another API that is stored while it waits")
     func steppedUpMeanwhile() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -298,7 +298,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A newer version's rows are left alone: a clean failure, no rewrite, no loss (SEC-130)")
+    @Test("Rows of a newer version → left alone: a failure, no rewrite, no loss (SEC-130)")
     func newerRows() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -349,7 +349,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Over three replicas: one claim, one refresh, one use of a logout token, each row of the outbox to one")
+    @Test(
+        "Three replicas at once → one claim, one refresh, one use of a logout token, and each outbox row for one replica"
+    )
     func acrossReplicas() async throws {
         try await withReplicas(3) { stores, _ in
             let login = Rows.login()
@@ -400,7 +402,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "Connections that are killed under load lose nothing: in doubt is said so, and a claim is found again by its name"
+        "Connections are killed under load → nothing is lost: the result is in doubt, and a claim is found again by its name"
     )
     func killedConnections() async throws {
         try await withReplicas(2) { stores, url in
@@ -476,7 +478,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "A row that somebody holds makes its own write fail, and holds up no other (SEC-126)", .timeLimit(.minutes(3)))
+        "A row is locked by another → its own write fails, and other writes go on (SEC-126)", .timeLimit(.minutes(3)))
     func heldRow() async throws {
         try await withReplicas(1) { stores, url in
             let store = stores[0]
@@ -513,7 +515,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("An operator's lists, however long they take, hold up no login", .timeLimit(.minutes(3)))
+    @Test("An operator's long lists → do not delay logins", .timeLimit(.minutes(3)))
     func walks() async throws {
         try await withReplicas(1, connections: 5) { stores, url in
             let store = stores[0]
@@ -548,7 +550,7 @@ struct PostgreSQLTests {
     }
 
     @Test(
-        "What others got in the way of is done again: a serialization failure, a deadlock",
+        "A serialization failure or a deadlock → the transaction is repeated",
         arguments: ["40001", "40P01"])
     func repeated(_ state: String) async throws {
         try await withReplicas(1, isSpoilt: true) { stores, url in
@@ -569,7 +571,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("What was planned when nothing was stored is planned again as the tables grow")
+    @Test("Plans from empty tables → made again as the tables grow")
     func growth() async throws {
         let count = 2000
         try await PostgreSQLServer.withDatabase(migrated: false) { url, _ in
@@ -602,7 +604,9 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("A server that became read only writes nothing and is found again when it writes", .timeLimit(.minutes(1)))
+    @Test(
+        "The server becomes read-only → no write is accepted, and the writable one is found again",
+        .timeLimit(.minutes(1)))
     func readOnly() async throws {
         try await withReplicas(1, isSpoilt: true) { stores, url in
             let store = stores[0]
@@ -618,7 +622,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Replicas hear of each other's endings within a second, and say so while they hear nothing")
+    @Test("Endings at other replicas → known within a second; a lost listener is reported")
     func notices() async throws {
         try await withReplicas(2, listening: true) { stores, url in
             let heard = stores.map { _ in HeardNotices([EndingNotice]()) }
@@ -677,7 +681,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("What a commit waits for is switched on where a role has it off (guarantee 4)")
+    @Test("A role has synchronous commits switched off → switched on (guarantee 4)")
     func durability() async throws {
         try await withReplicas(1) { stores, url in
             let found = try await stores[0].read(
@@ -699,7 +703,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Audit records cannot be changed or removed (SEC-99)")
+    @Test("A change or removal of audit records → refused (SEC-99)")
     func audit() async throws {
         try await withReplicas(1) { stores, url in
             try await stores[0].appendAudit(
@@ -711,7 +715,7 @@ struct PostgreSQLTests {
         }
     }
 
-    @Test("Where nothing answers, opening says so and names no password", .timeLimit(.minutes(1)))
+    @Test("The server does not answer → the opening reports this, and names no password", .timeLimit(.minutes(1)))
     func unreachable() async throws {
         let settings = try ConnectionSettings(url: "postgresql://u:hunter2hunter2@127.0.0.1:1/x")
         do throws(StoreOpenFailure) {

@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: presence keys", .timeLimit(.minutes(2)))
 struct PresenceContract {
     @Test(
-        "A presence key needs a session that lives here, is no child and has none; another is told and changes nothing",
+        "A presence key → only for a living session that is no child and has none; another key is reported and changes nothing",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -34,7 +34,7 @@ struct PresenceContract {
         }
     }
 
-    @Test("Of two at once one stands, and its audit record alone", arguments: StoreEngine.allCases)
+    @Test("Two registrations at once → one succeeds, with the only audit record", arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -56,7 +56,7 @@ struct PresenceContract {
         }
     }
 
-    @Test("Refreshes and step-ups keep it, and an ending takes it", arguments: StoreEngine.allCases)
+    @Test("Refreshes and step-ups → keep the presence key; an ending removes it", arguments: StoreEngine.allCases)
     func kept(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -93,7 +93,7 @@ struct PresenceContract {
         }
     }
 
-    @Test("It is moved to another store with its session", arguments: StoreEngine.allCases)
+    @Test("A session with a presence key moves to another store → the key moves, too", arguments: StoreEngine.allCases)
     func moved(_ engine: StoreEngine) async throws {
         let session = Rows.session()
         let commit = Rows.presence(of: session.tokenDigest)

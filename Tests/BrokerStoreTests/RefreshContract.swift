@@ -5,7 +5,9 @@ import Testing
 
 @Suite("Store contract: refreshes", .timeLimit(.minutes(2)))
 struct RefreshContract {
-    @Test("Of a hundred refresh claims at once one is granted, the rest wait (SEC-54)", arguments: StoreEngine.allCases)
+    @Test(
+        "A hundred refresh claims at once → one is granted, and the others wait (SEC-54)",
+        arguments: StoreEngine.allCases)
     func oneClaim(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -21,7 +23,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim on a dead, unknown or moved session is not granted", arguments: StoreEngine.allCases)
+    @Test("A claim for an ended, unknown or moved session → not granted", arguments: StoreEngine.allCases)
     func notGranted(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let ended = Rows.session()
@@ -41,7 +43,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A lapsed claim is taken over; the late winner commits without the fence, the other is superseded (SEC-125)",
+        "A lapsed claim is taken over → the late owner commits without the fence, and the other is superseded (SEC-125)",
         arguments: StoreEngine.allCases)
     func lateWinner(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -82,7 +84,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A hundred commits of one version at once store one pair", arguments: StoreEngine.allCases)
+    @Test("A hundred commits of one version at once → one pair is stored", arguments: StoreEngine.allCases)
     func oneCommit(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -100,7 +102,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "A refresh that finishes after logout cannot bring the session back (SEC-64)",
+        "A refresh ends after a log-out → the session stays ended (SEC-64)",
         arguments: StoreEngine.allCases)
     func afterLogout(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -121,7 +123,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "Logout and commit at once: either the pair is revoked with the session, or the commit says ended",
+        "A log-out and a commit at once → the pair is revoked with the session, or the commit reports the end",
         arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -143,7 +145,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "Condemning needs one's own fence and version, and ends with its reason (guarantee 2)",
+        "A condemnation → needs its own fence and version, and ends the session with its reason (guarantee 2)",
         arguments: StoreEngine.allCases)
     func condemn(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -168,7 +170,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim is released with its own fence and version only", arguments: StoreEngine.allCases)
+    @Test("A release of a claim → needs its own fence and version", arguments: StoreEngine.allCases)
     func release(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -183,7 +185,8 @@ struct RefreshContract {
         }
     }
 
-    @Test("A commit brings tokens, facts and lifetimes along; what is nil stays", arguments: StoreEngine.allCases)
+    @Test(
+        "A commit → stores tokens, facts and lifetimes; nil values leave the old ones", arguments: StoreEngine.allCases)
     func commitDetails(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -207,7 +210,9 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim has a name: who asks again with it gets it again, another does not", arguments: StoreEngine.allCases)
+    @Test(
+        "A claim is repeated with its name → granted again; with another name → refused",
+        arguments: StoreEngine.allCases)
     func named(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
             let session = Rows.session()
@@ -220,7 +225,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim stands for as long as its owner renews it, with its own fence", arguments: StoreEngine.allCases)
+    @Test("A claim → lasts as long as its owner renews it with its own fence", arguments: StoreEngine.allCases)
     func renewal(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
             let session = Rows.session()
@@ -254,7 +259,7 @@ struct RefreshContract {
     }
 
     @Test(
-        "The row remembers a take-over, a lost answer, refusals and the pause; a commit clears them",
+        "A take-over, a lost answer, refusals and the pause → remembered in the row, until a commit clears them",
         arguments: StoreEngine.allCases)
     func memory(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -291,7 +296,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("Tokens whose subject is unchecked say so until they are checked", arguments: StoreEngine.allCases)
+    @Test("Tokens with an unchecked subject → marked until they are checked", arguments: StoreEngine.allCases)
     func unchecked(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()
@@ -309,7 +314,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A claim made by a server's clock that was set back since has lapsed", arguments: [StoreEngine.postgresql])
+    @Test("The server's clock was set back after a claim → the claim has lapsed", arguments: [StoreEngine.postgresql])
     func clockSetBack(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
             let session = Rows.session()
@@ -327,7 +332,7 @@ struct RefreshContract {
         }
     }
 
-    @Test("A provider that asked to be left alone is left alone by the next process, for as long as it asked")
+    @Test("A provider asked for a pause → the next process obeys it, for its whole time")
     func heldBackOverRestart() async throws {
         try await TemporaryStore.withDirectory { directory in
             let path = directory + "/coatcheck.db"

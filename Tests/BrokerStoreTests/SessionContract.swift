@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Store contract: sessions", .timeLimit(.minutes(2)))
 struct SessionContract {
-    @Test("A session is found by its digest and handle, whole; nothing else finds it", arguments: StoreEngine.allCases)
+    @Test("A session → found completely by its digest or handle, and by nothing else", arguments: StoreEngine.allCases)
     func lookUp(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             var session = Rows.session(sid: Rows.digest())
@@ -24,7 +24,7 @@ struct SessionContract {
     }
 
     @Test(
-        "Each selector names its sessions and no other's; another issuer's equal sid is another digest (SEC-68)",
+        "A selector → its own sessions only; an equal sid of another issuer is another digest (SEC-68)",
         arguments: StoreEngine.allCases)
     func selectors(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -57,7 +57,7 @@ struct SessionContract {
         }
     }
 
-    @Test("Pages follow each other without gap or repetition, equal times included", arguments: StoreEngine.allCases)
+    @Test("Pages of a list → without gap or repetition, also for equal times", arguments: StoreEngine.allCases)
     func pages(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let subject = Rows.digest()
@@ -85,7 +85,7 @@ struct SessionContract {
     }
 
     @Test(
-        "Ending is idempotent: the first reason stays, the tokens go to the outbox once (SEC-62)",
+        "A second ending → the first reason stays, and the tokens go to the outbox once (SEC-62)",
         arguments: StoreEngine.allCases)
     func endedOnce(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -115,7 +115,7 @@ struct SessionContract {
     }
 
     @Test(
-        "Ended sessions are listed by their end with reason and facts, live and lapsed ones are not",
+        "The list of ended sessions → by their end, with reason and facts, without live and lapsed ones",
         arguments: StoreEngine.allCases)
     func ended(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -156,7 +156,7 @@ struct SessionContract {
         }
     }
 
-    @Test("Every end reason survives the store", arguments: StoreEngine.allCases)
+    @Test("Each end reason → read back unchanged", arguments: StoreEngine.allCases)
     func reasons(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             for reason in EndReason.allCases {
@@ -169,7 +169,7 @@ struct SessionContract {
     }
 
     @Test(
-        "Sliding never goes back, and moves neither a dead session nor an unknown one",
+        "A slide → never goes back, and moves no ended or unknown session",
         arguments: StoreEngine.allCases)
     func slide(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -193,7 +193,7 @@ struct SessionContract {
     }
 
     @Test(
-        "A use that is written late → a session moves that lived at the given time, never beyond its own end",
+        "A use is written late → a session that lived at that time moves, and never beyond its own end",
         arguments: StoreEngine.allCases)
     func slideLate(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -216,7 +216,8 @@ struct SessionContract {
     }
 
     @Test(
-        "A use with a shorter idle time → the idle end stays, for the greater counts", arguments: StoreEngine.allCases)
+        "A use with a shorter idle time → the idle end stays, because the later one counts",
+        arguments: StoreEngine.allCases)
     func slideShorter(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             let session = Rows.session()

@@ -40,7 +40,7 @@ struct StandbyTests {
     }
 
     @Test(
-        "A commit whose wait for the standby is cancelled is in doubt; a failover keeps all that was answered",
+        "A commit's wait for the standby is cancelled → in doubt; after a failover, everything answered is there",
         .timeLimit(.minutes(3)))
     func standby() async throws {
         let server = try StandbyServer()
@@ -90,7 +90,7 @@ struct StandbyTests {
     }
 
     @Test(
-        "What is found done is confirmed by the standby before anybody is told, whoever did it",
+        "A retry finds the work committed by any process → the standby confirms it before the answer",
         .timeLimit(.minutes(3)))
     func foundDone() async throws {
         let server = try StandbyServer()

@@ -6,7 +6,7 @@ import Testing
 @Suite("Store contract: step-ups", .timeLimit(.minutes(2)))
 struct StepUpContract {
     @Test(
-        "A step-up's commit needs its exchange, a session that has not ended and the version it was made of",
+        "A step-up's commit → needs its exchange, a session that has not ended, and the version that it was made from",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -39,7 +39,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "A new grant raises version and fence, clears what was remembered, and revokes the one before",
+        "A new grant → raises version and fence, clears the marks, and revokes the former grant",
         arguments: StoreEngine.allCases)
     func newGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store, clock in
@@ -85,7 +85,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Of an older grant no pair is stored and no condemnation counts, in either order",
+        "An older grant's pair or condemnation, in either order → without effect",
         arguments: StoreEngine.allCases)
     func olderGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -115,7 +115,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Where the old refresh token stays, a refresh of it commits or condemns as ever",
+        "A step-up keeps the refresh token → a refresh with it commits or condemns as usual",
         arguments: StoreEngine.allCases)
     func sameGrant(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -159,7 +159,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "The mark of an unchecked subject → it goes with the grant that it is of, and stays with a grant that is kept",
+        "The mark of an unchecked subject → goes with its grant, and stays with a kept grant",
         arguments: StoreEngine.allCases)
     func uncheckedSubject(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -181,7 +181,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Step-ups and a presence key raise a session's version, and refreshes and slides leave it",
+        "Step-ups and a presence key → raise a session's version; refreshes and slides do not",
         arguments: StoreEngine.allCases)
     func versions(_ engine: StoreEngine) async throws {
         let session = Rows.session()
@@ -223,7 +223,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "Two step-ups are made of the same row → the second is refused and has to read the row again",
+        "Two step-ups are made from the same row → the second is refused and has to read the row again",
         arguments: StoreEngine.allCases)
     func twoOfOneRow(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -256,7 +256,7 @@ struct StepUpContract {
     }
 
     @Test(
-        "An exchange is settled with a session that another step-up has changed → the session stays, the tokens are work",
+        "An exchange ends with a session that another step-up has changed → the session stays, and the tokens go to the outbox",
         arguments: StoreEngine.allCases)
     func overtaken(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
@@ -279,7 +279,7 @@ struct StepUpContract {
         }
     }
 
-    @Test("Step-up and refresh at once: the pair is stored before, or is outgrown", arguments: StoreEngine.allCases)
+    @Test("A step-up and a refresh at once → the pair is stored first, or is outgrown", arguments: StoreEngine.allCases)
     func race(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in
             for _ in 0..<30 {

@@ -19,7 +19,7 @@ struct StrainTests {
         return clock.now - begin
     }
 
-    @Test("A lane that is held by a long read holds up no point read", .timeLimit(.minutes(1)))
+    @Test("A long read holds a lane → other lanes' reads go on", .timeLimit(.minutes(1)))
     func longRead() async throws {
         try await TemporaryStore.with { store, _ in
             let session = Rows.session()
@@ -40,7 +40,7 @@ struct StrainTests {
         }
     }
 
-    @Test("A sweep beside another process's read holds up no write", .timeLimit(.minutes(1)))
+    @Test("A sweep next to another process's read → does not delay writes", .timeLimit(.minutes(1)))
     func sweepBesideRead() async throws {
         try await TemporaryStore.with { store, path in
             for _ in 0..<50 { try await store.signIn(Rows.session()) }
@@ -69,7 +69,8 @@ struct StrainTests {
         }
     }
 
-    @Test("Without the lock's name the database is still this process's alone", .timeLimit(.minutes(1)))
+    @Test(
+        "The lock's name has been removed → the database still belongs to this process alone", .timeLimit(.minutes(1)))
     func lockName() async throws {
         try await TemporaryStore.with { store, path in
             try FileManager.default.removeItem(atPath: path + ".lock")
@@ -78,7 +79,7 @@ struct StrainTests {
         }
     }
 
-    @Test("A disk that hangs keeps nobody waiting, nor the close", .timeLimit(.minutes(1)))
+    @Test("A disk that hangs → neither callers nor the close wait for it", .timeLimit(.minutes(1)))
     func hangingDisk() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)
@@ -97,7 +98,7 @@ struct StrainTests {
         }
     }
 
-    @Test("The writer's queue has an end", .timeLimit(.minutes(1)))
+    @Test("The writer's queue is full → further writes are refused", .timeLimit(.minutes(1)))
     func queueBound() async throws {
         try await TemporaryStore.with { store, _ in
             let hold = await WriterHold.take(store)

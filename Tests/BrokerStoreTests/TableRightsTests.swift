@@ -30,7 +30,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("Each table of the newest schema has its rights listed")
+    @Test("The newest schema → the rights to each table are listed")
     func complete() async throws {
         try await PostgreSQLServer.withDatabase { owner, _ in
             let tables = try PostgreSQLServer.execute(
@@ -40,7 +40,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("A role without a right on a table → the role, the right and the table are named")
+    @Test("A role without a right to a table → the role, the right and the table are named")
     func lacking() async throws {
         try await withRole { role, settings, owner in
             try grant(role, owner)
@@ -56,7 +56,7 @@ struct TableRightsTests {
         }
     }
 
-    @Test("A role with the listed rights and no others → signs in, hands a token on, logs out and sweeps")
+    @Test("A role with exactly the listed rights → signs in, hands out a token, logs out and sweeps")
     func enough() async throws {
         try await withRole { role, settings, owner in
             try grant(role, owner)

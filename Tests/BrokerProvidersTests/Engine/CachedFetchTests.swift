@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Documents kept and fetched once", .timeLimit(.minutes(2)))
+@Suite("Cached documents", .timeLimit(.minutes(2)))
 struct CachedFetchTests {
     private final class Source: Sendable {
         let calls = Mutex(0)
@@ -38,7 +38,7 @@ struct CachedFetchTests {
         return CachedFetch(clock: waiting) { await source.fetch() }
     }
 
-    @Test("Whoever asks at one time shares one fetch")
+    @Test("Many callers at once → share one fetch")
     func shared() async throws {
         let source = Source()
         let cache = cache(source, TestClock())
@@ -49,7 +49,7 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 1)
     }
 
-    @Test("Forced fetches come from a small bucket: unknown kids cannot flood a provider (SEC-27)")
+    @Test("Forced fetches for unknown kids → from a small bucket, so they cannot flood a provider (SEC-27)")
     func bucket() async throws {
         let source = Source()
         let clock = TestClock()
@@ -68,7 +68,7 @@ struct CachedFetchTests {
     }
 
     @Test(
-        "What anybody can send takes no forced fetch from logins, nor logins from that (SEC-27)",
+        "Tokens from anyone, and logins → separate buckets for forced fetches (SEC-27)",
         arguments: [true, false])
     func buckets(_ strangersFirst: Bool) async throws {
         let source = Source()
@@ -88,7 +88,7 @@ struct CachedFetchTests {
         #expect(granted == [3, 3])
     }
 
-    @Test("Who saw an older document gets the newer one without a fetch")
+    @Test("A caller saw an older document → gets the newer one without a fetch")
     func older() async throws {
         let source = Source()
         let cache = cache(source, TestClock())
@@ -98,7 +98,7 @@ struct CachedFetchTests {
         #expect(source.calls.withLock { $0 } == 2)
     }
 
-    @Test("A document that cannot be fetched again stays usable for a day, and is asked for every half minute")
+    @Test("A document cannot be fetched again → usable for a day, and tried every half minute")
     func stale() async throws {
         let source = Source()
         let clock = TestClock()
@@ -116,7 +116,7 @@ struct CachedFetchTests {
         await #expect(throws: ProviderFailure.self) { try await cache.current() }
     }
 
-    @Test("A fetch that hangs keeps nobody from a document that is usable; what comes of it is used then")
+    @Test("A fetch hangs → callers get the usable document, and the new one when it arrives")
     func hanging() async throws {
         let source = Source()
         let clock = TestClock()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("How a client proves itself", .timeLimit(.minutes(2)))
+@Suite("The authentication of a client", .timeLimit(.minutes(2)))
 struct ClientAuthenticationTests {
     private func settings(
         _ base: String, _ authentication: ClientAuthentication, clientID: String = "cid-1",
@@ -38,7 +38,7 @@ struct ClientAuthenticationTests {
         "grant_type=authorization_code&code=c0de-1&redirect_uri=com.example.app%3A%2Foauth2redirect&code_verifier="
         + String(repeating: "V", count: 43)
 
-    @Test("none: the id in the body and no Authorization")
+    @Test("none → the id in the body, without Authorization")
     func none() async throws {
         let request = try await sent(.none)
         #expect(request.body == body + "&client_id=cid-1")
@@ -47,14 +47,14 @@ struct ClientAuthenticationTests {
         #expect(request.header("Host")?.hasPrefix("127.0.0.1:") == true)
     }
 
-    @Test("client_secret_post: id and secret in the body only (SEC-18)")
+    @Test("client_secret_post → id and secret in the body only (SEC-18)")
     func post() async throws {
         let request = try await sent(.clientSecretPost(Secret("s&=1")))
         #expect(request.body == body + "&client_id=cid-1&client_secret=s%26%3D1")
         #expect(request.header("Authorization") == nil)
     }
 
-    @Test("client_secret_basic: form-encoded halves, or raw ones, in the header only (SEC-18)")
+    @Test("client_secret_basic → form-encoded or raw halves, in the header only (SEC-18)")
     func basic() async throws {
         let form = try await sent(.clientSecretBasic(Secret("s:c %+")), clientID: "a b")
         #expect(form.body == body)
@@ -63,7 +63,7 @@ struct ClientAuthenticationTests {
         #expect(raw.header("Authorization") == "Basic " + Base64.encode(Array("a b:s:c %+".utf8)))
     }
 
-    @Test("The sandbox decodes our form-encoded Basic with reserved characters")
+    @Test("The broker's form-encoded Basic with reserved characters → decoded by the sandbox")
     func basicReserved() async throws {
         try await withSandbox { sandbox in
             let base = sandbox.baseURL + "/oauth2"
@@ -79,7 +79,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("private_key_jwt: audience the issuer alone, typed, a minute, a fresh jti each time (SEC-19)")
+    @Test("private_key_jwt → the issuer as only audience, typed, good for a minute, a new jti each time (SEC-19)")
     func privateKeyJWT() async throws {
         try await withSandbox { sandbox in
             let key = sandbox.control.clientKey
@@ -113,7 +113,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "A key that is none, or of another algorithm, refuses to start",
+        "A file that is no key, or a key of another algorithm → the broker does not start",
         arguments: ["", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----"])
     func badKey(_ pem: String) async {
         await #expect(throws: (any Error).self) {
@@ -122,7 +122,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("RSA keys sign too", arguments: [SignatureAlgorithm.rs256, .ps256])
+    @Test("An RSA key → signs", arguments: [SignatureAlgorithm.rs256, .ps256])
     func rsa(_ algorithm: SignatureAlgorithm) async throws {
         let request = try await sent(.privateKeyJWT(SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: algorithm)))
         let assertion = try #require(FormPairs(parsing: request.body)["client_assertion"])
@@ -131,7 +131,7 @@ struct ClientAuthenticationTests {
         #expect(header["alg"]?.string == algorithm.rawValue)
     }
 
-    @Test("Native codes are redeemed with an empty redirect URI (Google) or without one (Apple)")
+    @Test("A native code → redeemed with an empty redirect URI (Google) or without one (Apple)")
     func nativeCodes() async throws {
         let google = try await sent(.none, grant: Support.grant("4/x", redirect: .empty, verifier: nil))
         #expect(google.body == "grant_type=authorization_code&code=4%2Fx&redirect_uri=&client_id=cid-1")
@@ -139,7 +139,7 @@ struct ClientAuthenticationTests {
         #expect(apple.body == "grant_type=authorization_code&code=c&client_id=cid-1")
     }
 
-    @Test("Renamed, omitted and further parameters, JSON bodies and further headers are settings")
+    @Test("Renamed, omitted and additional parameters, JSON bodies and headers → set by the configuration")
     func shapes() async throws {
         let request = try await sent(.none) {
             $0.tokenRequest = TokenRequestSettings(
@@ -155,7 +155,7 @@ struct ClientAuthenticationTests {
         #expect(request.header("X-Idempotency-Key") == nil)
     }
 
-    @Test("A required scope that was not granted is no login (SEC-20)")
+    @Test("A required scope is not granted → no session (SEC-20)")
     func requiredScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","scope":"email"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["repo"] }) { client in
@@ -165,7 +165,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("A scope that the answer leaves out never satisfies a required one (SEC-20)")
+    @Test("The answer leaves out the scope → a required scope counts as missing (SEC-20)")
     func assumedScope() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         try await Support.with(settings(server.base, .none) { $0.requiredScope = ["openid"] }) { client in
@@ -175,7 +175,7 @@ struct ClientAuthenticationTests {
     }
 
     @Test(
-        "What an unusable answer brought is kept to be revoked",
+        "An unusable answer with tokens → they are kept for revocation",
         arguments: [
             #"{"access_token":"at-1","token_type":"DPoP","refresh_token":"rt-1"}"#,
             #"{"access_token":"a\nb","refresh_token":"rt-1"}"#, #"{"access_token":"at-1","id_token":"\u0000"}"#,
@@ -197,7 +197,7 @@ struct ClientAuthenticationTests {
         )
     }
 
-    @Test("client_secret_jwt: HS256 over the secret, which itself is not sent")
+    @Test("client_secret_jwt → HS256 with the secret, which is not sent itself")
     func secretJWT() async throws {
         let secret = String(repeating: "s3cret-", count: 6)
         let request = try await sent(.clientSecretJWT(Secret(secret)))
@@ -224,7 +224,7 @@ struct ClientAuthenticationTests {
         }
     }
 
-    @Test("An assertion's audience, type and key header are the client's settings (Microsoft's are its own)")
+    @Test("An assertion's audience, type and key header → set by the client's settings (Microsoft has its own)")
     func dialects() async throws {
         let key = SigningKey(pem: Secret(TestKeys.rsaPEM), keyID: "kid-1", algorithm: .ps256)
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }

@@ -5,7 +5,7 @@ import Testing
 @testable import BrokerProviders
 
 /// The client's proof for each endpoint, if a server's metadata is wrong about it.
-@Suite("A client's proof and the endpoints", .timeLimit(.minutes(2)))
+@Suite("A client's authentication at each endpoint", .timeLimit(.minutes(2)))
 struct ClientProofTests {
     /// A server that lists methods, and accepts a test's choice of them.
     private func server(
@@ -53,7 +53,7 @@ struct ClientProofTests {
         return await Support.failure { try await revoker.revoke(tokens, client: Support.ios, by: Support.deadline) }
     }
 
-    @Test("Both refused is a refusal, after two calls; any other answer is not followed by a second")
+    @Test("Both methods are refused → refused after two calls; any other answer → no second call")
     func refusedBoth() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(settings(server)) { client in
@@ -71,7 +71,7 @@ struct ClientProofTests {
         }
     }
 
-    @Test("A client with one way only is refused after one call", arguments: [true, false])
+    @Test("A client with only one method → refused after one call", arguments: [true, false])
     func oneWay(_ isPublic: Bool) async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         let key = SigningKey(pem: Secret(TestKeys.rsaPEM), algorithm: .rs256)
@@ -81,7 +81,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["other"])
     }
 
-    @Test("A code, and a refresh token, goes out once, by the configured way alone (guarantee 1)")
+    @Test("A code or refresh token → sent once, with the configured method only (guarantee 1)")
     func tokenCalls() async throws {
         let server = try server(#"["client_secret_basic"]"#) { _ in Self.refused }
         try await Support.with(
@@ -109,7 +109,7 @@ struct ClientProofTests {
     }
 
     @Test(
-        "Where the listed proof is refused at revocation, the registered one is tried, and remembered (Glewlwyd)",
+        "The listed method is refused at revocation → the registered one is tried, and remembered (Glewlwyd)",
         arguments: [401, 400])
     func revocation(_ status: Int) async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -125,7 +125,7 @@ struct ClientProofTests {
         #expect(revoked.allSatisfy { $0.body.contains("token=rt-") })
     }
 
-    @Test("A server that comes to its senses is asked the other way again")
+    @Test("A server changes its mind → the other method is tried again")
     func changed() async throws {
         let takesBasic = Mutex(false)
         let server = try server(#"["client_secret_basic"]"#) { request in
@@ -140,7 +140,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["basic", "post", "post", "basic", "basic"])
     }
 
-    @Test("A pushed request goes the registered way first, then the listed one, which is remembered")
+    @Test("A pushed request → the registered method first, then the listed one, which is remembered")
     func pushed() async throws {
         let server = try server(#"["client_secret_basic"]"#) { request in
             request.header("Authorization") != nil
@@ -157,7 +157,7 @@ struct ClientProofTests {
         #expect(ways(server) == ["post", "basic", "basic"])
     }
 
-    @Test("audience: endpoint names the very address that is called, an alias of it too (Glewlwyd, idpyoidc)")
+    @Test("audience: endpoint → the called address itself, also an alias (Glewlwyd, idpyoidc)")
     func audiences() async throws {
         let server = try server(#"["private_key_jwt"]"#) { request in
             switch request.target {

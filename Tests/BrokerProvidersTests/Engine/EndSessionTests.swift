@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("End of the provider's session", .timeLimit(.minutes(2)))
+@Suite("The end of the provider's session", .timeLimit(.minutes(2)))
 struct EndSessionTests {
     private func settings(_ base: String, _ revocation: RevocationSettings = RevocationSettings()) -> ProviderSettings {
         ProviderSettings(
@@ -29,7 +29,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("The request: a form with the id_token and the client, and no proof of the client (SEC-70)")
+    @Test("The request → a form with the id_token and the client, without client authentication (SEC-70)")
     func wire() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base), tokens))
@@ -44,14 +44,15 @@ struct EndSessionTests {
             ])
     }
 
-    @Test("Any 2xx or redirect is done, and no redirect is followed (SEC-17)", arguments: [200, 204, 302, 303, 307])
+    @Test(
+        "Any 2xx or redirect → done, and the redirect is not followed (SEC-17)", arguments: [200, 204, 302, 303, 307])
     func done(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [("Location", "/elsewhere")], Array("<html>".utf8)) }
         #expect(try await end(settings(server.base), tokens))
         #expect(server.received.map(\.target) == ["/oidc/logout"])
     }
 
-    @Test("A refusal is final, a fault is for later")
+    @Test("A refusal → final; a fault → tried later")
     func failures() async throws {
         func failure(_ reply: RawServer.Reply) async throws -> String? {
             let server = try RawServer { _ in reply }
@@ -63,7 +64,7 @@ struct EndSessionTests {
         #expect(try await failure(.close) == "lost")
     }
 
-    @Test("A log-out page that is down opens no breaker of the token calls (SEC-120)")
+    @Test("The log-out page is down → the token calls' breaker stays closed (SEC-120)")
     func ownBreaker() async throws {
         let server = try RawServer { $0.target == "/oidc/logout" ? .http(503, [], []) : .http(200, [], []) }
         try await Support.with(settings(server.base)) { client in
@@ -79,7 +80,7 @@ struct EndSessionTests {
         #expect(server.received.last?.target == "/revoke")
     }
 
-    @Test("It goes out where nothing can be revoked; not without id_token or endpoint, nor against the settings")
+    @Test("Nothing can be revoked → still sent; no id_token, no endpoint, or switched off → not sent")
     func whether() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base, RevocationSettings(style: .none)), tokens))
@@ -93,7 +94,7 @@ struct EndSessionTests {
     }
 
     @Test(
-        "Discovered and called: the sandbox ends the session; a page that asks first ends nothing and is not asked again",
+        "A discovered endpoint → the sandbox ends the session; a page that asks first → nothing ends, and no second call",
         arguments: ["", "end-session-confirm", "discovery-no-end-session"])
     func sandbox(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -126,7 +127,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("The page for the browser: the client, where to go back to with a state, and never the id_token (SEC-70)")
+    @Test("The browser's page → the client, the return address with a state, and never the id_token (SEC-70)")
     func page() async throws {
         let base = "https://as.example"
         var settings = settings(base)
@@ -141,7 +142,7 @@ struct EndSessionTests {
         #expect(try await page(settings, tokens) == base + "/logout?tenant=a&client_id=c%20id")
     }
 
-    @Test("No page without an endpoint, against the settings, or where the endpoint's own query says who")
+    @Test("No endpoint, switched off, or the endpoint's own query names the client → no page")
     func noPage() async throws {
         #expect(try await page(settings("https://as.example", RevocationSettings(endSession: false)), tokens) == nil)
         var settings = settings("https://as.example")
@@ -151,7 +152,7 @@ struct EndSessionTests {
         #expect(try await page(settings, tokens) == nil)
     }
 
-    @Test("logout_hint: only where a preset names the claim, and only when the id_token has it")
+    @Test("logout_hint → sent only if a preset names the claim and the id_token has it")
     func hint() async throws {
         func token(_ claims: String) -> TokenSet {
             let parts = [#"{"alg":"RS256"}"#, claims, "x"].map { Base64URL.encode(Array($0.utf8)) }
@@ -167,7 +168,7 @@ struct EndSessionTests {
         }
     }
 
-    @Test("The sandbox takes no hint of another client, nor one that it did not sign")
+    @Test("A hint of another client, or not signed by the sandbox → refused by the sandbox")
     func hints() async throws {
         try await withSandbox { sandbox in
             func settings(_ clientID: String) -> ProviderSettings {

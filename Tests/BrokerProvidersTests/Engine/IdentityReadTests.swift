@@ -8,7 +8,7 @@ import Testing
 @Suite("Reads with a new token", .timeLimit(.minutes(2)))
 struct IdentityReadTests {
     @Test(
-        "Metadata that promises only `plain` starts no login with a challenge",
+        "Metadata that offers only `plain` → a login with a challenge does not start",
         arguments: [
             (#"["plain"]"#, false), ("[]", false), (#"["plain","S256"]"#, true),
         ])
@@ -27,7 +27,7 @@ struct IdentityReadTests {
         }
     }
 
-    @Test("Userinfo of a canonically equal subject is another user's (SEC-32)")
+    @Test("Userinfo with a canonically equal subject → another user's (SEC-32)")
     func subjectBytes() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(

@@ -7,7 +7,7 @@ import Testing
 @Suite("Metadata", .timeLimit(.minutes(2)))
 struct MetadataTests {
     @Test(
-        "The well-known places follow both specifications (RFC 8414 section 3.1)",
+        "The well-known addresses → follow both specifications (RFC 8414 section 3.1)",
         arguments: [
             (
                 "https://id.example", "https://id.example/.well-known/openid-configuration",
@@ -61,7 +61,7 @@ struct MetadataTests {
     ]
 
     @Test(
-        "An authorization, token or key endpoint that is not a URL to call → no sign-in starts (SEC-24)",
+        "An authorization, token or key endpoint that cannot be called → no sign-in starts (SEC-24)",
         arguments: unusable)
     func neededEndpoints(_ value: String) async throws {
         for member in ["authorization_endpoint", "token_endpoint", "jwks_uri"] {
@@ -77,7 +77,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("Userinfo that the identity is read from, and PAR that is demanded, are needed, too (SEC-10, SEC-24)")
+    @Test("Userinfo for the identity, or required PAR, cannot be called → no sign-in starts (SEC-10, SEC-24)")
     func neededByConfiguration() async throws {
         var answers = RawProvider.Answers()
         answers.metadata = [
@@ -107,7 +107,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "A bad issuer is refused whatever else the document says (SEC-23)",
+        "A wrong issuer in the document → refused, whatever else it contains (SEC-23)",
         arguments: [#""""#, "null", #""BASE/""#, #"["BASE"]"#])
     func badIssuer(_ issuer: String) async throws {
         var answers = RawProvider.Answers()
@@ -121,7 +121,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "An alias that is not a URL to call leaves a client with a certificate without that endpoint, and others alone (SEC-24)"
+        "An alias that cannot be called → only clients with a certificate lose that endpoint (SEC-24)"
     )
     func aliases() throws {
         let url = { (text: String) in try #require(EndpointURL("https://id.example" + text)) }
@@ -143,7 +143,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "An endpoint that is never called may be anything: the sign-in goes on", arguments: unusable + [#""""#, "null"])
+        "A malformed endpoint that is never called → the sign-in goes on", arguments: unusable + [#""""#, "null"])
     func uncalledEndpoints(_ value: String) async throws {
         var answers = RawProvider.Answers()
         for member in [
@@ -162,7 +162,7 @@ struct MetadataTests {
         #expect(try await replaced.signIn(settings).identity.subject == "u1")
     }
 
-    @Test("A revocation endpoint that is not a URL to call → a log-out says so, and so do readiness and the probe")
+    @Test("A revocation endpoint that cannot be called → reported by the log-out, readiness and the probe")
     func revocation() async throws {
         var answers = RawProvider.Answers()
         answers.metadata = ["revocation_endpoint": #""/revoke""#]
@@ -185,7 +185,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("A public issuer cannot point at loopback or a private address (SEC-24)")
+    @Test("A public issuer with a loopback or private address → refused (SEC-24)")
     func inwards() throws {
         let issuer = try #require(EndpointURL("https://id.example.com"))
         for host in ["127.0.0.1", "[::1]", "localhost", "10.0.0.1", "169.254.169.254", "[fd00::1]"] {
@@ -198,7 +198,7 @@ struct MetadataTests {
                 try #require(EndpointURL("https://login.example.net/t")), from: issuer, allowPrivate: false))
     }
 
-    @Test("Revocation is found where only the RFC 8414 document names it")
+    @Test("Only the RFC 8414 document names revocation → found there")
     func secondDocument() async throws {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -218,7 +218,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("An HTML page instead of the second document does no harm", arguments: [200, 404, 500])
+    @Test("An HTML page instead of the second document → ignored", arguments: [200, 404, 500])
     func htmlSecond(_ status: Int) async throws {
         let base = Mutex("")
         let server = try RawServer { request in
@@ -233,7 +233,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("An HTML page instead of both documents starts nothing")
+    @Test("An HTML page instead of both documents → no sign-in starts")
     func htmlBoth() async throws {
         let server = try RawServer { _ in .http(200, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(server.base)) { client in
@@ -243,7 +243,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("A promised iss is demanded (SEC-09), and fifty starts at once fetch the metadata once")
+    @Test("The metadata promises iss → required (SEC-09); fifty starts at once → one fetch of the metadata")
     func promised() async throws {
         let base = Mutex("")
         let server = try RawServer { _ in
@@ -264,7 +264,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("When metadata fails, a code is surely not sent", arguments: [500, 404, 429])
+    @Test("The metadata cannot be fetched → a code is surely not sent", arguments: [500, 404, 429])
     func failingBeforeTheCall(_ status: Int) async throws {
         let server = try RawServer { _ in .http(status, [], []) }
         try await Support.with(settings(server.base)) { client in
@@ -287,7 +287,7 @@ struct MetadataTests {
         }
     }
 
-    @Test("Settings that contradict themselves refuse to start")
+    @Test("Settings that contradict each other → the broker does not start")
     func contradictions() async {
         var cases: [ProviderSettings] = []
         cases.append(settings("http://id.example.com"))

@@ -59,7 +59,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A whole sign-in goes to the aliases, proves itself by the certificate, and its tokens are known as bound to it"
+        "A sign-in with a certificate → calls the aliases, needs no other proof, and its tokens are marked as bound"
     )
     func signsIn() async throws {
         let authority = try TestAuthority()
@@ -89,7 +89,9 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("An endpoint of the configuration's own goes before an alias; a proof for an alias is made for nobody")
+    @Test(
+        "The configuration names an endpoint → used before an alias; both addresses → the provider's own, so backends get no proof"
+    )
     func own() async throws {
         let authority = try TestAuthority()
         let identity = try authority.identity(try authority.sign("first", for: "client.example"))
@@ -111,7 +113,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("A client without a certificate calls the plain endpoints, and is nobody to a server that wants one")
+    @Test("A client without a certificate → calls the plain endpoints, and is refused by a server that requires one")
     func without() async throws {
         let authority = try TestAuthority()
         try await serving(authority) { sandbox in
@@ -128,7 +130,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "A certificate that the server refuses by an alert was not read: nothing is sent, lost or spent, and the operator hears",
+        "The server refuses the certificate by an alert → nothing was sent, lost or spent, and the operator is notified",
         arguments: ["run out", "of another authority"])
     func refused(_ fault: String) async throws {
         let (authority, stranger) = (try TestAuthority(), try TestAuthority("stranger"))
@@ -166,7 +168,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("A certificate that is not the client's is a passing fault, too: its code and refresh token are as they were")
+    @Test("A certificate that is not the client's → a passing fault: code and refresh token stay good")
     func notTheClients() async throws {
         let authority = try TestAuthority()
         let good = try authority.sign("first", for: "client.example")
@@ -188,7 +190,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("Two clients of one provider never share a connection, nor does one after its renewal")
+    @Test("Two clients of one provider, or one after its renewal → never share a connection")
     func pools() async throws {
         let authority = try TestAuthority()
         let first = try authority.identity(try authority.sign("first", for: "client.example"))
@@ -221,7 +223,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("An alert is a refusal of our certificate only where one was shown; else the call failed, and was not sent")
+    @Test("An alert → a refused certificate if one was shown; otherwise the call failed unsent")
     func alert() async throws {
         let authority = try TestAuthority()
         let certificate = try authority.certificate(try authority.sign("first", for: "client.example"))
@@ -256,7 +258,7 @@ struct MutualTLSTests {
         }
     }
 
-    @Test("A token request with a proof and a certificate: the key binds the token")
+    @Test("A token request with a proof and a certificate → the token is bound to the key")
     func proof() {
         var tokens = TokenSet(credential: .dpop, accessToken: Secret("t"))
         #expect(tokens.bound(to: "x").certificate == nil && tokens.bound(to: "x").credential == .dpop)
@@ -265,7 +267,7 @@ struct MutualTLSTests {
     }
 
     @Test(
-        "Who ends TLS in front of the server says it by a page: that is no answer of the server's",
+        "A TLS proxy in front of the server answers with a page → not the server's answer",
         arguments: [
             (495, "text/html", "", true), (496, "text/html", "", true),
             (400, "text/html", "<h1>400 Bad Request</h1>The SSL certificate error", true),

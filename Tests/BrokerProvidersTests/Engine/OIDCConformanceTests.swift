@@ -42,7 +42,7 @@ struct OIDCConformanceTests {
     ]
 
     @Test(
-        "An id_token with a wrong claim is identity_rejected (SEC-28, SEC-29, SEC-30, SEC-31)", arguments: refusedClaims
+        "An id_token with a wrong claim → identity_rejected (SEC-28, SEC-29, SEC-30, SEC-31)", arguments: refusedClaims
     )
     func claims(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
@@ -56,7 +56,7 @@ struct OIDCConformanceTests {
     ]
 
     @Test(
-        "An id_token that does not verify is identity_rejected (SEC-25, SEC-26, SEC-27)", arguments: refusedSignatures)
+        "An id_token that does not verify → identity_rejected (SEC-25, SEC-26, SEC-27)", arguments: refusedSignatures)
     func signatures(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         #expect(isIdentityRejected(result), "\(fault): \(result)")
@@ -67,25 +67,25 @@ struct OIDCConformanceTests {
         "jwks-strange-keys", "no-token-type", "token-type-lower", "no-expires-in", "jku-header",
     ]
 
-    @Test("What the suite accepts is accepted", arguments: accepted)
+    @Test("A case that the suite accepts → accepted", arguments: accepted)
     func accepts(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("Every configured algorithm verifies", arguments: ["RS256", "PS256", "ES256", "EdDSA"])
+    @Test("Every configured algorithm → verified", arguments: ["RS256", "PS256", "ES256", "EdDSA"])
     func algorithms(_ algorithm: String) async throws {
         let result = try await login([], userSettings: ["alg": .string(algorithm)])
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("An algorithm that is not configured is refused although key and signature fit (SEC-25)")
+    @Test("An algorithm that is not configured, with fitting key and signature → refused (SEC-25)")
     func algorithmNotConfigured() async throws {
         let wire = WireSettings(idToken: IDTokenSettings(algorithms: [.rs256]))
         #expect(isIdentityRejected(try await login([], wire: wire, userSettings: ["alg": "ES256"])))
     }
 
-    @Test("A second audience passes when it is trusted and azp names us")
+    @Test("A second audience → accepted if it is trusted and azp names the client")
     func trustedAudience() async throws {
         let fault = Fault(provider: "oidc", "secondary-aud-azp")
         #expect(isIdentityRejected(try await login([fault])))
@@ -97,13 +97,14 @@ struct OIDCConformanceTests {
         "discovery-issuer-mismatch", "discovery-issuer-slash", "discovery-no-issuer", "discovery-not-object",
     ]
 
-    @Test("Metadata of another issuer, or none, starts no login (SEC-23)", arguments: badMetadata)
+    @Test("Metadata of another issuer, or without one → no login starts (SEC-23)", arguments: badMetadata)
     func metadata(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         guard case .failure(.unusable) = result else { return #expect(Bool(false), "\(fault): \(result)") }
     }
 
-    @Test("Without keys a code is not even sent: nothing is lost", arguments: ["discovery-no-jwks-uri"])
+    @Test(
+        "The keys cannot be fetched → the code is not sent, and nothing is lost", arguments: ["discovery-no-jwks-uri"])
     func noKeys(_ fault: String) async throws {
         let result = try await login([Fault(provider: "oidc", fault)])
         guard case .failure(.notSent) = result else { return #expect(Bool(false), "\(result)") }
@@ -113,14 +114,14 @@ struct OIDCConformanceTests {
         "userinfo-invalid-sub", "userinfo-missing-sub", "userinfo-sub-number", "userinfo-not-object",
     ]
 
-    @Test("Userinfo of another subject, or of none, is identity_rejected (SEC-32)", arguments: userinfoFaults)
+    @Test("Userinfo of another subject, or without one → identity_rejected (SEC-32)", arguments: userinfoFaults)
     func userinfo(_ fault: String) async throws {
         let wire = WireSettings(identity: IdentitySettings(source: .userinfo))
         let result = try await login([Fault(provider: "oidc", fault)], wire: wire)
         #expect(isIdentityRejected(result), "\(fault): \(result)")
     }
 
-    @Test("Signed userinfo is verified and taken (SEC-32)")
+    @Test("Signed userinfo → verified and used (SEC-32)")
     func signedUserinfo() async throws {
         let wire = WireSettings(identity: IdentitySettings(source: .userinfo))
         let identity = try await login([Fault(provider: "oidc", "userinfo-signed")], wire: wire).get()
@@ -128,7 +129,7 @@ struct OIDCConformanceTests {
     }
 
     @Test(
-        "Signed userinfo of another issuer, or for another client, is identity_rejected (SEC-32)",
+        "Signed userinfo of another issuer, or for another client → identity_rejected (SEC-32)",
         arguments: [
             ["iss": "https://evil.example"], ["iss": 7], ["aud": "somebody-else"], ["aud": ["somebody-else", 7]],
             ["aud": []],
@@ -142,7 +143,7 @@ struct OIDCConformanceTests {
         #expect(detail.hasPrefix("userinfo: iss") || detail.hasPrefix("userinfo: aud"))
     }
 
-    @Test("A sid of any length up to 4 KiB is kept; a longer one, or no text, is said to be unusable (SEC-68)")
+    @Test("A sid of up to 4 KiB → kept; a longer one, or one that is no text → reported as unusable (SEC-68)")
     func sid() async throws {
         for (sid, kept) in [
             (JSON.string(String(repeating: "s", count: 272)), true),
@@ -156,7 +157,7 @@ struct OIDCConformanceTests {
         #expect(identity.sid == nil && !identity.sidIsUnusable)
     }
 
-    @Test("A login gives subject and the standard claims")
+    @Test("A login → subject and the standard claims")
     func success() async throws {
         let identity = try await login([]).get()
         #expect(identity.subject == "user-ana")
@@ -165,7 +166,7 @@ struct OIDCConformanceTests {
         #expect(identity.unverified.isEmpty)
     }
 
-    @Test("Keys that rotated between two logins are found by one fetch more (SEC-27)", arguments: [false, true])
+    @Test("Keys rotated between two logins → found with one more fetch (SEC-27)", arguments: [false, true])
     func rotation(_ keepOld: Bool) async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(
@@ -183,7 +184,7 @@ struct OIDCConformanceTests {
         }
     }
 
-    @Test("A flood of unknown kids fetches the keys a handful of times (SEC-27)")
+    @Test("A flood of unknown kids → a handful of key fetches (SEC-27)")
     func flood() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "oidc", "unknown-kid"))
@@ -198,7 +199,7 @@ struct OIDCConformanceTests {
         }
     }
 
-    @Test("A forged alg poisons nothing: the next good token verifies (library note 7)")
+    @Test("A token with a forged alg → the next good token still verifies (library note 7)")
     func poisoning() async throws {
         try await withSandbox { sandbox in
             let settings = ProviderSettings(

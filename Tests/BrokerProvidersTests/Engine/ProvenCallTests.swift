@@ -69,7 +69,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A whole sign-in and refreshes, pushed or not, whatever the server does with its nonces",
+        "A sign-in and refreshes, pushed or not → succeed with any handling of nonces by the server",
         arguments: [
             ("off", WireSettings.PushedAuthorization.required), ("keep", .required), ("change", .required),
             ("change", .off),
@@ -109,7 +109,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("Without a proof in PAR the thumbprint goes alone")
+    @Test("PAR without a proof → the thumbprint alone is sent")
     func thumbprintAlone() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "accept"], of: "oidc")
@@ -124,7 +124,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A server that forgets its nonces costs one sending; one that asks for the same again gets no third (SEC-22)")
+    @Test("A server forgets its nonces → one more call; it asks for the same nonce again → no third call (SEC-22)")
     func forgets() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require", "nonces": "keep", "nonce_status": 401], of: "oidc")
@@ -143,7 +143,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refused proof is said by its name, and asks for nothing again")
+    @Test("A refused proof → reported by its name, without a further call")
     func refusesProof() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -161,7 +161,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A Bearer answer: at the code a refusal with its tokens, at a refresh no access token (SEC-22)")
+    @Test("A Bearer answer to a code → refused with its tokens; to a refresh → no access token (SEC-22)")
     func bearer() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -193,7 +193,7 @@ struct ProvenCallTests {
         return try await flow.run().tokens
     }
 
-    @Test("A server that spends first is primed by a pushed request where its nonce has aged, and else not")
+    @Test("A server that spends first, and an aged nonce → a pushed request comes first; otherwise none")
     func primes() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -222,7 +222,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("Refused for its nonce by a server that spends first, a refresh token is known to be spent perhaps")
+    @Test("A server that spends first refuses the nonce → the refresh token may be spent")
     func spentPerhaps() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -238,7 +238,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("The nonce's repeat has an idempotency key of its own, which its confirming call repeats")
+    @Test("The repeat for a nonce → a new idempotency key, which its confirming call repeats")
     func idempotency() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require", "nonces": "keep"], of: "cloudentity")
@@ -264,7 +264,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A bound token is revoked with the client's proof alone")
+    @Test("A bound token → revoked with the client's authentication only")
     func revokes() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["dpop": "require"], of: "oidc")
@@ -278,7 +278,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A client without the setting sends no proof, and asks for none")
+    @Test("A client without the setting → sends no proof, and requires none")
     func unbound() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox) { $0.pushedAuthorization = .required }) { client in
@@ -323,7 +323,7 @@ struct ProvenCallTests {
     private static let challenge = #"{"error":"use_dpop_nonce"}"#
     private static let tokens = #"{"access_token":"at","token_type":"DPoP","refresh_token":"rt"}"#
 
-    @Test("A challenge is known by any of three statuses, in the body or in one of several fields, in any case")
+    @Test("A challenge with any of three statuses, in the body or one of several fields, in any case → recognised")
     func challenges() async throws {
         let fields = [("DPoP-Nonce", "n-1")]
         let ask = #"Basic realm="x", DPoP algs="ES256", Error = "USE_dpop_nonce""#
@@ -341,7 +341,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "Without one usable nonce, or twice, the call may be made later: nothing is spent, and nothing sent a third time"
+        "No usable nonce, or a second challenge → tried later: nothing is spent, and no third call is made"
     )
     func notSatisfied() async throws {
         for fields in [
@@ -363,7 +363,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("The repeat of a code for a nonce has an idempotency key of its own")
+    @Test("A code is repeated for a nonce → with a new idempotency key")
     func codeIdempotency() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -376,7 +376,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A later try at a code that was given up for its nonces has a key of its own, too")
+    @Test("A code that was given up for its nonces is tried later → with a new idempotency key")
     func laterCode() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 < 3 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-\($0)")]) : .json(Self.tokens)
@@ -391,7 +391,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("Where nothing was asked for, a later try at a code repeats its key: whoever replays, answers it")
+    @Test("A code is tried later without a challenge → with the same key, so a replaying server answers it")
     func sameCode() async throws {
         for fields in [[], [("DPoP-Nonce", "n-1")]] as [[(String, String)]] {
             let answers: @Sendable (Int) -> RawServer.Reply = { number in
@@ -439,7 +439,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("Tokens that are bound to nothing are refreshed without a proof, where the server takes none for them")
+    @Test("Unbound tokens and a server that takes no proofs for them → refreshed without a proof")
     func bare() async throws {
         let bearer = RawServer.Reply.json(#"{"access_token":"at-2","token_type":"Bearer","refresh_token":"rt-2"}"#)
         try await refusedProof(isBound: true, bearer) { tokens, failure, _, sent in
@@ -463,7 +463,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "Tokens of a client that went from its certificate to a key keep the certificate's mark until a key binds them")
+        "A client changes from a certificate to a key → its tokens keep the certificate's mark until a key binds them")
     func switched() async throws {
         let authority = try TestAuthority()
         let identity = try authority.identity(try authority.sign("first", for: "client.example"))
@@ -493,7 +493,7 @@ struct ProvenCallTests {
         return asked
     }
 
-    @Test("A call that confirms a lost one keeps its idempotency key, for a nonce's repeat too")
+    @Test("A call that confirms a lost one → the same idempotency key, also for a nonce's repeat")
     func lostKey() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 400, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -507,7 +507,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A call that confirms an answer that was heard asks anew: with the newest nonce, under a key of its own")
+    @Test("A call that confirms a received answer → the newest nonce and a new key")
     func confirmsHeard() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw(
@@ -530,7 +530,7 @@ struct ProvenCallTests {
     }
 
     @Test(
-        "A confirming call's proof is old by what was known when it was sent, any other's by what is when it is answered"
+        "The age of a confirming call's proof → judged when it was sent; of any other → when it is answered"
     )
     func oldAtSending() throws {
         for confirms in [false, true] {
@@ -548,7 +548,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("The repeat for a nonce has an assertion of its own, as it has a proof of its own")
+    @Test("The repeat for a nonce → a new assertion and a new proof")
     func freshAssertion() async throws {
         let answers: @Sendable (Int) -> RawServer.Reply = {
             $0 == 1 ? .json(Self.challenge, status: 401, [("DPoP-Nonce", "n-1")]) : .json(Self.tokens)
@@ -598,7 +598,7 @@ struct ProvenCallTests {
         try await Support.with(settings) { try await body($0, server) }
     }
 
-    @Test("A challenge with 401 refuses the proof's nonce, and not the client")
+    @Test("A challenge with 401 → refuses the proof's nonce, and not the client")
     func challengeIsNoRefusal() async throws {
         try await twoWays(
             { _, number in
@@ -647,19 +647,19 @@ struct ProvenCallTests {
         return result
     }
 
-    @Test("Where calls fail, the refresh is the probe: no pushed request goes before it")
+    @Test("Calls are failing → the refresh itself is the probe, without a pushed request before it")
     func primesNothingThatFails() async throws {
         #expect(try await priming(par: 201, refreshes: [200, 200]) == (2, 2))
         #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
     }
 
-    @Test("Where pushed requests have no proof, there is none for the sake of a nonce")
+    @Test("Pushed requests have no proof → none is made only for a nonce")
     func primesWithProofsAlone() async throws {
         #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
     }
 
     @Test(
-        "Endpoints of grants and of registration are the server's own, and a slash more makes no other address of one")
+        "The endpoints for grants and registration, also with a further slash → the server's own; other paths → not")
     func owns() async throws {
         try await twoWays({ _, _ in .json("{}") }, { _ in }) { client, server in
             let owner = try #require(client as? any EndpointOwning)
@@ -673,7 +673,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A bound access token is never shown as Bearer, at the revocation either")
+    @Test("A bound access token → never shown as Bearer, also not at the revocation")
     func noBearerFallback() async throws {
         // In the outbox the key may be gone. Then the client's setting shows that the tokens are bound.
         for (key, constraint, calls) in [
@@ -699,7 +699,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A nonce is kept from every answer, whatever its status")
+    @Test("An answer with any status → its nonce is kept")
     func keeps() async throws {
         for status in [200, 400, 429, 500, 503] {
             try await raw({
@@ -718,7 +718,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A refusal of a refresh whose proof had no nonce yet, and whose answer brings the first, proves nothing")
+    @Test("A refused refresh without a nonce, whose answer brings the first one → proves nothing")
     func firstNonce() async throws {
         let refused = #"{"error":"invalid_grant"}"#
         try await raw({ _ in .json(refused, status: 400, [("DPoP-Nonce", "n-1")]) }) { client, _ in

@@ -30,14 +30,16 @@ struct ProviderProbeTests {
         }
     }
 
-    @Test("A proof that the metadata does not list is a fault")
+    @Test("An authentication that the metadata does not list → a fault")
     func unlisted() async throws {
         for listed in [#"["client_secret_basic"]"#, #"["none"]"#, "[]"] {
             #expect(try await faults(.clientSecretPost(Secret("s")), listed) == ["method"], "\(listed)")
         }
     }
 
-    @Test("A public client is none, whatever is listed: none is no authentication (Glewlwyd, LemonLDAP::NG, idpyoidc)")
+    @Test(
+        "A public client with any listed methods → no fault, because none is no authentication (Glewlwyd, LemonLDAP::NG, idpyoidc)"
+    )
     func publicClient() async throws {
         for listed in [#"["client_secret_post","client_secret_basic"]"#, #"["none"]"#, "[]"] {
             #expect(try await faults(.none, listed) == [], "\(listed)")

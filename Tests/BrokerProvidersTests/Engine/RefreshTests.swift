@@ -29,7 +29,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("A call whose deadline has passed is not made (SEC-54)")
+    @Test("The deadline has passed → no call (SEC-54)")
     func tooLate() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         let clock = TestClock(WallTime(seconds: 1_800_000_000))
@@ -42,7 +42,7 @@ struct RefreshTests {
         #expect(server.received.isEmpty)
     }
 
-    @Test("A call has ended by its deadline although its own limit is later (SEC-54)")
+    @Test("The deadline comes before the call's own limit → the call ends at the deadline (SEC-54)")
     func endsInTime() async throws {
         let server = try RawServer { _ in .hang }
         try await Support.with(settings(server.base)) { client in
@@ -65,7 +65,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("Only a parsed invalid_grant says that the grant is dead (SEC-58)")
+    @Test("A dead grant → only by a parsed invalid_grant (SEC-58)")
     func deadGrant() async throws {
         func isDead(_ result: Result<TokenSet, ProviderFailure>) -> Bool {
             if case .failure(.rejected(let error)) = result { error.isInvalidGrant } else { false }
@@ -80,7 +80,7 @@ struct RefreshTests {
         }
     }
 
-    @Test("What the answer leaves out stays nil, and a new refresh token replaces (SEC-57)")
+    @Test("The answer leaves out a value → nil; a new refresh token → replaces the old one (SEC-57)")
     func parts() async throws {
         let kept = try await refresh(.json(#"{"access_token":"at-2"}"#)).get()
         #expect(kept.refreshToken == nil && kept.scope == nil && kept.expiresAt == nil)
@@ -88,7 +88,7 @@ struct RefreshTests {
         #expect(rotated.refreshToken?.reveal() == "rt-2" && rotated.scope == ["a"])
     }
 
-    @Test("A client that does not refresh calls nobody and keeps no refresh token")
+    @Test("A client that does not refresh → makes no call, and keeps no refresh token")
     func none() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1","refresh_token":"rt-1"}"#) }
         try await Support.with(settings(server.base) { $0.refresh = .none }) { client in
@@ -106,7 +106,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refreshed id_token is verified: another subject, an unverifiable one, none (SEC-59)",
+        "A refreshed id_token → verified: another subject, an unverifiable one, or none (SEC-59)",
         arguments: [
             "", "refresh-invalid-sub", "refresh-invalid-issuer", "off", "foreign-key", "idtoken-sig-none",
             "invalid-aud",

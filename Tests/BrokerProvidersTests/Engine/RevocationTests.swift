@@ -31,7 +31,7 @@ struct RevocationTests {
         }
     }
 
-    @Test("Refresh then access token, with hint and client (SEC-63)")
+    @Test("A revocation → the refresh token, then the access token, with hint and client (SEC-63)")
     func order() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await revoke(server) == nil)
@@ -42,7 +42,7 @@ struct RevocationTests {
             ])
     }
 
-    @Test("A refusal of one token does not stop the next, and what may be tried again is said")
+    @Test("One token is refused → the next is still revoked, and the failures to retry are reported")
     func both() async throws {
         let server = try RawServer { request in
             request.body.contains("rt-1") ? .json(#"{"error":"invalid_request"}"#, status: 400) : .http(200, [], [])
@@ -56,7 +56,7 @@ struct RevocationTests {
     }
 
     @Test(
-        "The revocation endpoint is shown the proof that the metadata lists for it (Canaille takes Basic there alone)",
+        "The revocation endpoint has its own list of methods → used there (Canaille accepts only Basic)",
         arguments: [
             (#"["client_secret_basic"]"#, true), (#"["client_secret_post"]"#, false), (#"["private_key_jwt"]"#, false),
             ("[]", false),
@@ -85,7 +85,7 @@ struct RevocationTests {
         #expect(sent.body.contains("client_secret=s-1") != isBasic)
     }
 
-    @Test("503 and a lost answer are for later, a refusal is said aloud (SEC-63)")
+    @Test("503 or a lost answer → tried later; a refusal → reported (SEC-63)")
     func failures() async throws {
         guard case .retryable = try await revoke(try RawServer { _ in .http(503, [], []) }) else {
             return #expect(Bool(false))
@@ -97,13 +97,13 @@ struct RevocationTests {
     }
 
     @Test(
-        "A token that the provider does not know counts as revoked",
+        "The provider does not know the token → counts as revoked",
         arguments: ["invalid_token", "unsupported_token_type"])
     func unknown(_ code: String) async throws {
         #expect(try await revoke(try RawServer { _ in .json(#"{"error":"\#(code)"}"#, status: 400) }) == nil)
     }
 
-    @Test("A refused public client revokes once more with the token as Bearer, where the settings say so")
+    @Test("A public client is refused and the settings allow it → one more call, with the token as Bearer")
     func bearerFallback() async throws {
         let server = try RawServer {
             $0.header("Authorization") == "Bearer at-1" ? .http(200, [], []) : .http(401, [], [])
@@ -115,7 +115,7 @@ struct RevocationTests {
             ])
     }
 
-    @Test("A token that is bound to a certificate, or whose client's are to be bound, is never shown as Bearer")
+    @Test("A token bound to a certificate, or of a client whose tokens shall be → never shown as Bearer")
     func bound() async throws {
         for (constraint, certificate, calls) in [
             (SenderConstraint.off, nil, 1), (.off, "x", 0), (.dpop, nil, 0), (.mtls, nil, 0),
@@ -139,7 +139,7 @@ struct RevocationTests {
         }
     }
 
-    @Test("Without an endpoint, or with style none, nothing is called")
+    @Test("No endpoint, or style none → no call")
     func nothing() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await revoke(server, RevocationSettings(style: .none)) == nil)

@@ -44,7 +44,7 @@ struct TargetTests {
         return (result, try FormPairs(parsing: sent.body), sent.header("Authorization"))
     }
 
-    @Test("An exchange's answer that does not say what it gives, or gives another thing, is of no use")
+    @Test("An exchange's answer without a token type, or with another type → unusable")
     func badAnswers() async throws {
         let type = #""issued_token_type":"\#(TokenAnswer.accessTokenType)""#
         for body in [
@@ -62,7 +62,7 @@ struct TargetTests {
     }
 
     @Test(
-        "What refuses an exchange is told as it was said",
+        "An exchange is refused → the refusal is reported unchanged",
         arguments: ["invalid_target", "invalid_request", "invalid_grant"])
     func refused(_ code: String) async throws {
         guard
@@ -72,7 +72,9 @@ struct TargetTests {
         #expect(refusal.code == code)
     }
 
-    @Test("An exchange shows the client's proof and the session's token, and its answer's refresh token is dropped")
+    @Test(
+        "An exchange → sends the client's authentication and the session's token, and drops a refresh token in the answer"
+    )
     func exchanged() async throws {
         let answer = try await exchange(.json(Self.good + #","refresh_token":"rt-x","id_token":"a.b.c"}"#))
         let tokens = try answer.result.get()
@@ -89,7 +91,7 @@ struct TargetTests {
     }
 
     @Test(
-        "A refresh for a target sends all of it, whatever is left out or fixed otherwise, and a plain one nothing of it"
+        "A refresh for a target → sends the whole target, whatever the settings omit; a plain refresh → none of it"
     )
     func refreshed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
@@ -112,7 +114,7 @@ struct TargetTests {
     }
 
     @Test(
-        "An answer for a target whose access token is of no use keeps the refresh token, and says why (SEC-57)",
+        "A target's answer with an unusable access token → the refresh token is kept, with the reason (SEC-57)",
         arguments: [
             #"{"refresh_token":"rt-2"}"#, #"{"access_token":"a b","refresh_token":"rt-2","expires_in":60}"#,
             #"{"access_token":"at-2","refresh_token":"rt-2","token_type":"N_A"}"#,
@@ -144,7 +146,7 @@ struct TargetTests {
         }
     }
 
-    @Test("What is configured for every call gives way by the name that is sent")
+    @Test("A parameter configured for every call → replaced by the target's of the same name")
     func renamed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         let settings = settings(server.base) {
@@ -159,7 +161,7 @@ struct TargetTests {
         #expect(try #require(server.received.first?.body).hasSuffix("refresh_token=rt-1&aud=b&more=1"))
     }
 
-    @Test("As JSON several resources are a list")
+    @Test("Several resources in a JSON body → a list")
     func json() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         try await Support.with(settings(server.base) { $0.wire.tokenRequest.encoding = .json }) { client in
@@ -171,7 +173,7 @@ struct TargetTests {
         #expect(body.contains(#""resource":["https://api.example.org/orders","urn:bills"]"#), "\(body)")
     }
 
-    @Test("Calls of one version for several APIs have keys of their own, where the provider repeats answers by key")
+    @Test("The provider repeats answers by key → calls of one version for several APIs have different keys")
     func keys() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }
         try await Support.with(settings(server.base) { $0.wire.tokenRequest.idempotencyKey = true }) { client in
@@ -186,7 +188,7 @@ struct TargetTests {
         #expect(keys.count == 4 && Set(keys).count == 3 && keys[1] == keys[3])
     }
 
-    @Test("Sign-ins of ours name the resources, in the request and with the code; a code of another's request does not")
+    @Test("The broker's own sign-ins → name the resources in the request and with the code; an app's own code does not")
     func signIn() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         let settings = settings(server.base) {
@@ -211,7 +213,7 @@ struct TargetTests {
     }
 
     @Test(
-        "At a provider that binds tokens to a key, an exchange proves it with the nonce that is asked for, and takes no other"
+        "An exchange with bound tokens → a proof with the demanded nonce, and an unbound answer loses its access token"
     )
     func bound() async throws {
         try await withSandbox { sandbox in

@@ -34,7 +34,7 @@ struct CleverTests {
         return flow
     }
 
-    @Test("Clever's own addresses can be called")
+    @Test("Clever's own addresses → can be called")
     func addresses() {
         let plain = ProviderSettings(
             name: ProviderName(unchecked: "clever"), service: .clever(CleverSettings()), clients: [])
@@ -42,7 +42,7 @@ struct CleverTests {
         #expect(![endpoints.authorization, endpoints.token, endpoints.api, endpoints.introspection].contains(nil))
     }
 
-    @Test("The token request is JSON with Basic, a blank secret kept as one, to the byte")
+    @Test("The token request → JSON with Basic, and a blank secret stays blank, to the byte")
     func wire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"il-1","token_type":"bearer"}"#) }
         try await Support.with(settings(server.base)) { client in
@@ -70,7 +70,7 @@ struct CleverTests {
     }
 
     @Test(
-        "An access token of another application is refused by what Clever says of it, before anything is read with it")
+        "An access token of another application → refused by Clever's data, before it is used to read anything")
     func importRefused() async throws {
         let answers: [(RawServer.Reply, String)] = [
             (.json(#"{"client_id":"another-app","scopes":[]}"#), "rejected another_clients_token"),
@@ -100,7 +100,7 @@ struct CleverTests {
         }
     }
 
-    @Test("An import takes an access token and nothing else, and asking for its owner may be repeated")
+    @Test("An import → takes only an access token, and the call for its owner may be repeated")
     func importMembers() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
@@ -124,7 +124,7 @@ struct CleverTests {
     }
 
     @Test(
-        "A token of this very application is taken over, with OpenID Connect switched on or off",
+        "A token of this application → imported, with OpenID Connect on or off",
         arguments: [false, true])
     func imported(_ openID: Bool) async throws {
         try await withSandbox { sandbox in
@@ -151,7 +151,7 @@ struct CleverTests {
         }
     }
 
-    @Test("The authorize request has no scope and no challenge, and takes a district")
+    @Test("The authorize request → without scope and challenge, with an optional district")
     func authorize() async throws {
         try await Support.with(settings("http://127.0.0.1:1")) { client in
             var flow = try flow(client)
@@ -163,7 +163,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A code that was used, as text, is a rejection and no crash; so is a wrong client")
+    @Test("A used code with a text answer, or a wrong client → a rejection, without a crash")
     func errors() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(sandbox.baseURL + "/clever")) { client in
@@ -190,7 +190,7 @@ struct CleverTests {
     }
 
     @Test(
-        "HTML errors are rejections by status, and 429 says when by X-RateLimit-Reset",
+        "HTML errors → rejections by status; 429 → the time from X-RateLimit-Reset",
         arguments: [400, 401, 404, 429, 503])
     func html(_ status: Int) async throws {
         let clock = TestClock(WallTime(seconds: 1_800_000_000))
@@ -212,7 +212,7 @@ struct CleverTests {
         }
     }
 
-    @Test("Identity: /me, then its canonical link; role, district, name and address are claims")
+    @Test("The identity → from /me and its canonical link; role, district, name and address are claims")
     func identity() async throws {
         try await withSandbox { sandbox in
             for place in ["inside", "top"] {
@@ -232,7 +232,7 @@ struct CleverTests {
         }
     }
 
-    @Test("A profile of another user than /me names is identity_rejected")
+    @Test("A profile of another user than /me names → identity_rejected")
     func otherUser() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "clever", endpoint: "me", "userinfo-invalid-sub"))
@@ -246,7 +246,7 @@ struct CleverTests {
     }
 
     @Test(
-        "A canonical link never leads elsewhere",
+        "A canonical link to another place → not followed",
         arguments: [
             "https://evil.example/v3.0/users/u1", "//evil.example/users/u1", "/v3.0/users/../u1", "/v3.0/users/u2",
             "/v3.0/users/u1/x", "/v3.0//u1", "/v3.0/users/u1?x=1", "@evil.example/v3.0/users/u1", "/v3.0/users/u1%00",
@@ -268,7 +268,7 @@ struct CleverTests {
     }
 
     @Test(
-        "With OpenID on, the id_token is verified and userinfo has to be the same user's",
+        "With OpenID on → the id_token is verified, and userinfo must be the same user's",
         arguments: ["", "invalid-aud", "nonce-invalid", "userinfo-invalid-sub"])
     func openID(_ fault: String) async throws {
         try await withSandbox { sandbox in

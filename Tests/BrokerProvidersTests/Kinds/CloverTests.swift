@@ -37,7 +37,7 @@ struct CloverTests {
     }
 
     @Test(
-        "Each environment has its pair of hosts",
+        "Each environment → its own pair of hosts",
         arguments: [
             (CloverSettings.Environment.sandbox, "https://sandbox.dev.clover.com", "https://apisandbox.dev.clover.com"),
             (.us, "https://www.clover.com", "https://api.clover.com"),
@@ -65,7 +65,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A token from before October 2023 that is another app's, another merchant's or invented is refused, and no code is redeemed"
+        "An old-style token that is another app's, another merchant's or invented → refused, and no code is redeemed"
     )
     func migrationRefused() async throws {
         try await withSandbox { sandbox in
@@ -116,7 +116,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A token from before October 2023 is traded for a pair: by PKCE without a secret, by the secret with one",
+        "An old-style token → traded for a pair: by PKCE without a secret, by the secret with one",
         arguments: [ClientAuthentication.none, .clientSecretPost(Secret("web-secret"))])
     func migration(_ authentication: ClientAuthentication) async throws {
         try await withSandbox { sandbox in
@@ -148,7 +148,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A redirect URI outside the Site URL refuses to start",
+        "A redirect URI outside the Site URL → the broker does not start",
         arguments: [
             "https://evil.example.com/clover", "http://127.0.0.1/clover", "https://app.example.com:8443/clover",
             "https://app.example.com/shopping", "com.example.app:/clover",
@@ -163,7 +163,7 @@ struct CloverTests {
         #expect(CloverWire.lies(RedirectURI(redirect)!, under: "https://app.example.com/shop") == false)
     }
 
-    @Test("The token request of a low-trust client has client_id, code and verifier, and nothing else")
+    @Test("A low-trust client's token request → client_id, code and verifier only")
     func lowTrust() async throws {
         let server = try RawServer { _ in
             .json(
@@ -187,7 +187,7 @@ struct CloverTests {
         )
     }
 
-    @Test("The token request of a high-trust client has the secret in the body and no verifier, its URL no challenge")
+    @Test("A high-trust client → the secret in the body without a verifier, and no challenge in the URL")
     func highTrust() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-1"}"#) }
         let settings = settings(
@@ -200,7 +200,7 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"code":"c0de-1","client_id":"AFAKE0001","client_secret":"s3cret"}"#)
     }
 
-    @Test("A refresh has client_id and refresh token only, even with a secret")
+    @Test("A refresh → client_id and refresh token only, even with a secret")
     func refreshWire() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2","refresh_token":"rt-2"}"#) }
         let settings = settings(web: server.base, api: server.base, authentication: .clientSecretPost(Secret("s3cret")))
@@ -213,7 +213,7 @@ struct CloverTests {
         #expect(server.received.first?.body == #"{"client_id":"AFAKE0001","refresh_token":"rt-1"}"#)
     }
 
-    @Test("A refresh whose answer was lost is recovered by a client with a secret, and only by one")
+    @Test("The answer to a refresh is lost → recovered by a client with a secret, and only then")
     func recovery() async throws {
         try await withSandbox { sandbox in
             for (authentication, clientID, recovers) in [
@@ -250,7 +250,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A page with status 401 is not a dead grant: nobody is logged out by a proxy")
+    @Test("A page with status 401 → not a dead grant, so a proxy logs out no user")
     func proxyPage() async throws {
         let server = try RawServer { _ in .http(401, [("Content-Type", "text/html")], Array("<html></html>".utf8)) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in
@@ -265,7 +265,7 @@ struct CloverTests {
         }
     }
 
-    @Test("The merchant is the subject once the token read it; the employee stays unverified; no PIN is kept (SEC-16)")
+    @Test("The token can read the merchant → the subject; the employee stays unverified; no PIN is kept (SEC-16)")
     func identity() async throws {
         try await withSandbox { sandbox in
             try await Support.with(sandboxed(sandbox.baseURL)) { client in
@@ -279,7 +279,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A merchant that the token cannot read, or another than answered, signs nobody in",
+        "A merchant that the token cannot read, or another than the callback's → no sign-in",
         arguments: ["wrong-merchant-callback", "userinfo-invalid-sub"])
     func wrongMerchant(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -298,7 +298,7 @@ struct CloverTests {
     }
 
     @Test(
-        "A merchant_id that is no identifier is never part of a path",
+        "A malformed merchant_id → never part of a path",
         arguments: ["", "..", "a/b", "a%2Fb", "M?x=1", "M#", "ü", String(repeating: "M", count: 33)])
     func hostileMerchant(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
@@ -314,7 +314,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A callback of another app is refused before the API is asked")
+    @Test("A callback of another app → refused before an API call")
     func otherApp() async throws {
         let server = try RawServer { _ in .json(#"{"id":"M1"}"#) }
         try await Support.with(settings(web: server.base, api: server.base)) { client in
@@ -329,7 +329,7 @@ struct CloverTests {
         }
     }
 
-    @Test("A used code is a rejection")
+    @Test("A used code → a rejection")
     func usedCode() async throws {
         try await withSandbox { sandbox in
             try await Support.with(sandboxed(sandbox.baseURL)) { client in

@@ -54,7 +54,7 @@ struct NativeIDTokenTests {
     }
 
     @Test(
-        "Every fault of a token refuses it, and asks the provider for nothing but keys (SEC-25 … SEC-31)",
+        "A token with any fault → refused, and only keys are fetched from the provider (SEC-25 … SEC-31)",
         arguments: Kind.allCases)
     func faults(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
@@ -79,7 +79,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("A token of another client, or for another nonce, is refused; its audience may be one of the trusted")
+    @Test("A token for another client or nonce → refused; a trusted audience → accepted")
     func audiences() async throws {
         try await withSandbox { sandbox in
             func token(_ members: JSON) async throws -> String {
@@ -115,7 +115,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("The nonce matches raw or hashed, and the identity is the token's alone", arguments: Kind.allCases)
+    @Test("The nonce, raw or hashed → accepted, and the identity comes from the token alone", arguments: Kind.allCases)
     func identity(_ kind: Kind) async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(user: "ana", ["id": "1000001"])
@@ -142,7 +142,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("Plain OAuth has no id_tokens: only where their issuer is known are any taken")
+    @Test("Plain OAuth → id_tokens only if their issuer is configured")
     func plainOAuth() async throws {
         for name in ["github", "slack"] {
             let preset = try #require(Presets.named(name))
@@ -158,7 +158,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("A token that is older than its use is remembered is refused, whatever the configuration allows")
+    @Test("A token older than the memory of its use → refused under any configuration")
     func age() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(settings: ["id_token_lifetime": 200_000], of: "oidc")
@@ -178,7 +178,7 @@ struct NativeIDTokenTests {
         }
     }
 
-    @Test("Strangers' tokens with unknown keys ask first, and leave the provider's own their fetches (SEC-27)")
+    @Test("Strangers' tokens with unknown keys → charged first, and the provider's own fetches stay free (SEC-27)")
     func strangersKeys() async throws {
         try await withSandbox { sandbox in
             try await Support.with(settings(.oidc, sandbox.baseURL)) { client async throws in

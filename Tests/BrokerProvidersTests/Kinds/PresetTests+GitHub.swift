@@ -20,7 +20,7 @@ extension PresetTests {
         }
     }
 
-    @Test("GitHub: an error with 200 is a rejection, the id is a number, the e-mail comes from a second call")
+    @Test("GitHub: an error with 200 → a rejection; a number → the id; a second call → the e-mail")
     func github() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try github(sandbox.baseURL)) { client in
@@ -40,7 +40,7 @@ extension PresetTests {
         }
     }
 
-    @Test("GitHub: an unverified primary address is not taken (SEC-33)")
+    @Test("GitHub: an unverified primary address → not used (SEC-33)")
     func githubUnverified() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try github(sandbox.baseURL)) { client in
@@ -51,7 +51,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub: a grant is ended by DELETE with Basic and the client id in the path, wherever the secret goes otherwise",
+        "GitHub: a grant's end → DELETE with Basic and the client id in the path, wherever else the secret goes",
         arguments: [
             ClientAuthentication.clientSecretBasic(Secret("web-secret")), .clientSecretPost(Secret("web-secret")),
         ])

@@ -39,7 +39,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Every address that a preset names can be called",
+        "Every address of a preset → can be called",
         arguments: [
             ("apple", 1), ("github", 6), ("slack", 5), ("facebook", 4), ("tiktok", 5), ("amazon", 4), ("ebay", 4),
             ("asana", 5), ("fitbit", 5), ("hubspot", 4),
@@ -54,7 +54,7 @@ struct PresetTests {
         #expect(all.count { $0 != nil } == count)
     }
 
-    @Test("Every preset's settings make a client", arguments: Presets.all.map(\.name))
+    @Test("Every preset's settings → make a client", arguments: Presets.all.map(\.name))
     func all(_ name: String) async throws {
         let issuers = [
             "cloudentity": "https://t.eu.authz.cloudentity.io/t/w",
@@ -66,7 +66,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Google: offline access and consent are asked for, and a refresh keeps the token")
+    @Test("Google: a login → asks for offline access and consent, and a refresh keeps the token")
     func google() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings("google", issuer: sandbox.baseURL + "/google")) { client in
@@ -89,7 +89,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Apple: form post, a client secret that is a JWT, the name once and only as a hint, revocation")
+    @Test("Apple: a login → form post, a JWT as client secret, the name once and only as a hint, revocation")
     func apple() async throws {
         try await withSandbox { sandbox in
             let key = sandbox.control.clientKey
@@ -128,7 +128,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Facebook: a wrong secret, a dead code and a dead token are refusals in the Graph API's own form")
+    @Test("Facebook: a wrong secret, a dead code or a dead token → refusals in the Graph API's own form")
     func facebookRefusals() async throws {
         try await withSandbox { sandbox in
             var settings = try facebook(sandbox.baseURL)
@@ -158,7 +158,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Facebook: commas, the secret in the body, no scope in the answer, no refresh, an e-mail that may be missing")
+    @Test("Facebook: a login → commas, the secret in the body, no scope in the answer, no refresh, an optional e-mail")
     func facebook() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try facebook(sandbox.baseURL)) { client in
@@ -175,7 +175,9 @@ struct PresetTests {
         }
     }
 
-    @Test("LinkedIn: no PKCE, the secret in the body, no nonce, nothing to revoke", arguments: ["", "invalid-aud"])
+    @Test(
+        "LinkedIn: a login → no PKCE, the secret in the body, no nonce, nothing to revoke",
+        arguments: ["", "invalid-aud"])
     func linkedin(_ fault: String) async throws {
         try await withSandbox { sandbox in
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "linkedin", fault)) }
@@ -202,7 +204,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Microsoft: each tenant's tokens carry its own issuer, and a foreign tid is refused",
+        "Microsoft: each tenant's tokens → have its own issuer, and a foreign tid is refused",
         arguments: ["", "wrong-tid", "missing-tid", "invalid-iss", "claims"])
     func microsoft(_ fault: String) async throws {
         try await withSandbox { sandbox in
@@ -229,7 +231,7 @@ struct PresetTests {
         }
     }
 
-    @Test("Microsoft: a tenant that is not listed is refused (SEC-28)")
+    @Test("Microsoft: a tenant that is not listed → refused (SEC-28)")
     func microsoftTenants() async throws {
         try await withSandbox { sandbox in
             let settings = try settings("microsoft", issuer: sandbox.baseURL + "/microsoft/common/v2.0") { _ in
@@ -247,7 +249,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Slack: the user's token stands below authed_user, the scope is asked for as user_scope, errors come with 200")
+        "Slack: a login → the user's token below authed_user, user_scope instead of scope, errors with 200")
     func slack() async throws {
         try await withSandbox { sandbox in
             let base = sandbox.baseURL + "/slack"
@@ -285,7 +287,7 @@ struct PresetTests {
     }
 
     @Test(
-        "Cloudentity: an issuer with a path and one without, idempotency key, public client, revocation",
+        "Cloudentity: a login → an issuer with or without a path, idempotency keys, a public client, revocation",
         arguments: [("cloudentity", "/cloudentity/example/demo"), ("cloudentity-vanity", "/demo")])
     func cloudentity(_ name: String, _ path: String) async throws {
         try await withSandbox { sandbox in

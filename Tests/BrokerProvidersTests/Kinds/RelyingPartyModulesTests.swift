@@ -54,7 +54,7 @@ struct RelyingPartyModulesTests {
         Module(name: "oidcc-client-test-signing-key-rotation", faults: ["signing-key-rotation"], passes: true),
     ]
 
-    @Test("Each ends as the suite asks", arguments: modules)
+    @Test("Each module → ends as the suite requires", arguments: modules)
     func module(_ module: Module) async throws {
         try await withSandbox { sandbox in
             let secret: JSON = ["secret": "wq8ZrT5nLk2YvB7x:c/d+e&f", "auth": "client_secret_basic"]
@@ -87,7 +87,7 @@ struct RelyingPartyModulesTests {
     }
 
     @Test(
-        "The refresh modules: a good answer goes on, another subject or issuer does not",
+        "The refresh modules → a good answer continues, another subject or issuer does not",
         arguments: [
             ("oidcc-client-test-refresh-token", ""),
             ("oidcc-client-test-refresh-token-invalid-sub", "refresh-invalid-sub"),

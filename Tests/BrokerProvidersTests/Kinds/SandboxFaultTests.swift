@@ -27,46 +27,46 @@ struct SandboxFaultTests {
         }
     }
 
-    @Test("An exp beyond every calendar is refused", arguments: ["1e300", "253402300800", "9223372036854775808"])
+    @Test("An exp beyond every calendar → refused", arguments: ["1e300", "253402300800", "9223372036854775808"])
     func hugeExpiry(_ text: String) async throws {
         let result = try await login([Fault(provider: "oidc", "exp-huge", value: .string(text))])
         guard case .failure(.identityRejected) = result else { return #expect(Bool(false), "\(result)") }
     }
 
-    @Test("A token without kid is taken where one key alone fits it")
+    @Test("A token without kid → accepted if exactly one key fits")
     func kidAbsent() async throws {
         let result = try await login([Fault(provider: "oidc", "kid-absent")])
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("No refresh token is none; a scope that is an array is a scope")
+    @Test("An answer without a refresh token → parsed; a scope that is an array → parsed")
     func tokenAnswer() async throws {
         #expect(try await login([Fault(provider: "oidc", "no-refresh-token")]).get().refreshToken == nil)
         #expect(try await login([Fault(provider: "oidc", "scope-array")]).get().scope == ["openid", "email"])
     }
 
-    @Test("The lifetime that the answer names counts", arguments: [(JSON.int(120), true), (.string("soon"), false)])
+    @Test("The answer names a lifetime → used", arguments: [(JSON.int(120), true), (.string("soon"), false)])
     func lifetime(_ value: JSON, _ isKnown: Bool) async throws {
         let tokens = try await login([Fault(provider: "oidc", "expires-in", value: value)]).get()
         let rest = tokens.expiresAt.map { $0.since(Support.clock.now()) }
         #expect((rest.map { (.seconds(60) ... .seconds(120)).contains($0) } ?? false) == isKnown)
     }
 
-    @Test("An answer that comes after the work was done is an answer")
+    @Test("An answer that comes after the work was done → used")
     func slowAfter() async throws {
         let fault = Fault(provider: "oidc", endpoint: "token", "slow-after", delayMilliseconds: 300)
         let result = try await login([fault])
         #expect(throws: Never.self) { try result.get() }
     }
 
-    @Test("Keys that rotate and stay published verify old and new tokens")
+    @Test("Keys rotate and stay published → old and new tokens verify")
     func rotationKeeps() async throws {
         let result = try await login([Fault(provider: "oidc", "signing-key-rotation-keep")])
         #expect(throws: Never.self) { try result.get() }
     }
 
     @Test(
-        "Whether iss is demanded is what the metadata says",
+        "The metadata promises iss, or does not → iss is required, or is not",
         arguments: [("", true), ("discovery-no-iss-parameter", false)])
     func promise(_ fault: String, _ demanded: Bool) async throws {
         try await withSandbox { sandbox in

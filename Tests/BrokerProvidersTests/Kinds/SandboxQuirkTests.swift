@@ -29,7 +29,7 @@ struct SandboxQuirkTests {
         }
     }
 
-    @Test("A claim or a scope twice is refused, and the log names it")
+    @Test("A repeated claim or scope → refused, and the log names it")
     func twice() async throws {
         for (fault, words) in [
             (Fault(provider: "oidc", "duplicate-claim"), "stands twice"),
@@ -41,7 +41,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Signed in all the same",
+        "Any other quirk → signed in",
         arguments: [
             "null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519", "jwks-nulls",
             "jwks-padded", "jwks-base64", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty",
@@ -52,7 +52,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "Userinfo: an error that is none, half a character, a mark, codings → signed in; a text of no → not verified",
+        "Userinfo with a harmless error, half a character, a mark or codings → signed in; a text of no → not verified",
         arguments: [
             "userinfo-error-ok", "userinfo-half-emoji", "userinfo-verified-text", "byte-order-mark", "raw-deflate",
         ])
@@ -63,7 +63,7 @@ struct SandboxQuirkTests {
         #expect(identity.claims.first { $0.name == "email_verified" }?.value == .bool(false))
     }
 
-    @Test("A token that is known only a moment later → signed in; one that stays unknown is refused")
+    @Test("A token that is known only a moment later → signed in; one that stays unknown → refused")
     func notYet() async throws {
         let late = Fault(provider: "oidc", "userinfo-not-yet", times: 1)
         #expect(try await signIn(late, userinfo: true, isNew: true).get().subject == "user-ana")
@@ -72,7 +72,7 @@ struct SandboxQuirkTests {
     }
 
     @Test(
-        "A revocation that is answered with a coding and no body is done; a dead grant in a list is one if it is named")
+        "A revocation answered with a coding and no body → done; a dead grant in a list → recognised if it is named")
     func afterSignIn() async throws {
         try await withSandbox { sandbox in
             try sandbox.control.place(Fault(provider: "oidc", endpoint: "revoke", "empty-gzip"))

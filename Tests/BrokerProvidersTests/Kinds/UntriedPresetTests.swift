@@ -46,7 +46,7 @@ struct UntriedPresetTests {
     }
 
     @Test(
-        "A sign-in and a refresh, with the vendor's tokens and identity",
+        "A sign-in and a refresh → the vendor's tokens and identity",
         arguments: [
             ("salesforce", "!", "user-ana"), ("cognito", "", "user-ana"), ("tiktok", "act.!", "user-ana"),
             ("amazon", "Atza|", "amzn1.account.user-ana"), ("ebay", "v^1.1#", "user-ana"), ("asana", "2/1201:", nil),
@@ -68,12 +68,12 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("Fitbit: a revoked token takes all tokens of its user along (decision 21)")
+    @Test("Fitbit: a revoked token → ends all tokens of its user (decision 21)")
     func fitbitRevocation() {
         #expect(Presets.named("fitbit")?.wire.revocation.reaches == .user)
     }
 
-    @Test("Cognito: a text that says no → not verified (SEC-33)")
+    @Test("Cognito: a verdict that is the text false → not verified (SEC-33)")
     func cognitoVerdict() async throws {
         try await withSandbox { sandbox in
             var settings = try settings("cognito", sandbox.baseURL)
@@ -89,7 +89,7 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("TikTok: client_key in every call, and no client_id")
+    @Test("TikTok: every call → client_key, and no client_id")
     func tiktokNames() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings("tiktok", sandbox.baseURL)) { client in
@@ -108,7 +108,7 @@ struct UntriedPresetTests {
         }
     }
 
-    @Test("eBay: the RuName goes in place of the redirect URI, in both requests")
+    @Test("eBay: both requests → the RuName instead of the redirect URI")
     func ebayName() async throws {
         try await withSandbox { sandbox in
             try await Support.with(try settings("ebay", sandbox.baseURL)) { client in
@@ -122,7 +122,7 @@ struct UntriedPresetTests {
     }
 
     @Test(
-        "A dead refresh token as Fitbit's and HubSpot's documents have it (guarantee 2)",
+        "A dead refresh token, as in Fitbit's and HubSpot's documents → a dead grant (guarantee 2)",
         arguments: [("fitbit", true), ("hubspot", true)])
     func deadGrants(_ name: String, _ isDead: Bool) async throws {
         try await withSandbox { sandbox in

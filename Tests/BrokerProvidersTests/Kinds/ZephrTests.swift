@@ -44,7 +44,7 @@ struct ZephrTests {
         RegistrationRequest(client: Support.ios, stateKey: Secret(key), attributes: attributes, identifier: identifier)
     }
 
-    @Test("The start URL is the site's, by platform and social provider; it carries no secret of ours")
+    @Test("The start URL → the site's, by platform and social provider, without a secret of the broker")
     func startURL() async throws {
         try await with(settings("https://news.example.org")) { client in
             let url = try await start(client, "google")
@@ -62,7 +62,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A social provider that is not configured starts nothing",
+        "A social provider that is not configured → no start",
         arguments: ["facebook", "../account", "", nil] as [String?])
     func unknownSocial(_ name: String?) async throws {
         try await with(settings("https://news.example.org")) { client in
@@ -72,7 +72,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("A fetched start hands on the Location, or the location of a JSON answer, and nothing else")
+    @Test("A fetched start → passes on only the Location, or the location of a JSON answer")
     func fetchedStart() async throws {
         for (mode, expected) in [("redirect", true), ("json", true)] {
             try await withSandbox { sandbox in
@@ -97,7 +97,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A session is somebody's only with an e-mail address; dead and anonymous ones are rejected",
+        "A session without an e-mail address, or a dead or anonymous one → rejected",
         arguments: [
             RawServer.Reply.http(401, [], []), .http(404, [], []), .json("{}"),
             .json(#"{"identifiers":{"email_address":""}}"#),
@@ -117,7 +117,7 @@ struct ZephrTests {
         #expect(server.received.first?.header("Cookie") == "blaize_session=0b9d")
     }
 
-    @Test("The sandbox's account without an address is nobody's", arguments: ["", "account-no-email"])
+    @Test("The sandbox's account without an address → rejected", arguments: ["", "account-no-email"])
     func noAddress(_ fault: String) async throws {
         try await withSandbox { sandbox in
             if !fault.isEmpty { try sandbox.control.place(Fault(provider: "zephr", fault)) }
@@ -134,7 +134,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "A session id that could not stand in a Cookie field is never sent (SEC-78)",
+        "A session id with characters that a Cookie field cannot hold → never sent (SEC-78)",
         arguments: ["", "a;b=1", "a b", "a\r\nX: y", "ü", String(repeating: "a", count: 4097)])
     func hostileSession(_ id: String) async throws {
         let server = try RawServer { _ in .json("{}") }
@@ -151,7 +151,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("An HTML account page with 200 is no account")
+    @Test("An HTML account page with 200 → not an account")
     func htmlAccount() async throws {
         let server = try RawServer { _ in .http(200, [], Array("<html></html>".utf8)) }
         try await with(settings(server.base)) { client in
@@ -165,7 +165,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("Against the sandbox: probe, partial registration, body cookie, log-out")
+    @Test("The sandbox → probe, partial registration, body cookie, log-out")
     func wholeFlow() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
@@ -202,7 +202,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("The needed attributes come from the configuration, or from the schema with an anonymous session")
+    @Test("The required attributes → from the configuration, or from the schema with an anonymous session")
     func fields() async throws {
         try await withSandbox { sandbox in
             try await with(settings(sandbox.baseURL + "/zephr")) { client in
@@ -219,7 +219,7 @@ struct ZephrTests {
         }
     }
 
-    @Test("Cookie dates are read, and nonsense is none")
+    @Test("Cookie dates → read; nonsense → nil")
     func dates() {
         #expect(HTTPDate.parse("Tue, 02 Nov 2027 10:00:00 GMT") == WallTime(seconds: 1_825_149_600))
         #expect(HTTPDate.parse("Thu, 01-Jan-1970 00:00:00 GMT") == WallTime(seconds: 0))
@@ -234,7 +234,7 @@ struct ZephrTests {
     }
 
     @Test(
-        "Settings that cannot work refuse to start",
+        "Settings that cannot work → the broker does not start",
         arguments: ["http://news.example.org", "news.example.org", "https://news.example.org?x=1"])
     func badBase(_ base: String) async {
         await #expect(throws: CatalogueFailure.self) { try await with(settings(base)) { _ in } }

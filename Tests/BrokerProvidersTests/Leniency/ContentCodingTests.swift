@@ -17,7 +17,7 @@ struct ContentCodingTests {
         String(decoding: try ContentCoding.decode(body, fields, maximumBytes: maximum), as: UTF8.self)
     }
 
-    @Test("What is not the coding that it says, or more than that, is refused (SEC-122)")
+    @Test("Data that differs from its declared coding, or has more behind it → refused (SEC-122)")
     func refused() {
         let cut = Array(Self.gzip.dropLast(1))
         var damaged = Self.gzip
@@ -33,7 +33,7 @@ struct ContentCodingTests {
         }
     }
 
-    @Test("The bound counts all members together, sixteen of them at most (SEC-122)")
+    @Test("Several gzip members → sixteen at most, and the size limit counts all of them (SEC-122)")
     func bounds() throws {
         let sixteen = [[UInt8]](repeating: Self.gzip, count: 16).flatMap(\.self)
         #expect(try decode(sixteen, "gzip").utf8.count == 16 * Self.text.utf8.count)
@@ -49,7 +49,7 @@ struct ContentCodingTests {
         }
     }
 
-    @Test("gzip, x-gzip, several members, zlib and bare deflate data are decoded; nothing is nothing")
+    @Test("gzip, x-gzip, several members, zlib or bare deflate data → decoded; empty data → empty")
     func accepted() throws {
         for (body, coding) in [
             (Self.gzip, "gzip"), (Self.gzip, "x-gzip"), (Self.gzip, "GZIP"), (Self.gzip, " gzip "),
@@ -61,7 +61,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "Over a socket: each form redeems a code; a bomb and a broken one do not",
+        "A code's answer over a socket → redeemed in each form; a bomb or a broken one is not",
         arguments: [("x-gzip", gzip, true), ("gzip", gzip, true), ("deflate", raw, true), ("gzip", raw, false)])
     func redeemed(_ coding: String, _ body: [UInt8], _ isGood: Bool) async throws {
         let server = try RawServer { _ in
@@ -76,7 +76,7 @@ struct ContentCodingTests {
     }
 
     @Test(
-        "A revocation that is answered 200 with a coding and without a body is done",
+        "A revocation answered 200 with a coding and without a body → done",
         arguments: ["gzip", "deflate", "x-gzip"])
     func revoked(_ coding: String) async throws {
         let server = try RawServer { _ in .http(200, [("Content-Encoding", coding)], []) }
@@ -96,7 +96,7 @@ struct ContentCodingTests {
             clients: [ClientSettings(profile: Support.profile(nonce: false), clientID: "cid-1")])
     }
 
-    @Test("One byte order mark before JSON or a form is ignored; a second one, and one before a token, is not")
+    @Test("One byte order mark before JSON or a form → ignored; a second one, or one before a token → not")
     func marks() async throws {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         for (body, type, isGood) in [

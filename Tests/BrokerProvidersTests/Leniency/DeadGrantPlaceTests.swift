@@ -43,7 +43,7 @@ struct DeadGrantPlaceTests {
     }
 
     @Test(
-        "What no entry names whole ends no session (guarantee 2)",
+        "An answer that no entry names completely → ends no session (guarantee 2)",
         arguments: [
             (400, #"{"success":false,"errors":[{"errorType":"invalid_grant"},{"errorType":"system"}]}"#),
             (400, #"{"success":false,"errors":[{"errorType":"invalid_grant"},{"message":"x"}]}"#),
@@ -62,7 +62,7 @@ struct DeadGrantPlaceTests {
         #expect(!isDead(found.refresh), "\(body) \(String(describing: found.refresh))")
     }
 
-    @Test("An answer with an access token, and one to a code, is never a dead grant")
+    @Test("An answer with an access token, or to a code → never a dead grant")
     func others() async throws {
         let granted = try await failures(
             200, #"{"errcode":40030,"access_token":"at-1"}"#)

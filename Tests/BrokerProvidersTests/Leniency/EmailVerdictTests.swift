@@ -52,14 +52,14 @@ struct EmailVerdictTests {
         #expect(verdict(try await provider.signIn().identity) == .bool(true))
     }
 
-    @Test("No verdict → none; the address stays")
+    @Test("No verdict → none, and the address stays")
     func missing() async throws {
         let identity = try await RawProvider().signIn().identity
         #expect(verdict(identity) == nil)
         #expect(identity.claims.contains { $0.name == "email" && $0.value == .string("ana@example.org") })
     }
 
-    @Test("An address keeps the verdict of its own source, and a no from the other source counts where it has none")
+    @Test("An address → its own source's verdict, or a no from the other source if there is none")
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]
         func merged(_ first: Claims, _ second: Claims) -> [JSONValue?] {
@@ -77,7 +77,7 @@ struct EmailVerdictTests {
         #expect(merged([verdict(false)], [theirs]) == [.string("b@x"), .bool(false)])
     }
 
-    @Test("GitHub: an address of the profile that its list calls unverified → not verified (SEC-33)")
+    @Test("GitHub: an address of the profile that the list calls unverified → not verified (SEC-33)")
     func listed() async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in .json(#"{"sub":"u1","email":"a@x"}"#) }

@@ -16,14 +16,14 @@ struct IdentityAnswerTests {
         return (failure, provider.server.received.count { $0.target == "/userinfo" })
     }
 
-    @Test("A token that stays refused is shown twice and no more", arguments: [401, 403, 404])
+    @Test("A token that stays refused → sent twice at most", arguments: [401, 403, 404])
     func refused(_ status: Int) async throws {
         let found = try await signIn { _ in .http(status, [], []) }
         guard case .identityRejected = found.failure else { return #expect(Bool(false)) }
         #expect(found.calls == 2)
     }
 
-    @Test("A token that an app brought, and any other status, is not tried again")
+    @Test("A token from an app, or any other status → not tried again")
     func once() async throws {
         let brought = try await signIn({ $0 == 1 ? .http(401, [], []) : .json(#"{"sub":"u1"}"#) }, isNew: false)
         #expect(brought.failure != nil && brought.calls == 1)
@@ -42,7 +42,7 @@ struct IdentityAnswerTests {
     }
 
     @Test(
-        "An error is an error, whatever stands next to it",
+        "An error next to other members → an error",
         arguments: [
             #""error":"invalid_token""#, #""error":true"#, #""error":1"#, #""error":"OK""#, #""error":"0""#,
             #""error":"no""#,
@@ -56,7 +56,7 @@ struct IdentityAnswerTests {
     }
 
     @Test(
-        "An error that says there is none, next to the subject → the user; without the subject it is refused",
+        "An empty error next to the subject → the user; without the subject → refused",
         arguments: [
             #""error":null"#, #""error":"""#, #""error":0"#, #""error":false"#, #""error":"none""#, #""error":"ok""#,
             #""error":{"code":"ok","message":"","log_id":"2022"}"#, #""error":{"code":0}"#, #""error":{"code":null}"#,
@@ -71,7 +71,7 @@ struct IdentityAnswerTests {
         }
     }
 
-    @Test("A token endpoint's error is one, whatever it says")
+    @Test("A token endpoint's error with any value → an error")
     func tokenEndpoint() async throws {
         var answers = RawProvider.Answers()
         answers.token = #""access_token":"at-1","error":{"code":"ok"}"#
@@ -81,7 +81,7 @@ struct IdentityAnswerTests {
         }
     }
 
-    @Test("A member twice: the refusal names it")
+    @Test("A repeated member → the refusal names it")
     func twice() async throws {
         let found = try await signIn { _ in .json(#"{"sub":"u1","a":{"b":1,"b":1}}"#) }
         #expect(found.failure?.detail.hasSuffix("the member /a/b stands twice") == true, "\(found)")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Key sets as servers write them", .timeLimit(.minutes(2)))
+@Suite("Key sets in the form of real servers", .timeLimit(.minutes(2)))
 struct KeySetLeniencyTests {
     private static let claims = #"{"iss":"https://id.example"}"#
 
@@ -28,7 +28,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "Keys for encryption or signing, symmetric keys and other algorithms verify nothing (SEC-26)",
+        "A key for encryption, a symmetric key or another algorithm → verifies nothing (SEC-26)",
         arguments: [
             #","use":"enc""#, #","use":"SIG""#, #","use":false"#, #","key_ops":["sign"]"#, #","key_ops":[null]"#,
             #","key_ops":{}"#, #","alg":"ES384""#, #","alg":"HS256""#, #","alg":7"#, #","issuer":7"#,
@@ -39,7 +39,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "Null and empty optional members are absent",
+        "Optional members that are null or empty → absent",
         arguments: [
             #","use":null"#, #","use":"""#, #","key_ops":null"#, #","key_ops":[]"#, #","alg":null"#, #","alg":"""#,
             #","issuer":null"#, #","x5c":null"#, #","use":null,"key_ops":[],"alg":null,"x5c":[],"x5t":null"#,
@@ -53,7 +53,7 @@ struct KeySetLeniencyTests {
         #expect(fits)
     }
 
-    @Test("Padding behind a key's numbers is stripped; a token's is refused")
+    @Test("Padding after a key's numbers → removed; after a token's → refused")
     func padding() async throws {
         let point = Array(TestKeys.p256.publicKey.rawRepresentation)
         let (x, y) = (Base64URL.encode(point[..<32]), Base64URL.encode(point[32...]))
@@ -68,7 +68,7 @@ struct KeySetLeniencyTests {
         #expect(throws: ProviderFailure.self) { try CompactToken(text + "=", allowed: [.es256], types: ["jwt"]) }
     }
 
-    @Test("A key's numbers in base64 are read; a token's parts in base64 are refused")
+    @Test("A key's numbers in base64 → read; a token's parts in base64 → refused")
     func base64() async throws {
         // A key whose numbers differ between the two alphabets.
         let key = try #require(
@@ -90,7 +90,7 @@ struct KeySetLeniencyTests {
         }
     }
 
-    @Test("Entries that are the same in all members are one key; another member makes another (SEC-26)")
+    @Test("Entries with equal members → one key; with another member → two (SEC-26)")
     func identical() async throws {
         let bare = try token(header: #"{"alg":"ES256"}"#)
         let key = jwk(TestKeys.p256)
@@ -104,7 +104,7 @@ struct KeySetLeniencyTests {
         #expect(!bound && !renamed)
     }
 
-    @Test("Several keys of the token's name are tried, four at most; others of the set never")
+    @Test("Several keys with the token's name → tried, four at most; other keys of the set → never")
     func candidates() async throws {
         let strangers = (0..<4).map { _ in P256.Signing.PrivateKey() }
         let own = jwk(TestKeys.p256)
@@ -116,7 +116,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "A stranger's token is charged for each key that it is tried with, and one that is out of charges is not tried")
+        "A stranger's token → charged for each key that is tried; without charges left → not tried")
     func charges() async throws {
         let set = try set(jwk(P256.Signing.PrivateKey()), jwk(P256.Signing.PrivateKey()), jwk(TestKeys.p256))
         let charged = Mutex(0)
@@ -136,7 +136,7 @@ struct KeySetLeniencyTests {
         #expect(single && charged.withLock { $0 } == 0)
     }
 
-    @Test("Ed25519 is EdDSA by its newer name, in header and key, and no other algorithm")
+    @Test("Ed25519 in header and key → EdDSA by its newer name, and no other algorithm")
     func fullyNamed() async throws {
         let header = #"{"alg":"Ed25519","kid":"ed"}"#
         let named = TestKeys.ed25519JWK.replacing(#""kid":"ed""#, with: #""kid":"ed","alg":"Ed25519""#)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Signed tokens as servers write them", .timeLimit(.minutes(2)))
+@Suite("Signed tokens in the form of real servers", .timeLimit(.minutes(2)))
 struct TokenShapeTests {
     private static let good =
         #""iss":"https://id.example","sub":"u1","aud":"cid-1","exp":1800000600,"iat":1800000000"#
@@ -32,7 +32,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "A demanded claim that is null is absent, and refused (SEC-28, SEC-29, SEC-30)",
+        "A required claim that is null → absent, and refused (SEC-28, SEC-29, SEC-30)",
         arguments: [
             #""iss":"https://id.example""#, #""sub":"u1""#, #""aud":"cid-1""#, #""exp":1800000600"#,
             #""iat":1800000000"#,
@@ -42,7 +42,7 @@ struct TokenShapeTests {
         #expect(throws: ProviderFailure.self) { try check(Self.good.replacing(member, with: name + ":null")) }
     }
 
-    @Test("Null where the sign-in asked for a value is refused: nonce, azp, auth_time, acr")
+    @Test("The sign-in asked for nonce, azp, auth_time or acr, and it is null → refused")
     func asked() {
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":null"#, nonce: .exactly(Secret("n"))) }
         let two = Self.good.replacing(#""aud":"cid-1""#, with: #""aud":["cid-1","cid-1"]"#)
@@ -55,7 +55,7 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "A wrong value of an optional member is refused",
+        "A wrong value of an optional member → refused",
         arguments: [
             #""azp":"other""#, #""azp":"""#, #""azp":false"#, #""at_hash":"AAAA""#, #""at_hash":"""#,
             #""nbf":1900000000"#,
@@ -66,13 +66,13 @@ struct TokenShapeTests {
     }
 
     @Test(
-        "An optional member that is null is absent",
+        "An optional member that is null → absent",
         arguments: ["azp", "at_hash", "nbf", "events", "nonce", "auth_time", "acr", "amr", "sid", "c_hash", "jti"])
     func nulls(_ name: String) {
         #expect(throws: Never.self) { try check(Self.good + ",\"\(name)\":null", accessToken: "at-1") }
     }
 
-    @Test("Header: null is absent; a critical extension, or b64 without one, is refused")
+    @Test("The header: null → absent; a critical extension, or b64 without one → refused")
     func headers() {
         for member in [#""typ":null"#, #""crit":null"#, #""typ":null,"crit":null,"b64":null,"cty":null"#] {
             #expect(throws: Never.self, "\(member)") {
@@ -90,7 +90,7 @@ struct TokenShapeTests {
         #expect(throws: ProviderFailure.self) { try check(Self.good, header: #"{"alg":null,"kid":"k1"}"#) }
     }
 
-    @Test("A logout token: events and iat are demanded, and null is absent")
+    @Test("A logout token → needs events and iat, and null counts as absent")
     func logout() throws {
         let rules = LogoutTokenRules(
             issuer: "https://id.example", clients: [(Support.ios, "cid-1")], leeway: .seconds(60))
@@ -110,7 +110,7 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try take(base + "," + event.replacing("{}", with: "[]")) }
     }
 
-    @Test("Over the bounds of our own answers → refused, and the log names the bound")
+    @Test("A provider's own token beyond the limits → refused, and the log names the limit")
     func bounds() throws {
         let claims = Self.good + #","picture":"\#(String(repeating: "A", count: 524_288))""#
         #expect(detail { try check(claims) } == "token is over 524288 bytes")
@@ -119,7 +119,7 @@ struct TokenShapeTests {
         #expect(detail { try check(Self.good, header: header) } == "token header: over 16384 bytes")
     }
 
-    @Test("What anybody may send keeps its bounds: 16 KiB, and 4 KiB of header (SEC-122)")
+    @Test("A token that anyone may send → its own limits: 16 KiB, and 4 KiB of header (SEC-122)")
     func posted() throws {
         func take(_ claims: String, _ header: String) throws {
             _ = try CompactToken(try TestKeys.es256("{\(claims)}", header: header), allowed: [.es256], types: ["jwt"])
@@ -131,7 +131,7 @@ struct TokenShapeTests {
         #expect(detail { try take(Self.good, header) } == "token header: over 4096 bytes")
     }
 
-    @Test("Certificates in the header, hundreds of groups or a picture as a URI → taken")
+    @Test("Certificates in the header, hundreds of groups, or a picture as a URI → accepted")
     func large() throws {
         let certificate = String(repeating: "MIIC", count: 450)
         let header = #"{"alg":"ES256","kid":"k1","x5c":["\#(certificate)","\#(certificate)","\#(certificate)"]}"#
@@ -142,7 +142,7 @@ struct TokenShapeTests {
         #expect(throws: Never.self) { try check(Self.good + #","picture":"data:image/png;base64,\#(picture)""#) }
     }
 
-    @Test("A refusal of JSON names the member, the bound or the byte, and never calls JSON something else")
+    @Test("Refused JSON → the member, the limit or the byte is named, and JSON is never called something else")
     func words() {
         for (claims, words) in [
             (#","email":"a","email":"a""#, "token claims: the member /email stands twice"),
@@ -161,11 +161,11 @@ struct TokenShapeTests {
     }
 }
 
-@Suite("Half a character in a provider's texts", .timeLimit(.minutes(2)))
+@Suite("Half a surrogate pair in a provider's texts", .timeLimit(.minutes(2)))
 struct HalvedTextTests {
     private static let half = #"Ana \ud83d"#
 
-    @Test("In identifiers, the nonce and other claims of the protocol it refuses the token (SEC-30, SEC-33)")
+    @Test("Half a character in identifiers, the nonce or other protocol claims → the token is refused (SEC-30, SEC-33)")
     func refused() async throws {
         for name in ["sub", "iss", "aud", "nonce", "azp", "at_hash", "sid", "acr", "events", "nbf"] {
             var answers = RawProvider.Answers()
@@ -184,7 +184,7 @@ struct HalvedTextTests {
     }
 
     @Test(
-        "In a token answer's tokens, scope and error it refuses the answer",
+        "Half a character in a token answer's tokens, scope or error → the answer is refused",
         arguments: [
             #""access_token":"a\ud83d""#, #""access_token":"a","refresh_token":"\udc00r""#,
             #""access_token":"a","token_type":"\ud83dBearer""#, #""access_token":"a","scope":"\ud83d x""#,
@@ -200,7 +200,7 @@ struct HalvedTextTests {
         #expect(detail.contains("half a surrogate pair in /"))
     }
 
-    @Test("In names it becomes U+FFFD; any other claim with it is left out")
+    @Test("Half a character in a name → U+FFFD; in any other claim → the claim is left out")
     func names() async throws {
         var answers = RawProvider.Answers()
         answers.token += #","user":{"name":"\#(Self.half)"}"#
@@ -219,7 +219,7 @@ struct HalvedTextTests {
         #expect(identity.claims.map(\.value.string) == ["Ana \u{FFFD}", "\u{FFFD}\u{1F600}", "x\u{FFFD}A"])
     }
 
-    @Test("In userinfo's name it becomes U+FFFD wherever the file says the name is; in its subject it is refused")
+    @Test("Half a character in userinfo's name → U+FFFD, at its configured place; in its subject → refused")
     func userinfo() async throws {
         var answers = RawProvider.Answers()
         answers.userinfo = { _ in .json(#"{"sub":"u1","profile":{"shown":"\#(Self.half)","team":"\#(Self.half)"}}"#) }

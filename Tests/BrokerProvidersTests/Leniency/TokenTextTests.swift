@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("Texts of tokens", .timeLimit(.minutes(2)))
+@Suite("The characters of tokens", .timeLimit(.minutes(2)))
 struct TokenTextTests {
     private func tokens(_ access: String, _ refresh: String) -> TokenSet? {
         let body = #"{"access_token":"\#(access)","refresh_token":"\#(refresh)","token_type":"Bearer"}"#
@@ -16,7 +16,7 @@ struct TokenTextTests {
     }
 
     @Test(
-        "A space, a control character or a byte beyond ASCII in a token is refused, and the log names it (SEC-20)",
+        "A space, a control character or a byte beyond ASCII in a token → refused, and the log names it (SEC-20)",
         arguments: [
             "a b", " a", "a ", #"a\r\nX: y"#, #"a\u0000"#, #"a\tb"#, #"a\u007f"#, "é", #"a\u00a0"#, #"a\ud83d\ude00"#,
         ])
@@ -28,7 +28,7 @@ struct TokenTextTests {
     }
 
     @Test(
-        "Any visible ASCII character is part of a token, byte for byte",
+        "Any visible ASCII character in a token → accepted, byte for byte",
         arguments: [
             "00D5g000004!AQ8AQH.x_Y", "act.e1c2!5208.u1", "Atza|IwEBIA-x", "v^1.1#i^1#f^0#r^1#p^3#t^H4s==",
             "2/1201:abc",

@@ -17,7 +17,7 @@ struct KeySetTests {
         try CompactToken(try TestKeys.es256(Self.claims, header: header), allowed: [.es256, .edDSA], types: ["jwt"])
     }
 
-    @Test("Keys that cannot be used are skipped and spoil nothing (library note 7)")
+    @Test("Unusable keys in a set → skipped, and the others work (library note 7)")
     func strangeKeys() async throws {
         let strange = [
             "7", "null", "[]", "{}", #"{"kty":"oct","k":"AA"}"#, #"{"kty":"EC","crv":"secp256k1","x":"AA","y":"AA"}"#,
@@ -31,7 +31,7 @@ struct KeySetTests {
         #expect(verified)
     }
 
-    @Test("A key for encryption, for another algorithm or for other operations verifies nothing (SEC-26)")
+    @Test("A key for encryption, for another algorithm or for other operations → verifies nothing (SEC-26)")
     func purposes() async throws {
         for change in [
             (#""use":"sig""#, #""use":"enc""#), (#""use":"sig""#, #""alg":"ES384""#),
@@ -47,7 +47,7 @@ struct KeySetTests {
         #expect(verified)
     }
 
-    @Test("Without a kid exactly one key has to fit; an unknown kid never falls back to another key (SEC-26)")
+    @Test("No kid → exactly one key must fit; an unknown kid → no other key is tried (SEC-26)")
     func kids() async throws {
         let other = TestKeys.p256JWK.replacing(#""kid":"k1""#, with: #""kid":"k2""#)
         let bare = try token(#"{"alg":"ES256"}"#)
@@ -65,7 +65,7 @@ struct KeySetTests {
         #expect(fits && !either)
     }
 
-    @Test("A token whose header names another algorithm first does not poison the key (library note 7)")
+    @Test("A token whose header names another algorithm comes first → the key stays usable (library note 7)")
     func poisoning() async throws {
         let set = try set(TestKeys.p256JWK.replacing(#","use":"sig""#, with: ""), TestKeys.ed25519JWK)
         let forged = try CompactToken(
@@ -78,7 +78,7 @@ struct KeySetTests {
         #expect(!first && second && third)
     }
 
-    @Test("A coordinate without the zeros in front of it is whole all the same: one key in a hundred has them")
+    @Test("A coordinate without its leading zeros → complete (one key in a hundred has them)")
     func shortCoordinates() async throws {
         var key = P256.Signing.PrivateKey()
         while key.publicKey.rawRepresentation.first != 0 { key = P256.Signing.PrivateKey() }
@@ -97,7 +97,7 @@ struct KeySetTests {
         }
     }
 
-    @Test("A changed claim or signature does not verify")
+    @Test("A changed claim or signature → does not verify")
     func tampered() async throws {
         let parts = try TestKeys.es256(Self.claims).split(separator: ".").map(String.init)
         let set = try set(TestKeys.p256JWK)
@@ -113,7 +113,7 @@ struct KeySetTests {
         }
     }
 
-    @Test("RSA keys under 2048 bits, with exponent 1 or an even one, are no keys (SEC-25)")
+    @Test("RSA keys under 2048 bits, with exponent 1 or an even one → not used (SEC-25)")
     func weakRSA() throws {
         let strong = Base64URL.encode([0x80] + [UInt8](repeating: 1, count: 255))
         let weak = Base64URL.encode([0x80] + [UInt8](repeating: 1, count: 127))
@@ -129,7 +129,7 @@ struct KeySetTests {
         #expect(try set(#"{"kty":"RSA","n":"\#(strong)","e":"AQAB"}"#).count == 1)
     }
 
-    @Test("A key that Microsoft bound to one tenant signs no other's tokens")
+    @Test("A key that Microsoft bound to one tenant → verifies no other tenant's tokens")
     func boundIssuer() async throws {
         let bound = TestKeys.p256JWK.replacing(
             #""use":"sig""#, with: #""issuer":"https://id.example/{tenantid}""#)
@@ -142,7 +142,7 @@ struct KeySetTests {
         #expect(own && !foreign)
     }
 
-    @Test("What is no key set is none", arguments: ["{}", #"{"keys":{}}"#, #"{"keys":null}"#])
+    @Test("Text that is no key set → refused", arguments: ["{}", #"{"keys":{}}"#, #"{"keys":null}"#])
     func noSet(_ text: String) throws {
         #expect(KeySet(try JSONParser.parseObject(Array(text.utf8), maximumBytes: 100)) == nil)
     }

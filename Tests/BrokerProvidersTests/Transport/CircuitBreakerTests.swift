@@ -12,7 +12,7 @@ struct CircuitBreakerTests {
         return breaker
     }
 
-    @Test("Failures in a row open it, and then nothing goes out (SEC-120)")
+    @Test("Failures in a row → the breaker opens, and no call is sent (SEC-120)")
     func opens() {
         var breaker = opened()
         #expect(breaker.state == .open(until: .seconds(5), pause: .seconds(5)))
@@ -20,7 +20,7 @@ struct CircuitBreakerTests {
         #expect(!admitted)
     }
 
-    @Test("One answer between the failures keeps it closed")
+    @Test("One answer between the failures → it stays closed")
     func answersReset() {
         var breaker = breaker()
         for _ in 0..<10 {
@@ -31,7 +31,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("After the pause one probe goes out and no second one")
+    @Test("The pause is over → one probe is sent, and no second one")
     func probes() {
         var breaker = opened()
         let first = breaker.admit(at: .seconds(5))
@@ -39,7 +39,7 @@ struct CircuitBreakerTests {
         #expect(first && !second)
     }
 
-    @Test("A failed probe doubles the pause, a minute at most")
+    @Test("A failed probe → the pause doubles, up to a minute")
     func doubles() {
         var breaker = opened()
         var now = Duration.seconds(5)
@@ -54,7 +54,7 @@ struct CircuitBreakerTests {
         #expect(pauses == [10, 20, 40, 60, 60, 60].map { .seconds($0) })
     }
 
-    @Test("A probe that was answered closes it")
+    @Test("An answered probe → it closes")
     func closes() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))
@@ -62,7 +62,7 @@ struct CircuitBreakerTests {
         #expect(breaker.state == .closed(failures: 0))
     }
 
-    @Test("A probe that was given up here leaves room for the next")
+    @Test("The caller gave up a probe → there is room for the next")
     func forgets() {
         var breaker = opened()
         _ = breaker.admit(at: .seconds(5))
@@ -71,7 +71,7 @@ struct CircuitBreakerTests {
         #expect(next)
     }
 
-    @Test("A late failure of a call from before does not lengthen an open pause")
+    @Test("A late failure of an earlier call → an open pause is not extended")
     func lateFailures() {
         var breaker = opened()
         breaker.fail(at: .seconds(4))

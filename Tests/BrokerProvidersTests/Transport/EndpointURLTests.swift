@@ -5,7 +5,7 @@ import Testing
 @Suite("URLs that may be called", .timeLimit(.minutes(2)))
 struct EndpointURLTests {
     @Test(
-        "Plain http out of loopback, credentials, fragments and other schemes are refused (SEC-17, SEC-24)",
+        "Plain http beyond loopback, credentials, fragments or other schemes → refused (SEC-17, SEC-24)",
         arguments: [
             "http://id.example.com/token", "https://user:pw@id.example.com/", "https://id.example.com/#x", "ftp://a.b/",
             "https:///x", "https://id.example.com/a b", "https://id.example.com/?q=\"", "id.example.com", "",
@@ -14,14 +14,14 @@ struct EndpointURLTests {
     func refuses(_ text: String) { #expect(EndpointURL(text) == nil) }
 
     @Test(
-        "https, and http on loopback, are taken",
+        "https, or http on loopback → accepted",
         arguments: [
             "https://id.example.com/token", "https://id.example.com:8443/t?x=1", "http://127.0.0.1:8089/t",
             "http://localhost/", "http://[::1]:1/",
         ])
     func allows(_ text: String) { #expect(EndpointURL(text) != nil) }
 
-    @Test("Parameters join an endpoint's own query, and none comes twice (SEC-07)")
+    @Test("Parameters → join an endpoint's own query, and none is repeated (SEC-07)")
     func adds() throws {
         let plain = try #require(EndpointURL("https://a.example/auth"))
         #expect(plain.adding([("a", "1 2"), ("b", "&")])?.text == "https://a.example/auth?a=1%202&b=%26")

@@ -11,7 +11,7 @@ import Testing
     private static let date = "Fri, 20 Nov 2026 21:20:00 GMT"
 
     @Test(
-        "An answer of a cache, without a Date, with two or with another form → no evidence",
+        "An answer from a cache, or with a missing, second or malformed Date → no evidence",
         arguments: [
             [], [("Date", date), ("Age", "0")], [("Date", date), ("Age", "86400")], [("Date", date), ("Date", date)],
             [("Date", "yesterday")], [("Last-Modified", date)],
@@ -20,7 +20,7 @@ import Testing
         #expect(ProviderTime.evidence(in: HTTPHeaders(fields)) == nil)
     }
 
-    @Test("The question → no time of ours in it that a provider could repeat: no proof, no assertion, no body")
+    @Test("The request → contains no time that a provider could repeat: no proof, no assertion, no body")
     func question() throws {
         let request = ProviderTime.request(try #require(EndpointURL("https://as.example/token")))
         #expect(
@@ -29,13 +29,13 @@ import Testing
         #expect(request.method == .GET && request.body == nil && request.url == "https://as.example/token")
     }
 
-    @Test("One Date, whatever the status → the time")
+    @Test("One Date with any status → the time")
     func evidence() {
         #expect(ProviderTime.evidence(in: ["Date": Self.date])?.seconds == 1_795_209_600)
     }
 
     @Test(
-        "A provider on loopback or without TLS → nobody is asked",
+        "A provider on loopback or without TLS → not asked",
         arguments: [
             "http://127.0.0.1:9000/token", "https://localhost/token", "https://127.0.0.1/token", "https://[::1]/token",
         ])

@@ -7,7 +7,7 @@ import Testing
 
 @testable import BrokerProviders
 
-@Suite("What became of a call", .timeLimit(.minutes(2)))
+@Suite("The fate of a call", .timeLimit(.minutes(2)))
 struct TransportTests {
     struct Fixture: Sendable {
         let http = ProviderHTTP()
@@ -47,7 +47,7 @@ struct TransportTests {
     func isNotSent(_ failure: ProviderFailure?) -> Bool { if case .notSent = failure { true } else { false } }
     func isLost(_ failure: ProviderFailure?) -> Bool { if case .lost = failure { true } else { false } }
 
-    @Test("A refused connection is surely not sent")
+    @Test("A refused connection → surely not sent")
     func refused() async throws {
         try await with { fixture in
             // This port has no listener. A port that was free a moment ago may be in use by another test.
@@ -56,7 +56,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A TLS handshake that fails is surely not sent")
+    @Test("A TLS handshake that fails → surely not sent")
     func tls() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in
@@ -68,7 +68,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A name that does not resolve is surely not sent")
+    @Test("A name that does not resolve → surely not sent")
     func dns() async throws {
         try await with { fixture in
             let failure = await Support.failure { try await fixture.post("https://nowhere.invalid/token") }
@@ -76,7 +76,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A connection that ended at a private address is given up before anything is sent on it (SEC-74)")
+    @Test("A connection to a private address → closed before anything is sent (SEC-74)")
     func privateAddress() async throws {
         let server = try RawServer { _ in .json("{}") }
         let clients = HTTPClients(TransportSettings(), group: HTTPClient.defaultEventLoopGroup)
@@ -90,7 +90,7 @@ struct TransportTests {
         #expect(server.received.isEmpty)
     }
 
-    @Test("A connection that is dropped after the request is lost, not unsent")
+    @Test("A connection that is dropped after the request → lost, and not unsent")
     func dropped() async throws {
         let server = try RawServer { _ in .close }
         try await with { fixture in
@@ -100,7 +100,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A provider that hangs is lost after the total time")
+    @Test("A provider that hangs → lost after the total time")
     func hangs() async throws {
         let server = try RawServer { _ in .hang }
         try await with { fixture in
@@ -109,7 +109,7 @@ struct TransportTests {
         }
     }
 
-    @Test("The total time covers the body, not the head alone (library note 3)")
+    @Test("The total time → covers the body, and not only the head (library note 3)")
     func slowBody() async throws {
         let server = try RawServer { _ in .raw(Array("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"a".utf8)) }
         let dripping = try RawServer { _ in
@@ -123,7 +123,7 @@ struct TransportTests {
         }
     }
 
-    @Test("An answer that is no HTTP is lost")
+    @Test("An answer that is not HTTP → lost")
     func garbage() async throws {
         let server = try RawServer { _ in .raw(Array("SSH-2.0-OpenSSH_9.6\r\n".utf8)) }
         try await with { fixture in
@@ -133,7 +133,7 @@ struct TransportTests {
     }
 
     @Test(
-        "A redirect is an answer and is not followed: the body goes nowhere else (SEC-17)",
+        "A redirect → an answer that is not followed, so the body goes nowhere else (SEC-17)",
         arguments: [301, 302, 303, 307, 308])
     func redirects(_ status: Int) async throws {
         let target = try RawServer { _ in .json("{}") }
@@ -146,7 +146,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A body over 1 MiB is an answer without a body (SEC-122)")
+    @Test("A body over 1 MiB → an answer without a body (SEC-122)")
     func huge() async throws {
         let server = try RawServer { _ in .http(200, [], [UInt8](repeating: 0x20, count: 5 << 20)) }
         try await with { fixture in
@@ -156,7 +156,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A compressed body that expands over 1 MiB is cut off (SEC-122)")
+    @Test("A compressed body that expands over 1 MiB → cut off (SEC-122)")
     func bomb() async throws {
         let bytes = try #require(Data(base64Encoded: Bombs.gzipOf5MiB))
         let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array(bytes)) }
@@ -166,7 +166,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A body whose compression is broken is an answer without a body")
+    @Test("A body with broken compression → an answer without a body")
     func brokenCompression() async throws {
         let server = try RawServer { _ in .http(200, [("Content-Encoding", "gzip")], Array("not gzip at all".utf8)) }
         try await with { fixture in
@@ -175,7 +175,7 @@ struct TransportTests {
         }
     }
 
-    @Test("Token calls never reuse a connection; reads do (library note 5)")
+    @Test("Token calls → never reuse a connection; reads do (library note 5)")
     func connections() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in
@@ -186,7 +186,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A read on a kept connection that was just closed is made once more; a token call is not")
+    @Test("A kept connection was just closed → a read is repeated once, and a token call is not")
     func staleConnection() async throws {
         let count = Mutex(0)
         let server = try RawServer { _ in
@@ -203,7 +203,7 @@ struct TransportTests {
         }
     }
 
-    @Test("Compression is asked for by our own field, and the body is sent as given")
+    @Test("Compression → requested by the broker's own field, and the sent body is unchanged")
     func wire() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in
@@ -216,7 +216,7 @@ struct TransportTests {
         }
     }
 
-    @Test("A field value with a line break never leaves (SEC-78)")
+    @Test("A field value with a line break → never sent (SEC-78)")
     func headerInjection() async throws {
         let server = try RawServer { _ in .json("{}") }
         try await with { fixture in

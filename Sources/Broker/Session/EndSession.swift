@@ -170,7 +170,7 @@ package struct EndSession: Sendable {
         }
     }
 
-    /// Announces endings that are already written to the listeners in this process.
+    /// Announces endings in this process, after they are written.
     ///
     /// `handle` is the handle of the session if there is only one and its handle is known.
     func announce(_ ended: [Digest], _ reason: EndReason, _ handle: SessionHandle? = nil) {

@@ -88,7 +88,7 @@ package struct ResumeSession: Sendable {
         }
     }
 
-    /// A session that was read alone.
+    /// A session that was read on its own.
     ///
     /// If it is a child, its parent is still missing.
     private struct Found {

@@ -151,9 +151,9 @@ package final class SessionNotices: Sendable {
 
     /// Notifies the listeners of a session and of its children that its tokens now have this version, unless they know it.
     ///
-    /// With `isOwn` false, the tokens are for another API, and only the version is noted, without a notice. The version is
-    /// noted only if the version before it is known here. Otherwise another replica has refreshed the session's own tokens, and
-    /// that notice is still due.
+    /// With `isOwn` false, the tokens are for another API, so the listeners get no notice. Only the version is noted, and only
+    /// if the version before it is known here. Otherwise a notice of another replica's refresh of the session's own tokens is
+    /// still due.
     package func refreshed(_ tokenDigest: Digest, version: Int64, isOwn: Bool = true) {
         let listeners = state.withLock { state in
             // The listeners of a child wait for its parent's version.

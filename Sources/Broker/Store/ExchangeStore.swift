@@ -9,10 +9,10 @@ package protocol ExchangeStore: Sendable {
     ///
     /// If a row exists, the outcome of that row decides:
     ///
-    /// - `.released`, with the same proof and fewer attempts than `maximumAttempts`: The exchange is claimed again. The outcome
+    /// - `.released`, with the same proof and fewer attempts than `maximumAttempts`. The exchange is claimed again. The outcome
     ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. A missing proof matches no proof.
-    /// - `.calling`, with the claim name of `row`: The claim is the caller's own, and its response was lost.
-    /// - `.calling`, with a claim that has lapsed by the engine's clock and is not in `sparing`: The outcome becomes
+    /// - `.calling`, with the claim name of `row`. The claim is the caller's own, and its response was lost.
+    /// - `.calling`, with a claim that has lapsed by the engine's clock and is not in `sparing`. The outcome becomes
     ///   `.spent(.unknown)`, and the changed row is returned. The owner died, and it is unknown whether the provider saw the
     ///   call.
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)

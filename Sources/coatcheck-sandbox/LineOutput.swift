@@ -1,6 +1,6 @@
 import Glibc
 
-/// Standard output without its buffer: a script that waits for the line gets it at once.
+/// Unbuffered standard output, so that a script that waits for a line gets it at once.
 enum LineOutput {
     static func write(_ line: String) {
         let bytes = Array((line + "\n").utf8)

@@ -1,7 +1,7 @@
 import ArgumentParser
 import Sandbox
 
-/// Prints a proof of a request, so that bound sessions can be tried by curl.
+/// Prints a request's proof, for trying bound sessions with curl.
 struct Proof: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print a DPoP proof (RFC 9449) of one request, for the header field `DPoP`.",

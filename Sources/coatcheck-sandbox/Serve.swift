@@ -57,7 +57,7 @@ struct Serve: AsyncParsableCommand {
             mutualTLS = MutualTLSConfiguration(
                 port: mtlsPort, certificate: mtlsCertificate, key: mtlsKey, clientRoots: mtlsClientRoots)
         }
-        // Nothing is worth saving: a hanging fault must not hold up the end, nor must being process 1.
+        // There is no data to save, so the process exits at once, even during a hanging fault or as process 1.
         for number in [SIGTERM, SIGINT] { signal(number) { _ in _exit(0) } }
         let server = SandboxServer(
             configuration: SandboxConfiguration(

@@ -1,24 +1,24 @@
 import HTTPTypes
 import Hummingbird
 
-/// An OAuth 2.0 authorization server; a provider states where it differs.
+/// An OAuth 2.0 authorization server, with a requirement for each point that differs between providers.
 protocol AuthorizationServer: SandboxProvider {
     /// The issuer's path, `/oidc`.
     var issuerPath: String { get }
-    /// Endpoint names by path under the issuer.
+    /// The endpoint names, by their path under the issuer.
     var paths: [String: String] { get }
-    /// Whether there are id_tokens.
+    /// Whether the server issues id_tokens.
     var isOpenID: Bool { get }
 
-    /// The issuer that a token names.
+    /// The issuer in a token.
     func issuer(_ call: Call, grant: Grant) -> String
-    /// The issuer that a callback names; no grant where it tells of an error.
+    /// The issuer in a callback; `grant` is nil for an error.
     func callbackIssuer(_ call: Call, grant: Grant?) -> String
-    /// The discovery document's members over the usual ones; null removes.
+    /// Members that replace the usual ones in the discovery document; null removes one.
     func discovery(_ call: Call) -> JSON
-    /// Checks who the client is; the result is its id.
+    /// Authenticates the client and returns its id.
     func authenticate(_ call: Call, form: Pairs) async throws -> String
-    /// The token call's fields, from whatever body the provider takes.
+    /// The token call's fields, from the body format of the provider.
     func tokenForm(_ call: Call) throws -> Pairs
     /// The answer of a successful token call.
     func tokenAnswer(_ call: Call, grant: Grant, members: JSON) -> Response
@@ -28,15 +28,15 @@ protocol AuthorizationServer: SandboxProvider {
     func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool
     /// Whether this grant gets an id_token.
     func issuesIDToken(_ call: Call, grant: Grant) -> Bool
-    /// Whether the token call's redirect URI is right for the code's.
+    /// Whether the token call's redirect URI fits the code's.
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool
-    /// Claims of the id_token over the usual ones.
+    /// Claims that replace the usual ones in the id_token.
     func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON
-    /// Parameters that go into the callback beside code, state and iss.
+    /// Parameters of the callback in addition to code, state and iss.
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs
-    /// The parameters by which a callback says what went wrong, beside state and iss.
+    /// The parameters of an error callback, in addition to state and iss.
     func callbackError(_ call: Call, error: String, description: String) -> Pairs
-    /// The endpoints of its own.
+    /// The provider's own endpoints.
     func extra(_ call: Call) async throws -> Response
 }
 
@@ -94,7 +94,7 @@ extension AuthorizationServer {
 
     func handle(_ call: Call) async throws -> Response { try await standard(call) }
 
-    /// The endpoints that all have in common.
+    /// The endpoints that all servers have in common.
     func standard(_ call: Call) async throws -> Response {
         let answer = try await plain(call)
         switch call.endpoint {
@@ -124,7 +124,9 @@ extension AuthorizationServer {
         }
     }
 
-    /// RFC 7009: unknown tokens are 200 too.
+    /// Revokes a token (RFC 7009).
+    ///
+    /// An unknown token is a 200 too.
     private func revoke(_ call: Call) async throws -> Response {
         guard let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
         let client = try await authenticate(call, form: form)
@@ -136,7 +138,7 @@ extension AuthorizationServer {
         return .empty(200)
     }
 
-    /// RFC 7662.
+    /// Describes a token (RFC 7662).
     private func introspect(_ call: Call) async throws -> Response {
         guard let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
         _ = try await authenticate(call, form: form)

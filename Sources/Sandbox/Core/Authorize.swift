@@ -96,12 +96,12 @@ struct Authorize {
         return response
     }
 
-    /// The classes that are asked for, the most wanted first.
+    /// The requested classes, in order of preference.
     private static func classes(_ parameters: Pairs) -> [String] {
         parameters["acr_values"]?.split(separator: " ").map(String.init) ?? []
     }
 
-    /// Returns the error of a provider that has nothing but its usual sign-in, where another or a new one is asked for.
+    /// Returns the error of a provider that has only its usual sign-in, if another or a new one is requested.
     private func refusedStepUp(_ parameters: Pairs) -> OAuthFailure? {
         guard call.settings.text("step_up") == "refuses" else { return nil }
         if !Self.classes(parameters).isEmpty {
@@ -112,7 +112,8 @@ struct Authorize {
         return OAuthFailure(error: "login_required", description: "Nobody is asked to sign in again here.")
     }
 
-    /// Returns why the browser's session is not the sign-in that is asked for; a provider that ignores the wish has no such reason.
+    /// Returns the reason why the browser's session does not meet the request; nil if it does, or the provider ignores the
+    /// request.
     private func lacking(_ session: SignOn, _ parameters: Pairs) -> String? {
         guard call.settings.text("step_up") != "ignores" else { return nil }
         if let age = parameters["max_age"].flatMap(Double.init), call.now - session.authenticatedAt > age {
@@ -122,8 +123,9 @@ struct Authorize {
         return asked.isEmpty || asked.contains(session.authenticationClass) ? nil : "That sign-in is of another class."
     }
 
-    /// Answers by the browser's own session (OpenID Connect Core 3.1.2.3): silently, with the page, or with the error that
-    /// `prompt=none` asks for.
+    /// Answers with the browser's own session (OpenID Connect Core 3.1.2.3): silently, with the page, or with an error.
+    ///
+    /// `prompt=none` asks for the error.
     private func known(_ parameters: Pairs, clientID: String, redirectURI: String) -> Response {
         let prompts = Set((parameters["prompt"] ?? "").split(separator: " ").map(String.init))
         func asking(_ error: String, _ description: String) -> Response {
@@ -209,7 +211,7 @@ struct Authorize {
             guard let pushed = storage.pushed[reference], pushed.expiresAt > now, pushed.clientID == client else {
                 return nil
             }
-            // Showing the consent page does not use it up: the page posts back to the same URL.
+            // The request must survive the consent page, which posts back to the same URL.
             if !keep { storage.pushed[reference] = nil }
             return pushed.parameters
         }

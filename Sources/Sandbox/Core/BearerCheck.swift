@@ -1,11 +1,14 @@
 import HTTPTypes
 import Hummingbird
 
-/// Finds the grant behind an access token: a bearer's, or one that is bound to a key and comes with its proof.
+/// Finds the grant of an access token, which is a bearer token or bound to a key and sent with a proof.
 struct BearerCheck {
     let call: Call
 
-    /// nil: no token, or one that is unknown, expired or revoked, another provider's, bound to a key, or to another certificate.
+    /// Returns the grant of a bearer token; nil if the token is missing, unknown, expired or revoked.
+    ///
+    /// The result is also nil for another provider's token, and for a token that is bound to a key or to another
+    /// certificate.
     func grant(token: String? = nil) -> Grant? {
         guard let token = token ?? call.bearer, thumbprint(of: token) == nil else { return nil }
         return live(token)
@@ -25,7 +28,9 @@ struct BearerCheck {
         }
     }
 
-    /// Whether the token is for an API: by its audience, whole or to the end of it, or by its scope.
+    /// Whether the token is for an API, according to its scope or its audience.
+    ///
+    /// An audience matches as a whole or with its end.
     func isFor(_ name: String, by kind: String) -> Bool {
         guard let token = call.proven ?? call.bearer, let access = call.state.with({ $0.accessTokens[token] }) else {
             return false
@@ -35,7 +40,9 @@ struct BearerCheck {
             : access.audience.contains { $0 == name || $0.hasSuffix("/" + name) }
     }
 
-    /// A grant, or the answer to whoever showed none; a bound token has to come with its scheme and its proof.
+    /// A grant, or the answer to a request that lacks one.
+    ///
+    /// A bound token needs its scheme and its proof.
     enum Outcome {
         case grant(Grant)
         case refused(Response)
@@ -55,7 +62,7 @@ struct BearerCheck {
         }
     }
 
-    /// A 401 as RFC 6750 section 3 and RFC 9449 section 7.1 have it.
+    /// A 401 in the form of RFC 6750 section 3 and RFC 9449 section 7.1.
     func challenge(_ scheme: String = "Bearer", _ error: String = "invalid_token") -> Response {
         let scheme = call.faults.has("inverted-scheme") ? FAPI2Server.inverted(scheme) : scheme
         return .json(

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// The cookie that a provider knows a browser by, and the sign-on session behind it.
+/// A provider's cookie in a browser, and its sign-on session.
 struct BrowserSession {
     let server: any AuthorizationServer
     let call: Call
@@ -8,16 +8,16 @@ struct BrowserSession {
     private var cookieName: String { "sandbox-" + server.name }
     private var isOn: Bool { call.settings.flag("sso") }
 
-    /// The browser's session, when it is signed in here.
+    /// The browser's session, if the user is signed in here.
     var signOn: SignOn? {
         guard isOn, let cookie = call.cookie(cookieName) else { return nil }
         let known = call.state.with { $0.signOns[cookie] }
         return known.flatMap { $0.provider == server.name ? $0 : nil }
     }
 
-    /// Notes that somebody signed in; the same user keeps the session, another one begins a new one.
+    /// Records a sign-in; the same user keeps the session, and another user begins a new one.
     ///
-    /// Nil where the provider keeps none. The cookie's value is new each time.
+    /// Returns nil if the provider keeps no sessions. The cookie's value is new each time.
     func signedIn(
         _ user: String, at time: Double, class authenticationClass: String, client: String, sid: String?
     ) -> (SignOn, cookie: String)? {
@@ -40,7 +40,7 @@ struct BrowserSession {
         return (session, "\(cookieName)=\(cookie); Path=/; HttpOnly; SameSite=Lax")
     }
 
-    /// Ends the browser's session; false when there is none.
+    /// Ends the browser's session; returns false if the browser has none.
     func end() -> Bool {
         guard let session = signOn else { return false }
         call.state.with { $0.endSignOn(sid: session.sid, at: server.name) }

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import HTTPTypes
 
-/// Finds out which client calls, and refuses whoever proves itself in no way or in two (RFC 6749 section 2.3).
+/// Identifies the calling client, and refuses a client that uses no authentication method or two (RFC 6749 section 2.3).
 struct ClientAuthentication {
     let call: Call
     let issuer: String
@@ -40,8 +40,9 @@ struct ClientAuthentication {
         return id
     }
 
-    /// The certificate of the connection is the client's: one that is registered itself, or one of a registered name
-    /// (RFC 8705 sections 2.1.2 and 2.2).
+    /// Checks that the connection's certificate is the client's (RFC 8705 sections 2.1.2 and 2.2).
+    ///
+    /// Either the certificate itself is registered, or its name.
     private func checkCertificate(of client: SandboxClient) throws {
         guard let shown = call.certificate else { throw OAuthFailure.client("this client has to show its certificate") }
         if client.methods.contains("self_signed_tls_client_auth"),
@@ -57,7 +58,7 @@ struct ClientAuthentication {
         throw OAuthFailure.client("the certificate is not this client's")
     }
 
-    /// Id and secret of HTTP Basic, each form-decoded unless the setting says `raw`.
+    /// The id and secret of HTTP Basic, each form-decoded unless the setting is `raw`.
     func basicCredentials() throws -> (id: String, secret: String)? {
         guard let field = call.headers[.authorization] else { return nil }
         let parts = field.split(separator: " ", maxSplits: 1)

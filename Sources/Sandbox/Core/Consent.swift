@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// The consent page: a user selector, Allow and Deny, and no script.
+/// The consent page, with a user selector, Allow and Deny, and free of scripts.
 enum Consent {
     static let people = ["ana", "ben", "cleo", "new", "taken", "blocked"]
 

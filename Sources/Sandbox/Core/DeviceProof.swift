@@ -1,19 +1,22 @@
 import Crypto
 import Glibc
 
-/// A key of a device in a PEM file, and the DPoP proofs that it makes (RFC 9449 section 4.2): for trying bound sessions by hand.
+/// A device's key in a PEM file, and the DPoP proofs that it makes (RFC 9449 section 4.2), for trying bound sessions by
+/// hand.
 package struct DeviceProof: Sendable {
-    /// The reason for which a proof cannot be made, as a sentence for the user.
+    /// The reason why no proof can be made, as a sentence for the user.
     package struct Fault: Error, CustomStringConvertible {
         package let description: String
     }
 
-    /// More than the PEM of a P-256 key has.
+    /// More bytes than the PEM text of a P-256 key has.
     private static let longestFile = 4096
 
     private let key: P256.Signing.PrivateKey
 
-    /// Reads the key of a file; makes the file, readable for its owner alone, if it is absent.
+    /// Reads the key from a file.
+    ///
+    /// If the file is absent, creates it, readable only for its owner.
     package init(keyFile path: String) throws(Fault) {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         if descriptor >= 0 {
@@ -34,7 +37,7 @@ package struct DeviceProof: Sendable {
 
     /// Returns a proof of one request.
     ///
-    /// `nonce` is the broker's last `DPoP-Nonce`, `token` the token that the request carries.
+    /// `nonce` is the broker's last `DPoP-Nonce`, and `token` is the request's token.
     package func proof(
         of method: String, _ url: String, nonce: String? = nil, token: String? = nil, issuedAt: Int = time(nil)
     ) throws(Fault) -> String {

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// RP-initiated log-out: ends the session that the id_token hint names, or, asked by a person, the browser's own.
+/// RP-initiated log-out, of the session in the id_token hint or, after confirmation by a person, of the browser's session.
 struct EndSession {
     let server: any AuthorizationServer
     let call: Call
@@ -13,7 +13,7 @@ struct EndSession {
             try await end(hint, client: parameters["client_id"])
             return try goodbye(parameters)
         }
-        // Without proof of who it is, a person has to confirm; some servers go by the cookie alone.
+        // The request does not prove the user, so a person has to confirm. Some servers use the cookie alone.
         let browser = BrowserSession(server: server, call: call)
         let isConfirmed = call.method == .post && parameters["confirm"] == "yes"
         if isConfirmed || call.settings.text("end_session") == "cookie" {
@@ -36,7 +36,7 @@ struct EndSession {
             """)
     }
 
-    /// Goes back to the client's registered address, or stays.
+    /// Returns to the client's registered address, or shows a page.
     private func goodbye(_ parameters: Pairs) throws -> Response {
         guard let target = parameters["post_logout_redirect_uri"] else {
             return .page("Signed out", "<p>You are signed out.</p>")
@@ -51,7 +51,9 @@ struct EndSession {
         return .found(back.all.isEmpty ? target : back.added(to: target))
     }
 
-    /// The hint has to be an id_token of this server, expired or not, and the client's own when it names itself.
+    /// Ends the session of the hint, which must be an id_token of this server, even an expired one.
+    ///
+    /// If the request names a client, the hint must be that client's.
     private func end(_ hint: String, client: String?) async throws {
         let keys = try await call.state.keys.published(server.name).map(\.jwk)
         guard let token = await Assertion.verify(hint, keys: keys), let sid = token.claims["sid"]?.text else {

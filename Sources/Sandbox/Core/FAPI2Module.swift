@@ -1,24 +1,25 @@
-/// One module of the OpenID Foundation's test plan for clients (`fapi2-security-profile-final-client-test-plan`), as settings
-/// and faults of a provider.
+/// One module of the OpenID Foundation's test plan for clients (`fapi2-security-profile-final-client-test-plan`), as
+/// settings and faults of a provider.
 ///
-/// The 23 of it for plain responses; the modules of other plans (JARM, grant management) and of single markets are none of it.
+/// The list has the plan's 23 modules for plain responses. Modules of other plans (JARM, grant management) and of single
+/// markets are left out.
 struct FAPI2Module: Sendable {
-    /// `sender_constrain` of the plan's variants.
+    /// The variants of `sender_constrain` in the plan.
     enum Constraint: String, Sendable { case dpop, mtls }
 
-    /// Its `testName`.
+    /// The `testName` of the module.
     let name: String
     var faults: [Fault] = []
-    /// Whether the servers give nonces with their answers, and demand them.
+    /// Whether the servers send nonces in their answers, and require them.
     var hasNonces = true
-    /// Whether the plan has it for tokens that are bound to certificates, too.
+    /// Whether the plan also has the module for tokens that are bound to certificates.
     var appliesToCertificates = true
 
     private static let prefix = "fapi2-security-profile-final-client-"
 
     static func named(_ name: String) -> FAPI2Module? { all.first { $0.name == name } }
 
-    /// All of them, in the plan's order.
+    /// All modules, in the plan's order.
     static let all: [FAPI2Module] = [
         plain("test-happy-path"),
         faulty("test-discovery-issuer-mismatch", "discovery", "discovery-issuer-mismatch"),
@@ -49,7 +50,7 @@ struct FAPI2Module: Sendable {
         return module
     }
 
-    /// The resource's challenge for a nonce comes under `dpOp`.
+    /// The resource's challenge for a nonce uses the scheme `dpOp`.
     private static var schemeCase: FAPI2Module {
         var module = plain("test-rs-dpop-auth-scheme-case-insensitivity")
         module.faults = [Fault(provider: "api", endpoint: "api", "inverted-scheme")]
@@ -64,7 +65,9 @@ struct FAPI2Module: Sendable {
         return module
     }
 
-    /// The resource refuses the access token until it was refreshed twice: of each call the broker repeats one.
+    /// The resource refuses the access token until two refreshes.
+    ///
+    /// The broker repeats each call once.
     private static var refreshed: FAPI2Module {
         var module = plain("refresh-token-test")
         module.faults = [
@@ -75,7 +78,7 @@ struct FAPI2Module: Sendable {
         return module
     }
 
-    /// Has a provider play it, and nothing else; false where the plan has no such variant.
+    /// Configures a provider for exactly this module; returns false if the plan lacks the variant.
     func play(at provider: String, _ constraint: Constraint, _ sandbox: SandboxControl) -> Bool {
         guard constraint == .dpop || appliesToCertificates else { return false }
         let isProof = constraint == .dpop

@@ -1,7 +1,8 @@
 import HTTPTypes
 
-/// A server's side of the FAPI 2.0 Security Profile (section 5.3.2), with the setting `profile: fapi2`: it refuses whatever
-/// the profile has its clients not do.
+/// A server's side of the FAPI 2.0 Security Profile (section 5.3.2), with the setting `profile: fapi2`.
+///
+/// Such a server refuses every request that the profile forbids to clients.
 struct FAPI2Server {
     let call: Call
 
@@ -10,12 +11,12 @@ struct FAPI2Server {
     static let idTokenAlgorithms = ["PS256", "ES256", "EdDSA"]
     static let methods = ["private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth"]
 
-    /// A text with upper case for lower, and the other way round.
+    /// A text with upper and lower case exchanged.
     static func inverted(_ text: String) -> String {
         String(text.map { Character($0.isUppercase ? $0.lowercased() : $0.uppercased()) })
     }
 
-    /// Returns the fault of an authorization URL that is not opened: one has nothing but `client_id` and a pushed `request_uri`.
+    /// Returns the fault of an authorization URL; a correct one has only `client_id` and a pushed `request_uri`.
     func fault(ofOpening visible: Pairs) -> String? {
         guard isOn else { return nil }
         let names = visible.all.map(\.name).filter { !$0.hasPrefix("sandbox_") }.sorted()
@@ -23,7 +24,7 @@ struct FAPI2Server {
             ? nil : "An authorization request has client_id and request_uri, and nothing else."
     }
 
-    /// Refuses a request without PKCE by S256, without a redirect URI, or one that binds its code to nothing.
+    /// Refuses a request that lacks S256 PKCE or a redirect URI, or that binds its code to no key.
     func check(pushed form: Pairs, thumbprint: String?) throws(OAuthFailure) {
         guard isOn else { return }
         guard form["code_challenge"] != nil, form["code_challenge_method"] == "S256" else {
@@ -36,7 +37,7 @@ struct FAPI2Server {
         }
     }
 
-    /// Refuses secrets: a client proves itself by an assertion or its certificate.
+    /// Refuses secrets, because a client must authenticate with an assertion or its certificate.
     func check(authentication form: Pairs) throws(OAuthFailure) {
         guard isOn else { return }
         guard call.headers[.authorization] == nil, form["client_secret"] == nil, let id = form["client_id"] else {
@@ -48,7 +49,7 @@ struct FAPI2Server {
         }
     }
 
-    /// Refuses an assertion whose audience is not the issuer as one text, that is old, used before, or signed by RS256.
+    /// Refuses an assertion whose audience is not the issuer as one text, or that is old, reused, or signed with RS256.
     func check(assertion: Assertion, issuer: String) throws(OAuthFailure) {
         guard isOn else { return }
         guard assertion.claims["aud"]?.text == issuer else {
@@ -62,7 +63,7 @@ struct FAPI2Server {
         else { throw OAuthFailure.client("jti is missing or was used before") }
     }
 
-    /// Says what the profile is to be told of by the metadata.
+    /// Changes the metadata as the profile requires.
     func metadata(_ document: JSON) -> JSON {
         guard isOn else { return document }
         var out = document

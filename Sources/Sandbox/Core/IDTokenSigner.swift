@@ -1,7 +1,7 @@
-/// Signs a provider's id_tokens: with its key, and in all the wrong ways that faults ask for.
+/// Signs a provider's id_tokens, with its key, or in any wrong way that a fault demands.
 struct IDTokenSigner {
     let state: SandboxState
-    /// The provider's name, whose keys are taken.
+    /// The name of the provider whose keys are used.
     let provider: String
     let algorithm: String
     let faults: Faults
@@ -48,7 +48,7 @@ struct IDTokenSigner {
         }
     }
 
-    /// Signs claims, as spoilt as the faults want them.
+    /// Signs claims after the faults have changed them.
     func sign(_ given: JSON) async throws -> String {
         var claims = given
         for fault in faults.all { spoil(&claims, fault) }
@@ -92,7 +92,7 @@ struct IDTokenSigner {
         return faults.all.contains { $0.name.hasPrefix("invalid-sig-") } ? damaged(token) : token
     }
 
-    /// Another signature of the same length over something else.
+    /// Returns the token with a damaged signature of the same length.
     private func damaged(_ token: String) -> String {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, var signature = Base64URL.decode(parts[2]), !signature.isEmpty else { return token }

@@ -1,6 +1,6 @@
 import Crypto
 
-/// Writes JWTs exactly as told, the impossible ones too.
+/// Writes JWTs exactly as requested, even impossible ones.
 enum JWTWriter {
     static func sign(_ claims: JSON, header: JSON, with key: KeyRings.Entry) throws -> String {
         var full: JSON = ["alg": .string(key.algorithm)]

@@ -1,4 +1,4 @@
-/// An OAuth error on its way out (RFC 6749 section 5.2).
+/// An OAuth error that becomes the answer (RFC 6749 section 5.2).
 struct OAuthFailure: Error {
     var status = 400
     let error: String

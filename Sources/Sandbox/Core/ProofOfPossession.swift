@@ -1,29 +1,29 @@
 import HTTPTypes
 import Hummingbird
 
-/// A server's side of DPoP (RFC 9449): it judges the proof of a request, and gives nonces with its answers.
+/// A server's side of DPoP (RFC 9449), which checks a request's proof and adds nonces to answers.
 struct ProofOfPossession {
-    /// The side of a server that asks: each has nonces of its own (sections 8 and 9).
+    /// The role of the server that checks; each role has nonces of its own (sections 8 and 9).
     enum Role: String { case authorization, resource }
 
     let call: Call
     let role: Role
 
-    /// A proof that is good.
+    /// A valid proof.
     struct Shown {
         /// The key's thumbprint (RFC 7638).
         let thumbprint: String
         let tokenHash: String?
     }
 
-    /// Whether this endpoint looks at proofs at all.
+    /// Whether this endpoint checks proofs at all.
     var isOn: Bool { ["accept", "require"].contains(call.settings.text("dpop")) }
 
     private var nonces: String { call.settings.text("nonces") }
     private var givesNonces: Bool { nonces == "keep" || nonces == "change" }
     private var place: String { call.provider.name + "/" + role.rawValue }
 
-    /// The nonce that is good now.
+    /// The currently valid nonce.
     private var nonce: String {
         let fresh = Random.token("n-", bytes: 12)
         return call.state.with { storage in
@@ -33,7 +33,7 @@ struct ProofOfPossession {
         }
     }
 
-    /// Judges the request's proof; nil where there is none and none is needed.
+    /// Checks the request's proof; returns nil if an optional proof is missing.
     func check() async throws(OAuthFailure) -> Shown? {
         if call.faults.has("forgets-nonces") { call.state.with { $0.nonces[place] = nil } }
         guard let name = HTTPField.Name("DPoP") else { return nil }

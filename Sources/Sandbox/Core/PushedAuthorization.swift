@@ -12,7 +12,7 @@ struct PushedAuthorization {
         let client = try await server.authenticate(call, form: form)
         let possession = ProofOfPossession(call: call, role: .authorization)
         let shown = possession.isOn ? try await possession.check() : nil
-        // RFC 9449 section 10.1: where both are there they agree.
+        // If both are present, they must agree (RFC 9449 section 10.1).
         if let shown, let named = form["dpop_jkt"], named != shown.thumbprint {
             throw OAuthFailure.request("dpop_jkt is not the proof's key")
         }

@@ -1,4 +1,6 @@
-/// Forms that real providers send although no specification has them; each is a fault by its name (docs/apps/sandbox.md).
+/// Forms that real providers send although no specification has them.
+///
+/// Each is a fault with a name (docs/apps/sandbox.md).
 enum Quirks {
     static let names: Set<String> = [
         "null-claims", "verified-text", "large-claims", "half-emoji", "duplicate-claim", "null-header", "x5c-header",
@@ -36,7 +38,7 @@ enum Quirks {
         if faults.has("null-header") { header = header.with(null: ["typ", "crit"]) }
     }
 
-    /// Changes a metadata document: endpoints that no sign-in calls.
+    /// Changes endpoints in a metadata document that no sign-in calls.
     static func change(metadata: inout JSON, by faults: Faults) {
         let unused = [
             "introspection_endpoint", "end_session_endpoint", "registration_endpoint", "mtls_endpoint_aliases",
@@ -100,12 +102,12 @@ enum Quirks {
 
     /// Another form of an answer's body.
     struct Coding {
-        /// The value of `Content-Encoding`; nil for none.
+        /// The value of `Content-Encoding`; nil if the field is absent.
         let name: String?
         let body: ([UInt8]) -> [UInt8]
     }
 
-    /// Returns the form that the faults want; nil for the usual one.
+    /// Returns the form that the faults demand; nil for the usual one.
     static func coding(_ faults: Faults) -> Coding? {
         if faults.has("byte-order-mark") { return Coding(name: nil) { [0xEF, 0xBB, 0xBF] + $0 } }
         if faults.has("x-gzip") { return Coding(name: "x-gzip", body: GzipBomb.member) }
@@ -122,7 +124,7 @@ enum Quirks {
 }
 
 extension JSON {
-    /// This object with members that are null, written so that `merging` does not take them away.
+    /// Returns the object with members that are null, written so that `merging` keeps them.
     fileprivate func with(null names: [String]) -> JSON { names.reduce(self) { $0.over($1, .raw("null")) } }
 
     fileprivate func over(_ name: String, _ value: JSON) -> JSON {

@@ -1,13 +1,13 @@
-/// The API that a token is asked for: `resource` (RFC 8707), `audience` (RFC 8693) and `scope`.
+/// The API of a requested token: `resource` (RFC 8707), `audience` (RFC 8693) and `scope`.
 struct RequestedTarget: Sendable {
-    /// The parameters that may come more than once.
+    /// The parameters that may be repeated.
     static let repeatable: Set<String> = ["resource", "audience"]
 
     let resources: [String]
     let audiences: [String]
     let scope: String?
 
-    /// Reads a call's; a code's scope is the authorize request's.
+    /// Reads the target of a call; for a code, the scope comes from the authorize request.
     init(_ form: Pairs, isScoped: Bool = true) {
         resources = form.values("resource")
         audiences = form.values("audience")
@@ -17,7 +17,7 @@ struct RequestedTarget: Sendable {
     /// Whether the call names no API.
     var isEmpty: Bool { resources.isEmpty && audiences.isEmpty && scope == nil }
 
-    /// Refuses what is no absolute URI without a fragment (RFC 8707 section 2).
+    /// Refuses a resource that is not an absolute URI, or has a fragment (RFC 8707 section 2).
     func checkForm() throws(OAuthFailure) {
         for resource in resources {
             let parts = resource.split(separator: ":", maxSplits: 1)
@@ -28,7 +28,7 @@ struct RequestedTarget: Sendable {
         }
     }
 
-    /// Refuses what the grant does not have: a resource that was not asked for at the authorization endpoint, or a wider scope.
+    /// Refuses a target beyond the grant: a resource that the authorization request did not name, or a wider scope.
     func check(_ call: Call, of grant: Grant) throws(OAuthFailure) {
         try checkForm()
         if let fault = call.faults["refused-target"], !isEmpty {
@@ -42,7 +42,7 @@ struct RequestedTarget: Sendable {
         }
     }
 
-    /// The audience of a token of it: what was named, else the provider's usual.
+    /// The audience of a token for this target: the named one, or else the provider's usual one.
     func audience(_ call: Call) -> [String] {
         let named = call.settings.text("resources") == "ignored" ? [] : resources + audiences
         return named.isEmpty ? [call.baseURL + "/api"] : named

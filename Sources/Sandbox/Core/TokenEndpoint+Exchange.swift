@@ -5,7 +5,7 @@ extension TokenEndpoint {
     static let exchangeGrant = "urn:ietf:params:oauth:grant-type:token-exchange"
     private static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-    /// Gives an access token of another API for one of the client's own (RFC 8693).
+    /// Exchanges one of the client's own access tokens for another API's (RFC 8693).
     func exchange(_ form: Pairs, client: String, shown: String?) async throws -> Response {
         switch call.settings.text("exchange") {
         case "off": throw OAuthFailure(error: "unsupported_grant_type", description: "not known here")
@@ -27,7 +27,7 @@ extension TokenEndpoint {
             else { return nil }
             return grant
         }
-        // RFC 8693 section 2.2.2 has no other code for it.
+        // RFC 8693 section 2.2.2 has no other code for this case.
         guard var grant = found else { throw OAuthFailure.request("the subject token is none that is good here") }
         let target = RequestedTarget(form)
         try target.checkForm()
@@ -67,7 +67,7 @@ extension TokenEndpoint {
         return .json(TokenFaults.apply(call.faults, to: members))
     }
 
-    /// Whether a client has something to prove itself by.
+    /// Whether the client has any credentials.
     private func isConfidential(_ id: String) -> Bool {
         guard let client = call.state.client(id, at: server.name) else { return false }
         return !client.methods.contains("none")

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// The token endpoint: codes and refresh tokens become token answers.
+/// The token endpoint, which exchanges codes and refresh tokens for new tokens.
 struct TokenEndpoint {
     let server: any AuthorizationServer
     let call: Call
@@ -17,7 +17,7 @@ struct TokenEndpoint {
         switch form["grant_type"] {
         case "authorization_code": return try await redeem(form, client: client, shown: try await possession())
         case "refresh_token":
-            // One real server spends the refresh token, and then refuses the proof for its nonce.
+            // One real server spends the refresh token, and then refuses the proof because of its nonce.
             if call.settings.flag("spends_before_proof") { try spend(form, client: client) }
             let thumbprint = try await possession()
             return try await refresh(form, client: client, shown: thumbprint)
@@ -27,13 +27,13 @@ struct TokenEndpoint {
         }
     }
 
-    /// The thumbprint of the key that the request proves; nil without a proof.
+    /// The thumbprint of the request's proven key; nil if the request lacks a proof.
     private func possession() async throws -> String? {
         let possession = ProofOfPossession(call: call, role: .authorization)
         return possession.isOn ? try await possession.check()?.thumbprint : nil
     }
 
-    /// Spends the refresh token of a request whose proof has not been looked at.
+    /// Spends the refresh token of a request before its proof is checked.
     private func spend(_ form: Pairs, client: String) throws {
         let spent = call.state.with { storage -> Bool in
             guard let token = form["refresh_token"], let known = storage.refreshTokens[token], !known.spent else {
@@ -54,7 +54,7 @@ struct TokenEndpoint {
             guard let issued = storage.codes[code], let grant = storage.grants[issued.grant], grant.provider == name
             else { return .nothing }
             if issued.used {
-                // RFC 6749 section 4.1.2: what the code gave already is taken back.
+                // Revoke everything that the code has already granted (RFC 6749 section 4.1.2).
                 storage.revoke(grant: grant.id)
                 return .replayed
             }
@@ -90,7 +90,7 @@ struct TokenEndpoint {
             if verifier != nil { throw OAuthFailure.grant("a code_verifier without a code_challenge") }
             return
         }
-        // One real server checks only for clients that are set to require it (setting check_verifier).
+        // One real server checks the verifier only for clients with the corresponding setting (setting check_verifier).
         if call.settings.json["check_verifier"]?.flag == false { return }
         guard let verifier, (43...128).contains(verifier.utf8.count), Digest256.base64url(verifier) == challenge else {
             throw OAuthFailure.grant("code_verifier does not fit the code_challenge")
@@ -115,9 +115,9 @@ struct TokenEndpoint {
                 if strict { storage.revoke(grant: grant.id) }
                 return .nothing
             }
-            // Of a public client a refresh token is bound, too (RFC 9449 section 5).
+            // A public client's refresh token is bound as well (RFC 9449 section 5).
             if isPublic, let bound = grant.thumbprint, bound != shown { return .nothing }
-            // Of what is refused nothing is spent.
+            // A refused request spends nothing.
             do throws(OAuthFailure) { try target.check(call, of: grant) } catch { return .refused(error) }
             if spends { storage.refreshTokens[token]?.spent = true }
             return .good(grant)
@@ -132,7 +132,7 @@ struct TokenEndpoint {
         return try await grantTokens(grant, for: target, refreshing: token)
     }
 
-    /// Makes the tokens of a grant; `refreshing` is the refresh token that was sent.
+    /// Issues the tokens of a grant; `refreshing` is the refresh token that was sent.
     private func grantTokens(_ grant: Grant, for target: RequestedTarget, refreshing: String?) async throws -> Response
     {
         let settings = call.settings
@@ -184,7 +184,7 @@ struct TokenEndpoint {
         return response
     }
 
-    /// Cloudentity replays the first answer of a repeated `X-Idempotency-Key` for a minute.
+    /// Replays the first answer to a repeated `X-Idempotency-Key` for a minute, like Cloudentity.
     private func replayed(client: String) -> Response? {
         guard call.settings.flag("idempotency"), let key = idempotencyKey(client: client) else { return nil }
         let now = call.now

@@ -1,4 +1,4 @@
-/// The faults of a token answer's members.
+/// The faults in a token answer's members.
 enum TokenFaults {
     static func apply(_ faults: Faults, to members: JSON) -> JSON {
         guard !faults.all.isEmpty else { return members }

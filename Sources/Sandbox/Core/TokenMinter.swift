@@ -1,6 +1,6 @@
 import Crypto
 
-/// Makes access and id tokens, the wrong ones too.
+/// Makes access and id tokens, including wrong ones.
 struct TokenMinter {
     let server: any AuthorizationServer
     let call: Call
@@ -9,14 +9,14 @@ struct TokenMinter {
 
     private var algorithm: String { user["alg"] ?? call.settings.text("alg") }
 
-    /// The certificate that its access token is bound to: the connection's, where the client is registered so.
+    /// The certificate that the access token is bound to: the connection's, if the client is registered for that.
     var certificate: String? {
         let client = call.state.client(grant.clientID, at: server.name)
         guard client?.json["tls_client_certificate_bound_access_tokens"]?.flag == true else { return nil }
         return call.faults.has("bound-to-another") ? Digest256.base64url("another") : call.certificate?.thumbprint
     }
 
-    /// Makes an access token for APIs.
+    /// Makes an access token for the given APIs.
     func accessToken(for audience: [String], lifetime: Double) async throws -> String {
         guard call.settings.text("access_token_format") == "jwt" else {
             return Random.token(call.settings.text("token_prefix") + "at-")
@@ -41,7 +41,7 @@ struct TokenMinter {
             "auth_time": .int(Int(grant.authenticatedAt)), "sid": .string(grant.sid),
             "at_hash": .string(Base64URL.encode(Digest256.bytes(accessToken).prefix(16))),
         ]
-        // Many ignore what they are asked of the sign-in, and some say nothing of it.
+        // Many providers ignore requests about the sign-in, and some omit its description.
         switch call.settings.text("step_up") {
         case "honours", "refuses":
             claims["acr"] = .string(grant.authenticationClass)

@@ -1,16 +1,16 @@
 import Glibc
 
-/// The other end of the pipe: who keeps the broker running takes commands from it.
+/// The sender of commands to the script that keeps the broker running.
 struct BrokerProcess: Sendable {
-    /// The pipe's path; nil where nobody restarts the broker.
+    /// The pipe's path; nil if no script restarts the broker.
     let commands: String?
 
-    /// Has the broker killed and started again; false when nobody took the command.
+    /// Kills and restarts the broker; returns false if no script reads the command.
     func kill() -> Bool { send("kill-broker\n") }
 
     private func send(_ line: String) -> Bool {
         guard let commands else { return false }
-        // Without a reader this fails at once, and does not wait.
+        // If the pipe has no reader, this fails at once instead of waiting.
         let descriptor = open(commands, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// The messages between app, broker and provider, as they were sent; the last ones are kept.
+/// The messages between app, broker and provider, as they were sent; only the last ones are kept.
 final class Conversation: Sendable {
     private struct Kept {
         var messages: [ConversationMessage] = []
         var next = 1
-        /// The number of times that it was begun anew.
+        /// The number of times that the conversation was restarted.
         var beginning = 0
     }
 
@@ -23,19 +23,19 @@ final class Conversation: Sendable {
         }
     }
 
-    /// Appends a remark that is no arrow.
+    /// Appends a remark.
     func note(_ text: String, tone: ConversationMessage.Tone = .plain) {
         append(.init(kind: .note, from: .app, to: .provider, title: text, tone: tone))
     }
 
-    /// The messages after a number, the number of the last, and how often the conversation was begun anew.
+    /// Returns the messages after a number, the last number, and the number of restarts.
     func since(_ number: Int) -> (messages: [ConversationMessage], last: Int, beginning: Int) {
         kept.withLock { kept in
             (kept.messages.filter { $0.number > number }, kept.next - 1, kept.beginning)
         }
     }
 
-    /// Forgets all of it.
+    /// Deletes all messages.
     func clear() {
         kept.withLock { kept in
             kept.messages.removeAll()

@@ -14,22 +14,22 @@ struct ConversationMessage: Sendable {
         static func of(status: Int) -> Tone { status < 400 ? .good : status == 503 || status == 429 ? .warning : .bad }
     }
 
-    /// Its place in the conversation; the conversation gives it.
+    /// The message's number, which the conversation assigns.
     var number = 0
     var kind: Kind
     var from: Party
     var to: Party
-    /// The name, where the lifeline's does not say it: the thief, the browser, another device, the API.
+    /// The sender's name, if it differs from the lifeline's: the thief, the browser, another device, the API.
     var who = ""
-    /// The text over the arrow.
+    /// The text above the arrow.
     var title: String
     var tone = Tone.plain
-    /// The whole of it, secrets shortened.
+    /// The whole message, with shortened secrets.
     var details = ""
-    /// The curl line that does it again.
+    /// The curl line that repeats the request.
     var curl: String?
 
-    /// The message as the page receives it.
+    /// The message in the form for the page.
     var json: JSON {
         var out: JSON = [
             "number": .int(number), "kind": .string(kind.rawValue), "from": .string(from.rawValue),

@@ -1,16 +1,16 @@
 import Hummingbird
 import NIOCore
 
-/// Writes down what the broker says to a provider, and what it is answered.
+/// Records the broker's requests to a provider, and the answers.
 ///
-/// The phone writes its own part down by itself; it marks its requests so that they are not taken for the broker's.
+/// The phone records its own messages. It marks its requests, so that they are not attributed to the broker.
 struct ConversationRecorder: Sendable {
-    /// The phone's mark: no relay passes it on.
+    /// The phone's mark, a field that no relay passes on.
     static let mark = "Playground-Caller"
 
     let conversation: Conversation
 
-    /// Notes a request; false when it is not the broker's.
+    /// Records a request; returns false if it is not the broker's.
     func request(_ call: Call) -> Bool {
         guard call.header(Self.mark) == nil,
             !["authorize", "start", "social", "callback", "launch"].contains(call.endpoint)
@@ -28,7 +28,7 @@ struct ConversationRecorder: Sendable {
         return true
     }
 
-    /// Notes an answer; the result is the answer with a body that can still be read.
+    /// Records an answer; returns it with a body that is still readable.
     func answer(_ response: Response, to call: Call) async throws -> Response {
         var response = response
         var bytes: [UInt8] = []
@@ -48,7 +48,7 @@ struct ConversationRecorder: Sendable {
         return response
     }
 
-    /// Notes that the connection was closed instead.
+    /// Records that the connection was closed instead.
     func dropped(_ call: Call) {
         conversation.append(
             ConversationMessage(

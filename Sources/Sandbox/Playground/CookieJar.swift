@@ -1,18 +1,18 @@
 import Synchronization
 
-/// The cookies that one app or browser keeps of one host.
+/// The cookies of one app or browser for one host.
 ///
-/// Paths and domains are not looked at: each jar talks to one host, whose cookies are all for `/`.
+/// Paths and domains are ignored, because each jar is for one host whose cookies all have the path `/`.
 final class CookieJar: Sendable {
     private let cookies = Mutex<[(name: String, value: String)]>([])
 
-    /// The `Cookie` field to send, nil while the jar is empty.
+    /// The `Cookie` field to send; nil while the jar is empty.
     var field: String? {
         let all = cookies.withLock { $0 }
         return all.isEmpty ? nil : all.map { $0.name + "=" + $0.value }.joined(separator: "; ")
     }
 
-    /// The value under a name.
+    /// The value of a name.
     subscript(name: String) -> String? { cookies.withLock { $0.first { $0.name == name }?.value } }
 
     /// The broker's session cookie.
@@ -20,7 +20,7 @@ final class CookieJar: Sendable {
         cookies.withLock { $0.first { ["coatcheck", "__Host-coatcheck"].contains($0.name) } }
     }
 
-    /// Takes a `Set-Cookie` field: sets, replaces, or with `Max-Age=0` removes.
+    /// Applies a `Set-Cookie` field, which sets, replaces or, with `Max-Age=0`, removes a cookie.
     func take(_ field: String) {
         let parts = field.split(separator: ";", omittingEmptySubsequences: false)
             .map { String($0).trimmingSpaces }
@@ -44,6 +44,6 @@ final class CookieJar: Sendable {
         return copy
     }
 
-    /// Removes all.
+    /// Removes all cookies.
     func clear() { cookies.withLock { $0.removeAll() } }
 }

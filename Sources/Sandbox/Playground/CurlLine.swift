@@ -1,11 +1,11 @@
-/// The curl line that sends a request again, its secrets as shell variables.
+/// The curl line that repeats a request, with shell variables for its secrets.
 struct CurlLine: Sendable {
-    /// The value that the line takes out of the answer for the lines after it.
+    /// The value that the line extracts from the answer, for later lines.
     enum Capture: Sendable {
         case nothing
         /// `$URL`, the address that the browser opens.
         case authorizationURL
-        /// `$CALLBACK`, where the provider sends the app back to.
+        /// `$CALLBACK`, the address of the app to which the provider redirects.
         case callback
         /// `$URL`, the address that the web view opens.
         case handover
@@ -14,13 +14,13 @@ struct CurlLine: Sendable {
     }
 
     var method = "GET"
-    /// The variable of the base URL, `BROKER` or `SANDBOX`; empty where the target is one itself.
+    /// The variable of the base URL, `BROKER` or `SANDBOX`; empty if the target is a variable itself.
     var base: String
     /// The path and query, or a variable with a whole URL.
     var target: String
     var headers: [(String, String)] = []
     var body: [UInt8] = []
-    /// The file that cookies come from and go to; nil for none.
+    /// The file for cookies; nil if the request sends no cookies.
     var jar: String?
     /// Whether the answer is a stream.
     var streams = false
@@ -67,7 +67,7 @@ struct CurlLine: Sendable {
         var usesVariables = false
         let replaced = Self.withVariables(json, &usesVariables)
         let word = usesVariables ? "\"" + Self.escaped(replaced.serialized) + "\"" : Self.quoted(json.serialized)
-        // The marks stand for dollar signs that are meant.
+        // The marks represent intended dollar signs.
         return ["-d " + word.split(separator: Self.mark, omittingEmptySubsequences: false).joined(separator: "$")]
     }
 
@@ -93,7 +93,7 @@ struct CurlLine: Sendable {
         }
     }
 
-    /// The fields that matter for the answer.
+    /// The fields that affect the answer.
     private static func header(_ name: String, _ value: String) -> String? {
         switch name.lowercased() {
         case "content-type": return value.hasPrefix("application/x-www-form") ? nil : quoted("\(name): \(value)")
@@ -129,7 +129,7 @@ struct CurlLine: Sendable {
         text.contains("'") ? "\"" + escaped(text) + "\"" : "'" + text + "'"
     }
 
-    /// Text between double quotes.
+    /// The text, escaped for double quotes.
     private static func escaped(_ text: String) -> String {
         var out = ""
         for character in text {

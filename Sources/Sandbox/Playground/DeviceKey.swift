@@ -1,8 +1,11 @@
 import Crypto
 
-/// A key of the phone (ES256), which the page's browser holds and cannot export: it is told what to sign, and says the signature.
+/// A key of the phone (ES256).
+///
+/// The page's browser holds it and cannot export it. The phone sends texts to the page, and the page returns the
+/// signatures.
 actor DeviceKey {
-    /// A text that the page is to sign.
+    /// A text for the page to sign.
     struct Order: Sendable {
         let number: Int
         let text: String
@@ -13,10 +16,10 @@ actor DeviceKey {
     private var signatures: [Int: String] = [:]
     private var last = 0
 
-    /// The public key, as a proof shows it; null while no page is open.
+    /// The public key, in the form for a proof; null while no page is open.
     var jwk: JSON { publicKey?.jwk ?? .null }
 
-    /// Takes a page's public key; a page of the same browser has the same one.
+    /// Stores a page's public key; pages in the same browser have the same key.
     func take(x: String, y: String) -> Bool {
         guard let x = Base64URL.decode(x), let y = Base64URL.decode(y), x.count == 32, y.count == 32,
             let key = try? P256.Signing.PublicKey(rawRepresentation: x + y)
@@ -25,7 +28,7 @@ actor DeviceKey {
         return true
     }
 
-    /// Takes a signature; false where none of this number is waited for, or another key made it: a page's in another browser.
+    /// Stores a signature; returns false if its number is unknown, or if it is by another key, as from another browser.
     func take(signature: String, of number: Int) -> Bool {
         guard let order = orders.first(where: { $0.number == number }), let bytes = Base64URL.decode(signature),
             let made = try? P256.Signing.ECDSASignature(rawRepresentation: bytes),
@@ -36,17 +39,17 @@ actor DeviceKey {
         return true
     }
 
-    /// Has a text signed by the page; nil where none did within ten seconds.
+    /// Lets the page sign a text; returns nil if that takes longer than ten seconds.
     func sign(_ text: String) async -> String? { await signature(of: order(text), within: .seconds(10)) }
 
-    /// Gives the page a text to sign.
+    /// Adds a text for the page to sign.
     func order(_ text: String) -> Int {
         last += 1
         orders.append(Order(number: last, text: text))
         return last
     }
 
-    /// Waits for a signature; nil where none came in time, or the order was taken back.
+    /// Waits for a signature; returns nil if it is late, or the order was withdrawn.
     func signature(of number: Int, within patience: Duration) async -> String? {
         let end = ContinuousClock.now + patience
         while orders.contains(where: { $0.number == number }), ContinuousClock.now < end {
@@ -56,6 +59,6 @@ actor DeviceKey {
         return signatures.removeValue(forKey: number)
     }
 
-    /// Takes all orders back.
+    /// Withdraws all orders.
     func takeBack() { orders.removeAll() }
 }

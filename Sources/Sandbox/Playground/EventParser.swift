@@ -1,12 +1,12 @@
-/// Reads server-sent events out of the bytes as they come.
+/// Parses server-sent events from the arriving bytes.
 struct EventParser: Sendable {
     private var line: [UInt8] = []
     private var name = ""
     private var data: [String] = []
 
-    /// Takes bytes; the result is the events that they completed.
+    /// Takes bytes; returns the events that they complete.
     ///
-    /// Comments are passed over.
+    /// Comments are skipped.
     mutating func take(_ bytes: some Sequence<UInt8>) -> [(name: String, data: String)] {
         var events: [(name: String, data: String)] = []
         for byte in bytes {

@@ -1,5 +1,5 @@
 extension JSON {
-    /// The text of this value, a member a line; small objects and arrays stay on one.
+    /// The text of this value, with one line for each member; small objects and arrays stay on one line.
     func indented(_ margin: String = "") -> String {
         let flat = serialized
         if flat.utf8.count + margin.utf8.count <= 60 { return flat }

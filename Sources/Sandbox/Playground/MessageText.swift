@@ -1,4 +1,4 @@
-/// The text of requests and answers as the conversation shows them.
+/// The text of requests and answers in the conversation.
 enum MessageText {
     private static let hidden: Set<String> = [
         "host", "user-agent", "connection", "accept-encoding", "content-length", "date", "server", "te",
@@ -12,7 +12,9 @@ enum MessageText {
         504: "Gateway Timeout",
     ]
 
-    /// Returns the text over a request's arrow: the method and the path, whose middle goes where it is too long for the arrow.
+    /// Returns the text above a request's arrow, with method and path.
+    ///
+    /// If the path is too long, its middle is left out.
     static func title(_ method: String, _ target: String) -> String {
         let path = Shortened.text(String(target.prefix { $0 != "?" }))
         let segments = path.split(separator: "/")
@@ -27,12 +29,12 @@ enum MessageText {
     /// A status with its phrase.
     static func status(_ status: Int) -> String { "\(status)" + (reasons[status].map { " " + $0 } ?? "") }
 
-    /// A request, secrets shortened.
+    /// A request, with shortened secrets.
     static func request(_ method: String, _ target: String, headers: [(String, String)], body: [UInt8]) -> String {
         lines(method + " " + Shortened.target(target), headers, body)
     }
 
-    /// An answer, secrets shortened.
+    /// An answer, with shortened secrets.
     static func answer(_ status: Int, headers: [(String, String)], body: [UInt8]) -> String {
         lines(Self.status(status), headers, body)
     }

@@ -1,6 +1,6 @@
-/// The phone's words to its user.
+/// The phone's messages to its user.
 enum PhoneMessages {
-    /// Returns why somebody is signed out, by the session's reason.
+    /// Returns the explanation of a session's end, for its reason.
     static func ended(_ reason: String) -> String {
         switch reason {
         case "logged_out": "You are signed out."
@@ -15,7 +15,7 @@ enum PhoneMessages {
         }
     }
 
-    /// Returns why a sign-in came to nothing.
+    /// Returns the explanation of a failed sign-in.
     static func failed(_ answer: PlaygroundAnswer?) -> String {
         guard let answer else { return "No answer. Nothing is lost: please try again." }
         switch answer.code {
@@ -26,7 +26,7 @@ enum PhoneMessages {
         }
     }
 
-    /// Returns what the provider's page is for, by what a payment wants of the sign-in.
+    /// Returns the purpose of the provider's page, for a payment's demand.
     static func demand(_ demand: JSON, of payment: PlaygroundPayment) -> String {
         var wanted: [String] = []
         if let age = demand["max_age"]?.number {
@@ -38,13 +38,13 @@ enum PhoneMessages {
         return "To pay \(payment.title), “Corner Shop” wants a sign-in \(wanted.joined(separator: ", "))."
     }
 
-    /// Returns a payment that the API took, in its words.
+    /// Returns a payment that the API accepted, in words.
     static func paid(_ payment: JSON) -> String {
         "\(payment["amount"]?.number ?? 0) \(payment["currency"]?.text ?? ""), by \(payment["by"]?.text ?? "nobody")"
             + " (\(payment["id"]?.text ?? ""))."
     }
 
-    /// Returns why a step-up came to nothing; `said` is the answer in words.
+    /// Returns the explanation of a failed step-up; `said` is the answer in words.
     static func refusedStepUp(_ answer: PlaygroundAnswer?, said: String) -> String {
         switch answer?.code {
         case nil: "The provider or the broker does not answer at the moment."
@@ -57,7 +57,7 @@ enum PhoneMessages {
         }
     }
 
-    /// Returns the result of a call of the API, in words.
+    /// Returns the result of an API call, in words.
     static func called(_ answer: PlaygroundAnswer) -> String {
         guard answer.status == 200 else {
             return "\(answer.status) from the \(answer.header("Coatcheck-Source") ?? "network")"

@@ -6,47 +6,49 @@ struct PhoneScreen: Sendable {
         case home
         /// The provider's page in the browser.
         case consent
-        /// The form for what a registration lacks.
+        /// The form for the missing attributes of a registration.
         case registration
         case session
     }
 
     var view = View.home
     var provider: PlaygroundProvider?
-    /// The work at hand; it takes no other order meanwhile.
+    /// The work in progress.
+    ///
+    /// Meanwhile, the phone accepts no other order.
     var busy = ""
-    /// The address in the browser's bar.
+    /// The address in the browser's address bar.
     var address = ""
-    /// The fields that a registration lacks, as the broker said it.
+    /// The missing fields of a registration, from the broker's answer.
     var registration: JSON = .null
     var session: JSON = .null
-    /// A word to the user: why a sign-in failed, why the session ended.
+    /// A message to the user, such as the reason of a failed sign-in or of the session's end.
     var message = ""
-    /// The result of the last call of the API, in words.
+    /// The result of the last API call, in words.
     var relay = ""
     /// The last payment, in words.
     var paid = ""
-    /// The reason for which the provider's page is open once more; empty where it is a sign-in's.
+    /// The reason for a step-up at the provider's page; empty for an ordinary sign-in.
     var stepUp = ""
-    /// The question whose answer yes makes a proof of presence; empty where none is open.
+    /// The open question, whose answer yes makes a presence proof; empty if no question is open.
     var question = ""
-    /// The page in the web view, in words, and its address; empty while none is open.
+    /// The web view's page, in words, and its address; empty while the web view is closed.
     var shop = ""
     var shopAddress = ""
     var isListening = false
     /// The last events.
     var events: [String] = []
-    /// The last trouble as the user noticed it, and why it was no more.
+    /// The user's view of the last trouble, and the explanation of it.
     var noticed = ""
     var explanation = ""
-    /// The number of times that this was said.
+    /// The number of such notices.
     var notices = 0
-    /// Whether the providers answer nobody.
+    /// Whether the providers do not answer.
     var providersAreDown = false
-    /// Whether a thief holds a copy of the cookie.
+    /// Whether a thief has a copy of the cookie.
     var cookieIsStolen = false
 
-    /// The people who may be chosen on the provider's page.
+    /// The users to choose from on the provider's page.
     private var people: [(String, String)] {
         guard let provider else { return [] }
         guard !stepUp.isEmpty else { return provider.people }
@@ -56,7 +58,7 @@ struct PhoneScreen: Sendable {
         } + [("refuse", "Refuse")]
     }
 
-    /// The screen as the page receives it.
+    /// The screen in the form for the page.
     var json: JSON {
         [
             "view": .string(view.rawValue), "provider": .string(provider?.name ?? ""),

@@ -1,9 +1,9 @@
-/// The playground: a page, the phone on it, and the conversation that the phone has.
+/// The playground: a page, the phone on it, and the phone's conversation.
 final class Playground: Sendable {
     let configuration: PlaygroundConfiguration
     let conversation = Conversation()
     let phone: PlaygroundPhone
-    /// Knows this start's pages from others.
+    /// Distinguishes the pages of this start from older ones.
     let gate = PlaygroundGuard(token: Random.token())
     let recorder: ConversationRecorder
 
@@ -11,7 +11,7 @@ final class Playground: Sendable {
         self.configuration = configuration
         phone = PlaygroundPhone(state: state, configuration: configuration, conversation: conversation)
         recorder = ConversationRecorder(conversation: conversation)
-        // The redirect URIs of deploy/sandbox.yaml.
+        // The values are the redirect URIs of deploy/sandbox.yaml.
         SandboxControl(state: state).set(
             settings: [
                 "redirects": [

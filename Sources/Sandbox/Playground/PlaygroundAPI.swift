@@ -1,9 +1,9 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/playground`: the page, and what its buttons do.
+/// `/playground`: the page, and the actions of its buttons.
 struct PlaygroundAPI: Sendable {
-    /// Whether a path is the playground's.
+    /// Whether a path belongs to the playground.
     static func owns(_ path: String) -> Bool { path == "/playground" || path.hasPrefix("/playground/") }
 
     let playground: Playground
@@ -101,7 +101,7 @@ struct PlaygroundAPI: Sendable {
         }
     }
 
-    /// Returns the news since the page looked last; when there is none, it is waited for, twenty seconds at most.
+    /// Returns the changes since the page last asked; waits up to twenty seconds for one.
     private func news(_ json: JSON) async -> JSON {
         let (after, version) = (json["after"]?.number ?? 0, json["version"]?.number ?? -1)
         let beginning = json["beginning"]?.number ?? -1

@@ -1,15 +1,15 @@
-/// The answer that came back.
+/// An answer to the phone.
 struct PlaygroundAnswer: Sendable {
     let status: Int
     let headers: [(String, String)]
     let body: [UInt8]
 
-    /// The first value of a header field, its name compared without case.
+    /// The first value of a header field, whose name is compared independent of case.
     func header(_ name: String) -> String? {
         headers.first { $0.0.lowercased() == name.lowercased() }?.1
     }
 
-    /// The body as JSON, null when it is none.
+    /// The body as JSON; null if it is something else.
     var json: JSON { (try? JSON.parse(body)) ?? .null }
 
     /// A problem document's code.

@@ -2,9 +2,9 @@ import AsyncHTTPClient
 import NIOCore
 import NIOHTTP1
 
-/// The phone's HTTP client: it follows no redirect by itself, and writes down what it sends and receives.
+/// The phone's HTTP client, which never follows redirects itself and records all messages.
 struct PlaygroundCaller: Sendable {
-    /// No answer: the other side is not there, or hung up.
+    /// The other side is unreachable, or closed the connection.
     struct NoAnswer: Error {}
 
     private static let client: HTTPClient = {
@@ -39,7 +39,7 @@ struct PlaygroundCaller: Sendable {
         return answer
     }
 
-    /// Opens an event stream; each event is handed on, until the stream ends.
+    /// Opens an event stream and passes on each event, until the stream ends.
     func listen(
         _ request: PlaygroundRequest, opened: @Sendable (PlaygroundAnswer) async -> Bool,
         event: @Sendable (String, JSON) async -> Void
@@ -123,7 +123,9 @@ struct PlaygroundCaller: Sendable {
             details: MessageText.answer(answer.status, headers: answer.headers, body: answer.body))
     }
 
-    /// The tone of an answer: what a thief gets is bad, and a thief's refusal is good.
+    /// The tone of an answer.
+    ///
+    /// A thief's success is bad, and a thief's refusal is good.
     private static func tone(of answer: PlaygroundAnswer, to request: PlaygroundRequest) -> ConversationMessage.Tone {
         guard request.who == "thief" else { return .of(status: answer.status) }
         return answer.status < 400 ? .bad : .good

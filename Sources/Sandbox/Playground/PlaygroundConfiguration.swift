@@ -1,8 +1,8 @@
-/// The broker that the playground shows, and who restarts it.
+/// The broker in the playground, and the script that restarts it.
 package struct PlaygroundConfiguration: Sendable {
-    /// The broker's `public_url`, without a trailing slash.
+    /// The broker's `public_url`, ending before any final slash.
     package var broker: String
-    /// The named pipe that takes `kill-broker`, a command a line; nil where nobody listens.
+    /// The named pipe that takes `kill-broker`, one command per line; nil if no script reads it.
     package var commands: String?
 
     /// A configuration.

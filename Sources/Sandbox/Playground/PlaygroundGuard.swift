@@ -1,9 +1,10 @@
-/// Judges who may use what controls the sandbox: pages of its own and programs of this machine, no other web site.
+/// Decides which callers may control the sandbox: its own pages and programs on this machine, but no other web site.
 ///
-/// A page elsewhere can make a browser send requests here, and by a name of its own that leads to loopback (DNS rebinding)
-/// even read the answers. The first says so in `Origin`, the second in `Host`; and no page but ours knows the token.
+/// Another site's page can make a browser send requests here. With a name that it makes resolve to loopback (DNS
+/// rebinding), it can even read the answers. `Origin` reveals the first case, and `Host` the second. In addition, only the
+/// sandbox's own page has the token.
 struct PlaygroundGuard: Sendable {
-    /// The parts of a request that are looked at.
+    /// The parts of a request that are checked.
     struct Caller: Sendable {
         var host: String?
         var origin: String?
@@ -11,14 +12,14 @@ struct PlaygroundGuard: Sendable {
         var token: String?
     }
 
-    /// The reason for which a request is refused.
+    /// The reason why a request is refused.
     enum Refusal: String, Error {
         case foreignHost = "This is for loopback: the Host has to be 127.0.0.1, localhost or [::1]."
         case foreignOrigin = "Another site's page may not do this."
         case notJSON = "The body has to be application/json."
         case wrongToken = "The token is not this start's: load the page again."
 
-        /// The status that says it.
+        /// The status of the refusal.
         var status: Int {
             switch self {
             case .foreignHost: 421
@@ -28,10 +29,10 @@ struct PlaygroundGuard: Sendable {
         }
     }
 
-    /// The secret that the page of this start has.
+    /// The secret of this start's page.
     let token: String
 
-    /// Checks a control route's caller.
+    /// Checks the caller of a control route.
     func check(_ caller: Caller) throws(Refusal) {
         try Self.checkPlace(caller)
         let type = (caller.contentType ?? "").prefix { $0 != ";" }.lowercased().trimmingSpaces
@@ -39,13 +40,15 @@ struct PlaygroundGuard: Sendable {
         guard let sent = caller.token, Self.same(sent, token) else { throw .wrongToken }
     }
 
-    /// Checks what every route takes: a loopback `Host`, or the sandbox's own; its own `Origin`, or none.
+    /// Checks the conditions of every route.
+    ///
+    /// `Host` must be loopback or the sandbox's own name. `Origin` must be the sandbox's own, or absent.
     static func checkPlace(_ caller: Caller, own: String? = nil) throws(Refusal) {
         guard let host = caller.host, isLoopback(host) || host == own else { throw .foreignHost }
         if let origin = caller.origin, origin != "http://" + host { throw .foreignOrigin }
     }
 
-    /// Whether a `Host` is a loopback name, with or without a port.
+    /// Whether a `Host` is a loopback name, with an optional port.
     static func isLoopback(_ host: String) -> Bool {
         ["127.0.0.1", "localhost", "[::1]"].contains { name in
             guard host.hasPrefix(name) else { return false }
@@ -57,7 +60,7 @@ struct PlaygroundGuard: Sendable {
         }
     }
 
-    /// Whether two texts are the same; how long it takes says nothing of where they differ.
+    /// Whether two texts are equal; the duration does not depend on the first difference.
     private static func same(_ left: String, _ right: String) -> Bool {
         let (left, right) = (Array(left.utf8), Array(right.utf8))
         guard left.count == right.count else { return false }

@@ -1,8 +1,8 @@
-/// A payment that the app offers, by its amount.
+/// A payment in the app, identified by its amount.
 enum PlaygroundPayment: Int, Sendable {
-    /// It wants a sign-in of the last minutes.
+    /// A payment that needs a recent sign-in.
     case small = 20
-    /// It wants the user's presence as well.
+    /// A payment that also needs the user's presence.
     case large = 500
 
     /// The relay's path.
@@ -15,6 +15,6 @@ enum PlaygroundPayment: Int, Sendable {
 /// A payment that waits for the user to sign in again.
 struct PendingPayment: Sendable {
     let payment: PlaygroundPayment
-    /// Whether thieves wait for its confirmation.
+    /// Whether thieves will try to use its confirmation.
     var isStolen = false
 }

@@ -1,11 +1,13 @@
-/// The phone's second key, which signs only when its user has said yes on the page: it stands in for Face ID or a fingerprint.
+/// The phone's second key, which signs only after its user has confirmed on the page.
+///
+/// The question on the page represents Face ID or a fingerprint.
 extension PlaygroundPhone {
-    /// The sender's mark of a proof of presence.
+    /// The field that carries a presence proof.
     static let presence = "Coatcheck-Presence"
 
-    /// Has the user confirm a payment, and makes it; where the session has no presence key yet, that comes first.
+    /// Makes a payment that the user confirms; registers the session's presence key first if it is missing.
     ///
-    /// Nil where the user did not say yes, or the key was not taken; the phone has said so then.
+    /// Returns nil if the user refused, or the broker refused the key. The phone has then shown the reason.
     func payInPresence(_ payment: PlaygroundPayment) async -> PlaygroundAnswer? {
         guard let request = await confirmed(payment) else { return nil }
         let answer = await patiently(request).answer
@@ -13,7 +15,7 @@ extension PlaygroundPhone {
         return answer
     }
 
-    /// A payment with the proof of the user's presence over this very request.
+    /// Returns a payment with the presence proof for this very request.
     func confirmed(_ payment: PlaygroundPayment) async -> PlaygroundRequest? {
         guard await hasPresenceKey() else { return nil }
         var request = payment.request(jar: jar)
@@ -22,7 +24,7 @@ extension PlaygroundPhone {
         return request
     }
 
-    /// Registers the key where the session has none; false where that came to nothing.
+    /// Registers the session's presence key if it is missing; returns false if that fails.
     private func hasPresenceKey() async -> Bool {
         guard screen.session["presence"]?.members == nil else { return true }
         var request = PlaygroundRequest(method: "PUT", to: .broker, target: "/v1/session/presence-key", jar: jar)
@@ -40,7 +42,7 @@ extension PlaygroundPhone {
         return true
     }
 
-    /// Asks the user, and has the second key sign; nil where the answer was no, or none came for two minutes.
+    /// Asks the user, and lets the second key sign; returns nil after the answer no, or after two minutes.
     private func ask(_ question: String, over request: PlaygroundRequest) async -> String? {
         let text = proof(of: request).signingInput(jwk: await presenceKey.jwk)
         let number = await presenceKey.order(text)
@@ -54,9 +56,9 @@ extension PlaygroundPhone {
         return text + "." + signature
     }
 
-    /// One payment that the user confirms, and who would pay with what was seen of it.
+    /// Lets the user confirm one payment, while thieves try to pay with the messages that they saw.
     func stealPresence() async {
-        // The answer brings the nonce that the user is asked with, or asks for the sign-in that comes first.
+        // The answer brings the nonce for the user's question, or demands a sign-in first.
         let first = await patiently(PlaygroundPayment.large.request(jar: jar)).answer
         if let first, first.code == "step_up_required", let demand = first.json["step_up"] {
             return await startStepUp(demand, for: .large, isStolen: true)
@@ -65,7 +67,7 @@ extension PlaygroundPhone {
         await stealConfirmation()
     }
 
-    /// Has the user confirm the payment, and thieves try what they saw of it; `story` is what came before it, in words.
+    /// Lets the user confirm the payment, and thieves reuse the confirmation; `story` describes the earlier steps.
     func stealConfirmation(after story: String = "") async {
         guard let paid = await confirmed(.large) else { return }
         let before = state.with { $0.payments.count }
@@ -74,7 +76,7 @@ extension PlaygroundPhone {
         let moved = await asThief(elsewhere)
         let answer = await patiently(paid).answer
         let again = await asThief(paid)
-        // What runs elsewhere on the phone: the app's cookie and the key that asks nobody, but not the one that does.
+        // Malware on the phone has the app's cookie and the silent key, but not the presence key.
         var silent = PlaygroundPayment.large.request(jar: jar)
         silent.isProved = true
         let bare = await asThief(silent)
@@ -92,7 +94,7 @@ extension PlaygroundPhone {
         )
     }
 
-    /// Sends a request with a copy of all of the phone's cookies; a proof of the silent key where it is to have one.
+    /// Sends a request with a copy of all the phone's cookies, and with a proof of the silent key if the request needs one.
     private func asThief(_ request: PlaygroundRequest) async -> PlaygroundAnswer? {
         var request = request
         request.who = "thief"
@@ -103,7 +105,7 @@ extension PlaygroundPhone {
 }
 
 extension PlaygroundPayment {
-    /// The payment's request, without evidence.
+    /// The payment's request, free of evidence.
     func request(jar: CookieJar) -> PlaygroundRequest {
         .json("POST", target, ["amount": .int(rawValue), "currency": "EUR"], jar: jar)
     }

@@ -1,6 +1,7 @@
-/// The requests of an app whose sessions belong to a key of its device.
+/// The requests of an app whose sessions are bound to a key of its device.
 extension PlaygroundPhone {
-    /// Sends a request once, with what the broker asks for: a proof with its nonce, a pass that has not ended.
+    /// Sends a request, and repeats it once with the evidence that the broker demands: a proof with its nonce, or a fresh
+    /// pass.
     func send(_ request: PlaygroundRequest) async -> PlaygroundAnswer? {
         let answer = await sendOnce(request)
         guard let answer, answer.status == 401, isBound, request.who.isEmpty else { return answer }
@@ -12,12 +13,12 @@ extension PlaygroundPhone {
         }
     }
 
-    /// Whether the chosen sign-in gives a session that belongs to the phone's key.
+    /// Whether the chosen sign-in gives a session that is bound to the phone's key.
     var isBound: Bool { screen.provider?.isBound == true }
 
-    /// Gets a new pass, by a proof; the jar keeps it.
+    /// Gets a new pass for a proof, and keeps it in the jar.
     ///
-    /// Where the session belongs to another key, it is over here.
+    /// If the session is bound to another key, it ends here.
     func renewPass() async -> Bool {
         var request = PlaygroundRequest(method: "POST", to: .broker, target: "/v1/session/pass", jar: jar)
         request.isProved = true

@@ -1,6 +1,8 @@
-/// The payments of the app, and the second sign-in that they want.
+/// The app's payments, and the second sign-in that they need.
 extension PlaygroundPhone {
-    /// Pays; where the user has to sign in again for it, the provider's page comes up, and the payment waits.
+    /// Pays.
+    ///
+    /// If the user has to sign in again, the payment waits while the provider's page is open.
     func pay(_ payment: PlaygroundPayment) async {
         guard screen.view == .session, screen.provider?.hasPayments == true else { return }
         screen.paid = ""
@@ -8,13 +10,13 @@ extension PlaygroundPhone {
         await settle(order(payment), of: payment)
     }
 
-    /// Goes back to the session from the provider's page; nothing of the step-up is sent.
+    /// Returns from the provider's page to the session; the step-up sends nothing.
     func closeStepUp() async {
         endStepUp()
         notice(Self.unpaid, "The browser was closed: the broker is told nothing. " + (await standing()))
     }
 
-    /// Says at the provider's page who signs in, or no, and has the payment go on.
+    /// Chooses a user, or refuses, on the provider's page, and continues the payment.
     func chooseAgain(_ name: String) async {
         let refused = name == "refuse"
         let form = Pairs(refused ? [("decision", "deny")] : [("user", name), ("decision", "allow")])
@@ -23,7 +25,7 @@ extension PlaygroundPhone {
         await finishStepUp(browse(state.baseURL + page, form: form, curl: line))
     }
 
-    /// Has the provider take no notice of what it is asked of the sign-in, and pays.
+    /// Pays while the provider ignores the requested sign-in.
     func ignoreStepUp() async {
         let provider = screen.provider?.name ?? ""
         let before = state.with { $0.settings[provider] }
@@ -32,7 +34,7 @@ extension PlaygroundPhone {
         state.with { $0.settings[provider] = before }
     }
 
-    /// Forgets the step-up under way, and shows the session.
+    /// Drops the step-up in progress, and shows the session.
     func endStepUp() {
         pending = nil
         screen.stepUp = ""
@@ -45,7 +47,7 @@ extension PlaygroundPhone {
         await patiently(payment.request(jar: jar)).answer
     }
 
-    /// Shows what became of a payment, or does what its answer asks for; `story` is what came before it, in words.
+    /// Shows the result of a payment, or meets the demand of its answer; `story` describes the earlier steps.
     func settle(
         _ answer: PlaygroundAnswer?, of payment: PlaygroundPayment, after story: String = "", isPresent: Bool = false
     ) async {
@@ -73,7 +75,7 @@ extension PlaygroundPhone {
         notice(Self.unpaid, (story.isEmpty ? "" : story + " ") + "The payment was answered \(said(answer)).")
     }
 
-    /// Starts a step-up; `isStolen` has thieves wait for the confirmation of the payment that follows.
+    /// Starts a step-up; `isStolen` means that thieves will try to use the payment's confirmation.
     func startStepUp(_ demand: JSON, for payment: PlaygroundPayment, isStolen: Bool = false) async {
         var request = PlaygroundRequest.json("POST", "/v1/logins", ["step_up": demand], jar: jar)
         request.capture = .authorizationURL
@@ -91,7 +93,7 @@ extension PlaygroundPhone {
         screen.view = .consent
     }
 
-    /// Hands the callback in, with the session; then the payment is made once more.
+    /// Forwards the callback with the session, and then repeats the payment.
     private func finishStepUp(_ visit: Visit) async {
         guard let pending else { return }
         let payment = pending.payment
@@ -111,16 +113,16 @@ extension PlaygroundPhone {
         await settle(ordered, of: payment, after: story)
     }
 
-    /// A step-up that came to nothing, and the session, which is as it was.
+    /// Reports a failed step-up, and the unchanged session.
     private func refused(_ answer: PlaygroundAnswer?) async {
         if let answer { lookForTheEnd(answer) }
-        // Else the provider would let who has just signed in there through, each time.
+        // Otherwise, the provider would silently accept the other user again each time.
         if answer?.code == "subject_mismatch" { browser.clear() }
         guard screen.view == .session else { return notice("“\(screen.message)”", "") }
         notice(Self.unpaid, PhoneMessages.refusedStepUp(answer, said: said(answer)) + " " + (await standing()))
     }
 
-    /// Asks the broker for the session, and says it.
+    /// Requests the session from the broker and describes it.
     private func standing() async -> String {
         let answer = await patiently(PlaygroundRequest(to: .broker, target: "/v1/session", jar: jar)).answer
         guard let answer, answer.status == 200 else { return "The session was answered \(said(answer))." }

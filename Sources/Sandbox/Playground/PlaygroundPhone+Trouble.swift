@@ -1,6 +1,6 @@
-/// The troubles that the switches make, and what the user noticed of each.
+/// The troubles of the switches, and the user's view of each.
 extension PlaygroundPhone {
-    /// Makes trouble; false when the phone is busy, or the switch means nothing now.
+    /// Makes trouble; returns false if the phone is busy, or the switch does not apply now.
     func makeTrouble(_ trouble: TroubleSwitch) async -> Bool {
         if trouble == .killProvider { return await toggleProviders() }
         if trouble.needsSession, screen.view != .session { return false }
@@ -33,7 +33,7 @@ extension PlaygroundPhone {
         if !noticed.isEmpty { screen.notices += 1 }
     }
 
-    /// Returns what the user noticed of a call that came to an end.
+    /// Returns the user's view of a finished call.
     private func noticed(_ outcome: Outcome) -> String {
         guard screen.view == .session else { return "“\(screen.message)”" }
         guard outcome.answer?.status == 200 else { return "That the API did not answer; they are still signed in." }
@@ -79,7 +79,7 @@ extension PlaygroundPhone {
             why + " Where a provider allows none of that, such a session is lost, and says so (refresh_lost).")
     }
 
-    /// All of them, at the places where tokens are made and people sign in; the APIs go on.
+    /// Stops all providers, at the endpoints for tokens and sign-ins; the APIs continue.
     private func toggleProviders() async -> Bool {
         let control = SandboxControl(state: state)
         screen.providersAreDown.toggle()
@@ -165,7 +165,7 @@ extension PlaygroundPhone {
             settle(outcome)
             return notice("Nothing.", thief)
         }
-        // The table for apps: start a new login, once.
+        // The table for apps demands one new login.
         guard let again = await self.callback(provider, jar: jar) else { return }
         outcome = await forward(again, jar: jar)
         settle(outcome)
@@ -187,7 +187,7 @@ extension PlaygroundPhone {
                 + "Sign out, and see what the thief gets then.")
     }
 
-    /// A thief's jar with the session cookie of another and nothing else.
+    /// A thief's jar with only the session cookie of another jar.
     private func copied(from jar: CookieJar) -> CookieJar? {
         guard let session = jar.session else { return nil }
         let copy = CookieJar()
@@ -203,7 +203,7 @@ extension PlaygroundPhone {
         return answer
     }
 
-    /// The copied cookie of a session that belongs to a key, and beside it that of one that does not.
+    /// Tries the copied cookie of a bound session, and for comparison an unbound session's.
     private func tryBoundCookie(_ copy: CookieJar, _ alone: PlaygroundAnswer?, _ provider: PlaygroundProvider) async {
         let request = PlaygroundRequest(to: .broker, target: "/v1/session", jar: copy)
         let forged = await look(copy, proof: proof(of: request).byAnotherKey())
@@ -230,7 +230,7 @@ extension PlaygroundPhone {
         return [String(answer?.status ?? 0), answer?.code ?? "", reason].filter { !$0.isEmpty }.joined(separator: " ")
     }
 
-    /// The jar of the user's tablet, signed in with a session that belongs to no key; nil where that did not work.
+    /// Signs the user's tablet in with an unbound session and returns its jar; nil if that fails.
     private func signInTablet(_ provider: PlaygroundProvider) async -> CookieJar? {
         let tablet = CookieJar()
         guard let callback = await callback(provider.unbound, jar: tablet, who: "tablet"),
@@ -254,7 +254,7 @@ extension PlaygroundPhone {
                 "The tablet got \(ended.answer?.status ?? 0) \(ended.answer?.code ?? ""): at \(provider.title) a session "
                     + "belongs to its device, since the subject is a shop and not a person.")
         }
-        // The event says it at once; without one the next call does.
+        // The event reports the end at once. Without an event stream, the next call does.
         for _ in 0..<40 where screen.view == .session { try? await Task.sleep(for: .milliseconds(50)) }
         if screen.view == .session,
             let answer = await patiently(

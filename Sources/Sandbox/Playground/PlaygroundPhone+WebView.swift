@@ -1,6 +1,6 @@
-/// The web view of the app: a browser with a cookie store of its own, into which the app hands its session over.
+/// The app's web view, a browser with its own cookie store, which receives the app's session by hand-over.
 extension PlaygroundPhone {
-    /// A ticket's address, and the secret that the app keeps for the web view.
+    /// A ticket's address, and the secret that the app stores for the web view.
     private struct Ticket {
         let url: String
         let secret: String
@@ -14,7 +14,7 @@ extension PlaygroundPhone {
         await open(ticket)
     }
 
-    /// Looks at the page once more, as its script would; where its session is over, it says so.
+    /// Reloads the page, like its own script does, and shows the end of its session.
     func reloadShop() async {
         guard webViewJar.web != nil else { return }
         let answer = try? await caller.send(
@@ -23,7 +23,7 @@ extension PlaygroundPhone {
         if screen.view != .session { webViewJar.clear() }
     }
 
-    /// The page of the broker's origin that is opened: it shows the session that it has.
+    /// A page at the broker's origin, which shows its own session.
     private static let page = "/v1/session"
     private static let secretName = "coatcheck-handover"
 
@@ -46,7 +46,7 @@ extension PlaygroundPhone {
         return Ticket(url: String(url.dropFirst(caller.broker.count)), secret: secret)
     }
 
-    /// Puts the secret into the web view's store, and loads the address; the page posts by its own script.
+    /// Stores the secret in the web view, and loads the address; the page then posts with its own script.
     private func open(_ ticket: Ticket) async {
         webViewJar.take(Self.secretName + "=" + ticket.secret)
         screen.shopAddress = caller.broker + "/handover/" + Shortened.secret(String(ticket.url.dropFirst(10)))
@@ -64,7 +64,7 @@ extension PlaygroundPhone {
             curl: CurlLine(base: "", target: "$URL", jar: who == Self.webView ? "web.txt" : nil))
     }
 
-    /// The post of the page's own script, with what a browser says of where it comes from.
+    /// The post of the page's own script, with the browser's fields about its source.
     private func post(_ ticket: Ticket, jar: CookieJar, who: String) -> PlaygroundRequest {
         var request = visit(ticket, jar: jar, who: who)
         request.method = "POST"
@@ -88,7 +88,7 @@ extension PlaygroundPhone {
         screen.shop = "Welcome, \(name). A session of kind “\(kind)”, \(session["handle"]?.text ?? "")."
     }
 
-    /// A thief who has seen the address, and one who has the page's cookie.
+    /// Shows a thief with the address, and one with the page's cookie.
     func stealAddress() async {
         guard let ticket = await ticket() else { return }
         let stranger = CookieJar()
@@ -115,7 +115,7 @@ extension PlaygroundPhone {
 }
 
 extension CookieJar {
-    /// The cookie of a session that was handed over to a page.
+    /// The cookie of a session that a page got by hand-over.
     var web: (name: String, value: String)? {
         for name in ["coatcheck-web", "__Host-coatcheck-web"] { if let value = self[name] { return (name, value) } }
         return nil

@@ -1,14 +1,16 @@
-/// The phone: an app with a jar of its own and a browser, which does what the documents say an app does.
+/// The phone, an app with its own cookie jar and a browser.
+///
+/// The app follows the documentation for apps.
 actor PlaygroundPhone {
-    /// The result of a request that was sent until it was answered.
+    /// The result of a request that was repeated until it was answered.
     struct Outcome: Sendable {
-        /// Nil when there was none for a minute.
+        /// The answer; nil if it did not come within a minute.
         var answer: PlaygroundAnswer?
         var tries = 0
         var waited = Duration.zero
     }
 
-    /// The place where the browser stands after it followed all redirects.
+    /// The browser's location after all redirects.
     enum Visit: Sendable {
         case page(String)
         case callback(String)
@@ -22,7 +24,7 @@ actor PlaygroundPhone {
     let jar = CookieJar()
     let webViewJar = CookieJar()
     let key = DeviceKey()
-    /// The key that the page uses only with its user.
+    /// The key that the page uses only after its user has confirmed.
     let presenceKey = DeviceKey()
     /// The nonce for the next proof.
     var nonce: String?
@@ -30,15 +32,15 @@ actor PlaygroundPhone {
     var screen = PhoneScreen() {
         didSet { version += 1 }
     }
-    /// Grows with each change of the screen.
+    /// A number that grows with each change of the screen.
     private(set) var version = 0
-    /// The user who was chosen at the provider last.
+    /// The last user chosen at the provider.
     var user = "ana"
-    /// The jar of who stole the cookie.
+    /// The jar of the thief with the cookie.
     var thief: CookieJar?
     /// The provider's page in the browser.
     var page = ""
-    /// The payment that waits for the user to sign in again.
+    /// The payment that waits for another sign-in.
     var pending: PendingPayment?
     private var listener: Task<Void, Never>?
     private var listening = 0
@@ -50,7 +52,7 @@ actor PlaygroundPhone {
         caller = PlaygroundCaller(conversation: conversation, broker: configuration.broker) { state.baseURL }
     }
 
-    /// Does one thing at a time; false when it was busy.
+    /// Does one task at a time; returns false if the phone is busy.
     func perform(_ what: String, _ work: @Sendable (isolated PlaygroundPhone) async -> Void) async -> Bool {
         guard screen.busy.isEmpty else { return false }
         screen.busy = what
@@ -82,7 +84,7 @@ actor PlaygroundPhone {
         }
     }
 
-    /// Says at the provider's page who one is, or no, and goes on to the session.
+    /// Chooses a user, or refuses, on the provider's page, and continues to the session.
     func choose(_ name: String) async {
         guard screen.view == .consent else { return }
         guard pending == nil else { return await chooseAgain(name) }
@@ -92,7 +94,7 @@ actor PlaygroundPhone {
         let age = screen.provider?.age ?? ""
         let line = CurlLine(
             base: "",
-            // The one who pastes it is somebody new, too: this one is known once the phone has finished.
+            // A person who pastes this line must be a new user too, because this one is known after the phone has finished.
             target: refused
                 ? "$URL&sandbox_deny=1" : "$URL&sandbox_user=" + (name == "new" ? "new-$RANDOM$RANDOM" : user) + age,
             capture: .callback)
@@ -104,14 +106,14 @@ actor PlaygroundPhone {
         await settle(forward(callback, jar: jar))
     }
 
-    /// Goes back to the list, or from a step-up to the session.
+    /// Returns to the list, or from a step-up to the session.
     func cancel() async {
         guard pending == nil else { return await closeStepUp() }
         screen.view = .home
         screen.registration = .null
     }
 
-    /// Finishes a registration with what it lacked.
+    /// Finishes a registration with the missing attributes.
     func register(_ attributes: JSON) async {
         guard let provider = screen.provider, let key = screen.registration["state_key"] else { return }
         let body: JSON = [
@@ -121,7 +123,7 @@ actor PlaygroundPhone {
         await settle(patiently(.json("POST", "/v1/registrations", body, jar: jar)))
     }
 
-    /// Has the broker start a login; the result is the address for the browser.
+    /// Starts a login at the broker; returns the address for the browser.
     func startLogin(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
         var request = PlaygroundRequest.json("POST", "/v1/logins", provider.loginBody, jar: jar)
         request.capture = .authorizationURL
@@ -135,7 +137,9 @@ actor PlaygroundPhone {
         return url
     }
 
-    /// A whole login up to the callback, of a user who is known there and not asked; who else fails is no word to this phone's.
+    /// Runs a whole login up to the callback, for a known user who is not asked.
+    ///
+    /// A failure on another device is not shown to this phone's user.
     func callback(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
         guard let url = await startLogin(provider, jar: jar, who: who) else { return nil }
         let query = "&sandbox_user=" + user + provider.age
@@ -146,14 +150,14 @@ actor PlaygroundPhone {
         return nil
     }
 
-    /// Hands a callback to the broker.
+    /// Forwards a callback to the broker.
     func forward(_ callback: String, jar: CookieJar, who: String = "", device: String = "Phone") async -> Outcome {
         var request = Self.forwarding(callback, jar: jar, who: who, device: device)
         request.isProved = isBound && who.isEmpty
         return await patiently(request)
     }
 
-    /// The request that hands a callback to the broker.
+    /// Returns the request that forwards a callback to the broker.
     static func forwarding(
         _ callback: String, jar: CookieJar, who: String = "", device: String = "Phone"
     ) -> PlaygroundRequest {
@@ -164,7 +168,7 @@ actor PlaygroundPhone {
         return request
     }
 
-    /// Shows what a forward or a registration brought.
+    /// Shows the result of a forward or a registration.
     func settle(_ outcome: Outcome) {
         pending = nil
         screen.stepUp = ""
@@ -186,7 +190,7 @@ actor PlaygroundPhone {
         }
     }
 
-    /// Back to the list, with a word.
+    /// Returns to the list, with a message.
     func failed(_ answer: PlaygroundAnswer?, _ message: String? = nil) {
         pending = nil
         screen.stepUp = ""
@@ -235,7 +239,7 @@ actor PlaygroundPhone {
         return outcome
     }
 
-    /// Ends the session here; a thief who has the cookie tries it once more.
+    /// Ends the session here; a thief who has the cookie then tries it again.
     func signOut() async {
         let outcome = await patiently(PlaygroundRequest(method: "DELETE", to: .broker, target: "/v1/session", jar: jar))
         guard outcome.answer?.status == 204 else { return failed(outcome.answer) }
@@ -254,8 +258,9 @@ actor PlaygroundPhone {
             : "The thief's copy was answered \(attempt?.status ?? 0)."
     }
 
-    /// Sends a request until it is answered, as the documents say: with pauses that grow, after `Retry-After` where it
-    /// says one, for a minute.
+    /// Repeats a request until it is answered, as the documentation demands.
+    ///
+    /// The pauses grow, or follow `Retry-After`, for a minute in all.
     func patiently(_ request: PlaygroundRequest) async -> Outcome {
         let clock = ContinuousClock()
         let begin = clock.now
@@ -282,7 +287,7 @@ actor PlaygroundPhone {
         return outcome
     }
 
-    /// Forgets the session, and says why.
+    /// Drops the session, and shows the reason.
     func ended(_ reason: String) {
         stopListening()
         jar.clear()
@@ -296,9 +301,10 @@ actor PlaygroundPhone {
         screen.message = PhoneMessages.ended(reason)
     }
 
-    /// Looks whether an answer says that the session is over: a 401 of the broker's does that does not want a proof.
+    /// Ends the session here if an answer reports its end.
     ///
-    /// Where it belongs to another key than this phone's (a page in another browser), it is over here.
+    /// A 401 of the broker is such an answer, unless it only demands a proof. A session that is bound to another key (of a
+    /// page in another browser) ends here too.
     func lookForTheEnd(_ answer: PlaygroundAnswer) {
         guard answer.status == 401, answer.header("Coatcheck-Source") != "upstream" else { return }
         let isLost = answer.code == "proof_invalid" && answer.json["reason"]?.text == "key"
@@ -308,7 +314,7 @@ actor PlaygroundPhone {
 
     // MARK: Events
 
-    /// Opens the event stream, and opens it again when it breaks.
+    /// Opens the event stream, and opens it again whenever it breaks.
     func startListening() {
         stopListening()
         listening += 1
@@ -316,7 +322,7 @@ actor PlaygroundPhone {
         listener = Task { await self.listen(mine) }
     }
 
-    /// Closes it.
+    /// Closes the event stream.
     func stopListening() {
         listening += 1
         listener?.cancel()
@@ -343,7 +349,7 @@ actor PlaygroundPhone {
     private func opened(_ answer: PlaygroundAnswer, _ mine: Int) async -> Bool {
         guard mine == listening else { return false }
         if answer.status == 200 { screen.isListening = true } else { lookForTheEnd(answer) }
-        // A stream that a pass opened ends with it.
+        // A stream that a pass opened ends with the pass.
         if isBound, answer.code == "proof_required" { _ = await renewPass() }
         return answer.status == 200
     }
@@ -353,7 +359,7 @@ actor PlaygroundPhone {
         let reason = data["reason"]?.text ?? ""
         screen.events = Array((screen.events + [name + (reason.isEmpty ? "" : " (\(reason))")]).suffix(4))
         if name == "session" { screen.session = data }
-        // A newer session took this one's place: the jar has its cookie already.
+        // If a newer session has replaced this one, the jar already has the new cookie.
         if name == "session_ended", reason != "replaced" { ended(reason) }
     }
 }

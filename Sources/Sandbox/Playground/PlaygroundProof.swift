@@ -1,15 +1,15 @@
 import Crypto
 
-/// A proof of possession of one request (RFC 9449 section 4.2), up to its signature.
+/// A request's proof of possession (RFC 9449 section 4.2), up to its signature.
 struct PlaygroundProof: Sendable {
     let request: PlaygroundRequest
-    /// The broker's address, as its apps know it.
+    /// The broker's address for apps.
     let broker: String
     let issuedAt: Double
     /// The nonce of the broker's last refusal.
     let nonce: String?
 
-    /// The signing input: header and claims.
+    /// The signing input, with header and claims.
     func signingInput(jwk: JSON) -> String {
         let header: JSON = ["typ": "dpop+jwt", "alg": "ES256", "jwk": jwk]
         var claims: JSON = [
@@ -21,7 +21,7 @@ struct PlaygroundProof: Sendable {
         return JWTWriter.segment(header) + "." + JWTWriter.segment(claims)
     }
 
-    /// The proof by a key that is made for it: a thief's.
+    /// The proof by another key, made for a thief.
     func byAnotherKey() -> String? {
         let key = P256.Signing.PrivateKey()
         let text = signingInput(jwk: key.publicKey.jwk)

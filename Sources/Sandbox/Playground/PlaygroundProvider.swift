@@ -1,26 +1,26 @@
-/// A provider as the phone offers it.
+/// A provider that the phone offers.
 struct PlaygroundProvider: Sendable {
-    /// Its name in the broker's configuration, and here.
+    /// The provider's name, both here and in the broker's configuration.
     let name: String
-    /// The client that the phone is.
+    /// The phone's client.
     let client: String
     let title: String
-    /// The special thing about it, in a few words.
+    /// The provider's special feature, in a few words.
     let remark: String
-    /// The path behind `/v1/relay/` that the phone calls.
+    /// The path after `/v1/relay/` that the phone calls.
     let relay: String
-    /// The further members of a login of it.
+    /// Further members of the provider's logins.
     var more: [(String, JSON)] = []
-    /// Whether the client's sessions belong to a key of the phone.
+    /// Whether the client's sessions are bound to a key of the phone.
     var isBound = false
-    /// Whether the client has `children: {web}`: the app opens a page, signed in.
+    /// Whether the client has `children: {web}`, so that the app can open a signed-in page.
     var hasShop = false
-    /// Whether the phone can pay with it: its provider says how lately the user signed in.
+    /// Whether the phone can pay here, because the provider reports the time of the sign-in.
     var hasPayments = false
-    /// The endpoints of the sandbox at which a provider that is down does not answer.
+    /// The sandbox's endpoints that stop answering if the provider is down.
     var endpoints = ["*"]
 
-    /// All of them, as the phone lists them.
+    /// All providers, in the phone's order.
     static let all = [
         PlaygroundProvider(
             name: "oidc", client: "ios", title: "OpenID Connect", remark: "discovery, PKCE, id_token",
@@ -47,16 +47,16 @@ struct PlaygroundProvider: Sendable {
             endpoints: ["start", "social", "callback", "account", "register", "login", "logout"]),
     ]
 
-    /// The query by which the provider says that the user signed in there an hour ago, where that matters.
+    /// The query that sets the user's sign-in at the provider to an hour ago, if that matters.
     var age: String { hasPayments ? "&sandbox_auth_age=3600" : "" }
 
-    /// The name by which the page chooses it.
+    /// The provider's name on the page.
     var choice: String { isBound ? name + "-" + client : name }
 
     /// The provider of a choice.
     static func named(_ choice: String) -> PlaygroundProvider? { all.first { $0.choice == choice } }
 
-    /// The same provider with a client whose sessions belong to no key.
+    /// Returns the same provider with a client whose sessions are unbound.
     var unbound: PlaygroundProvider { Self.all.first { $0.name == name && !$0.isBound } ?? self }
 
     /// The body that starts a login.
@@ -66,7 +66,7 @@ struct PlaygroundProvider: Sendable {
         return body
     }
 
-    /// The people who may be chosen on its page: what is sent, and what the button says.
+    /// The users to choose from on the provider's page: the sent value, and the button's text.
     var people: [(String, String)] {
         name == "zephr"
             ? [("ana", "Ana, who is known"), ("new", "Somebody new"), ("refuse", "Refuse")]

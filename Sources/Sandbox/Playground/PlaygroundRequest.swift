@@ -1,4 +1,4 @@
-/// One request of the phone, its browser, or of somebody else in the story.
+/// One request of the phone, its browser, or another party in the story.
 struct PlaygroundRequest: Sendable {
     var method = "GET"
     /// The receiver.
@@ -8,15 +8,15 @@ struct PlaygroundRequest: Sendable {
     var headers: [(String, String)] = []
     var body: [UInt8] = []
     var jar: CookieJar?
-    /// The sender, where that is not the app.
+    /// The sender, if it is not the app.
     var who = ""
-    /// The value that its curl line keeps of the answer.
+    /// The value that the curl line extracts from the answer.
     var capture = CurlLine.Capture.nothing
-    /// Another line than that of this very request, where curl is to do more at once.
+    /// Another curl line, if curl should do more than this request.
     var curl: CurlLine?
-    /// Whether it has a proof of the phone's key.
+    /// Whether the request has a proof of the phone's key.
     var isProved = false
-    /// Whether it is written down.
+    /// Whether the request is recorded.
     var isRecorded = true
 
     /// A request with a JSON body.

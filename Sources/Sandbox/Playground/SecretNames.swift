@@ -1,4 +1,4 @@
-/// The names under which secrets travel, in bodies, queries and callbacks.
+/// The names of secrets in bodies, queries and callbacks.
 enum SecretNames {
     private static let names: Set<String> = [
         "access_token", "refresh_token", "id_token", "code", "state", "nonce", "code_verifier", "code_challenge",
@@ -6,9 +6,9 @@ enum SecretNames {
         "token", "recovery_token", "token_exchange", "id_token_hint", "subject_token", "tracking_id", "logout_token",
     ]
 
-    /// Whether what stands under this name is a secret.
+    /// Whether the value of this name is a secret.
     ///
-    /// A problem document's `code` is a word, an authorization code is not.
+    /// A problem document's `code` is a plain word, unlike an authorization code.
     static func holdsSecret(_ name: String, _ value: String) -> Bool {
         guard names.contains(name.lowercased()) else { return false }
         return name != "code" || !value.utf8.allSatisfy { $0 == UInt8(ascii: "_") || isLower($0) }

@@ -1,6 +1,6 @@
-/// The shown form of a request or an answer: all of it, with each secret cut to its first characters.
+/// The displayed form of a request or an answer, complete but with each secret shortened to its first characters.
 enum Shortened {
-    /// A secret's first characters, a third of it at most.
+    /// A secret's first characters, at most a third of it.
     static func secret(_ value: String) -> String {
         guard !value.isEmpty else { return "" }
         return String(value.prefix(min(6, value.count / 3))) + "…"
@@ -29,16 +29,16 @@ enum Shortened {
         }
     }
 
-    /// The header and the claims of a proof (RFC 9449), which are no secrets.
+    /// The header and the claims of a proof (RFC 9449), which are public.
     static func proof(_ value: String) -> [String] {
         value.split(separator: ".").prefix(2)
             .compactMap { Base64URL.decode(String($0)) }
             .compactMap { try? JSON.parse($0) }
-            // Broken into lines between members, not within one.
+            // Allow line breaks between members, but not inside one.
             .map { json($0).serialized.split(separator: ",").joined(separator: ", ") }
     }
 
-    /// A body: JSON in lines, a form as it is, other text by its first line.
+    /// A body: JSON in lines, a form unchanged, and the beginning of other text.
     static func body(_ bytes: [UInt8], type: String) -> String {
         guard !bytes.isEmpty else { return "" }
         let text = String(decoding: bytes, as: UTF8.self)
@@ -65,7 +65,7 @@ enum Shortened {
         }
     }
 
-    /// Any text: what looks random is shortened, wherever it stands.
+    /// Any text, with every random-looking part shortened.
     static func text(_ text: String) -> String {
         var out = ""
         var run = ""
@@ -101,9 +101,9 @@ enum Shortened {
         return halves.count == 2 ? halves[0] + "=" + secret(String(halves[1])) : secret(pair)
     }
 
-    /// Whether a word is no word: long, with small and capital letters and digits.
+    /// Whether a word looks random, because it is long and has small letters, capital letters and digits.
     ///
-    /// Handles of sessions and logins are public names.
+    /// Handles of sessions and logins are public names, so they are exempt.
     private static func looksRandom(_ word: String) -> Bool {
         guard word.utf8.count >= 22, !word.hasPrefix("ses_"), !word.hasPrefix("lgn_") else { return false }
         return word.contains(where: \.isNumber) && word.contains(where: \.isUppercase)

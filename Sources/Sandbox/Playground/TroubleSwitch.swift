@@ -46,7 +46,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         }
     }
 
-    /// The doer of the trouble, by whom the page groups the switches.
+    /// The party that causes the trouble; the page groups the switches by it.
     enum Group: String, Sendable { case network, thief, user }
 
     var group: Group {
@@ -57,7 +57,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether it needs somebody who is signed in.
+    /// Whether it needs a signed-in user.
     var needsSession: Bool {
         switch self {
         case .expireToken, .dropAnswer, .stealCookie, .stealAddress, .ignoreStepUp, .stealPresence, .logOutElsewhere:
@@ -69,12 +69,12 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
     /// Whether it needs a provider with refresh tokens.
     var needsRefreshing: Bool { self == .expireToken || self == .dropAnswer }
 
-    /// Whether it needs a provider with which the phone pays.
+    /// Whether it needs a provider with payments.
     var needsPayments: Bool { self == .ignoreStepUp || self == .stealPresence }
 
-    /// Whether it needs a session that belongs to a key.
+    /// Whether it needs a bound session.
     var needsKey: Bool { self == .stealPresence }
 
-    /// Whether it needs a client that opens pages.
+    /// Whether it needs a client with web pages.
     var needsShop: Bool { self == .stealAddress }
 }

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/apple`: the client secret is a JWT, callbacks are form posts, the name comes once, there is no userinfo.
+/// `/apple`: the client secret is a JWT, callbacks are form posts, the name comes once, and userinfo is missing.
 struct AppleProvider: AuthorizationServer {
     let name = "apple"
     let paths = [
@@ -12,7 +12,7 @@ struct AppleProvider: AuthorizationServer {
         "alg": "RS256", "iss_parameter": false, "refresh_mode": "keep", "code_lifetime": 300,
     ])
 
-    /// The longest life of a client secret that Apple takes, in seconds.
+    /// The longest lifetime of a client secret that Apple accepts, in seconds.
     static let longestSecret = 15_777_000
 
     func discovery(_ call: Call) -> JSON {
@@ -60,7 +60,7 @@ struct AppleProvider: AuthorizationServer {
         return out
     }
 
-    /// The `user` object, the first time this user meets this client only.
+    /// The `user` object, sent only at this user's first sign-in with this client.
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs {
         guard grant.scopes.contains("name") || grant.scopes.contains("email") else { return Pairs() }
         let key = "apple/" + grant.clientID + "/" + grant.user

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/clever`: JSON token calls with Basic, a blank secret for iOS, codes of a minute, launches without a state.
+/// `/clever`: JSON token calls with Basic, a blank secret for iOS, one-minute codes, and launches that lack a state.
 struct CleverProvider: AuthorizationServer {
     let name = "clever"
     let paths = [
@@ -35,9 +35,9 @@ struct CleverProvider: AuthorizationServer {
         return form
     }
 
-    /// Basic only; a blank secret is a secret.
+    /// Accepts only Basic; a blank secret counts as a secret.
     ///
-    /// An id that nobody registered may come with a blank one.
+    /// An unregistered id may come with a blank secret.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         let check = ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths)
         guard form["client_secret"] == nil, let (id, secret) = try check.basicCredentials() else {
@@ -99,7 +99,9 @@ struct CleverProvider: AuthorizationServer {
         }
     }
 
-    /// The portal's and the instant-login link's start: the primary redirect URI gets a code and no state.
+    /// The start from the portal or an instant-login link.
+    ///
+    /// The primary redirect URI gets a code but no state.
     private func launch(_ call: Call) -> Response {
         let query = call.queryPairs
         guard let id = query["client_id"] else { return htmlError(400) }

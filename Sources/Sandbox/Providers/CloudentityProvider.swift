@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// `/cloudentity/example/demo` and, as behind a vanity domain, `/demo`: OpenID Connect with errors of their own shape.
+/// `/cloudentity/example/demo`, and `/demo` as with a vanity domain: OpenID Connect with a special form of errors.
 struct CloudentityProvider: AuthorizationServer {
     let name: String
     let issuerPath: String

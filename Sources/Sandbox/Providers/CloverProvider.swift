@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/clover-web` and `/clover-api`: two hosts, JSON only, absolute expiries, single-use refresh with a recovery call.
+/// `/clover-web` and `/clover-api`: two hosts, JSON only, absolute expiries, and single-use refresh with a recovery call.
 struct CloverProvider: AuthorizationServer {
     let name = "clover"
     let prefixes = ["clover-web", "clover-api"]
@@ -37,9 +37,9 @@ struct CloverProvider: AuthorizationServer {
         return form
     }
 
-    /// Credentials stand in the body.
+    /// Reads the credentials from the body.
     ///
-    /// A refresh carries no secret; a code needs a secret or a verifier, not both.
+    /// A refresh has no secret. A code needs either a secret or a verifier, but not both.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         guard call.headers[.authorization] == nil else { throw OAuthFailure.client("credentials belong in the body") }
         guard let id = form["client_id"] else { throw OAuthFailure.client("client_id is missing") }
@@ -85,7 +85,7 @@ struct CloverProvider: AuthorizationServer {
         return .json(["status": .string(title), "message": .string(message)], status: status, headers: headers)
     }
 
-    /// The rejected token is the one just before the live one.
+    /// Returns whether the rejected token is the last one before the live one.
     private func recoverable(_ call: Call) -> Bool {
         guard let token = call.json?["refresh_token"]?.text else { return false }
         return call.state.with { Self.successor(of: token, in: $0) != nil }
@@ -114,7 +114,7 @@ struct CloverProvider: AuthorizationServer {
             }
             return try await standard(call)
         case "launch":
-            // The dashboard opens the Site URL with the merchant and nothing else.
+            // The dashboard opens the Site URL with only the merchant.
             guard let target = call.queryPairs["redirect_uri"] else { return .text("redirect_uri\n", status: 400) }
             let user = call.state.user(call.queryPairs["sandbox_user"] ?? "ana")
             var back = Pairs()
@@ -136,7 +136,7 @@ struct CloverProvider: AuthorizationServer {
         return target == site || target.hasPrefix(site.hasSuffix("/") ? site : site + "/")
     }
 
-    /// Trades the refresh token just before the live one for a new pair; high-trust clients only.
+    /// Exchanges the refresh token before the live one for a new pair, for high-trust clients only.
     private func recover(_ call: Call) async throws -> Response {
         guard call.contentType == "application/json", let body = call.json else {
             return .json(["status": "Unsupported Media Type", "message": "JSON"], status: 415)
@@ -173,7 +173,7 @@ struct CloverProvider: AuthorizationServer {
         ])
     }
 
-    /// Trades a token from before October 2023 for a code of the same app and merchant.
+    /// Exchanges a token from before October 2023 for a code of the same app and merchant.
     private func migrate(_ call: Call) -> Response {
         guard call.contentType == "application/json", let body = call.json else {
             return .json(["status": "Unsupported Media Type", "message": "JSON"], status: 415)
@@ -215,7 +215,7 @@ struct CloverProvider: AuthorizationServer {
         if segments.count == 5 {
             return .json(["elements": .array(employees), "href": .string(call.baseURL + call.path)])
         }
-        // A merchant's token reads every employee of the merchant.
+        // A merchant's token can read every employee of the merchant.
         let found = employees.first { $0["id"]?.text == segments[5] }
         return found.map { .json($0) } ?? .json(["message": "Not Found"], status: 404)
     }

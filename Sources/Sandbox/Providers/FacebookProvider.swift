@@ -1,9 +1,10 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/facebook`: the Graph API's own errors, ids as text, e-mails that may be missing, a callback that says no in two
-/// dialects, and neither refresh tokens nor revocation; keys for
-/// Limited Login's id_tokens.
+/// `/facebook`: the Graph API's own errors, ids as text, and email addresses that may be missing.
+///
+/// A refusal comes back in two dialects. Refresh tokens and revocation are missing. There are keys for Limited Login's
+/// id_tokens.
 struct FacebookProvider: AuthorizationServer {
     let name = "facebook"
     let isOpenID = false
@@ -24,7 +25,7 @@ struct FacebookProvider: AuthorizationServer {
 
     func tokenAnswer(_ call: Call, grant: Grant, members: JSON) -> Response {
         var out = members
-        // It names no scope.
+        // Facebook's answer omits the scope.
         out["scope"] = nil
         if let type = out["token_type"]?.text { out["token_type"] = .string(type.lowercased()) }
         return .json(out)
@@ -44,8 +45,9 @@ struct FacebookProvider: AuthorizationServer {
             ], status: status)
     }
 
-    /// Returns the parameters of an error: the user's no is told in OAuth's words and Facebook's own; what went wrong
-    /// before that in its own alone.
+    /// Returns the parameters of an error.
+    ///
+    /// A refusal by the user has OAuth's parameters and Facebook's own. Earlier errors have only Facebook's own.
     func callbackError(_ call: Call, error: String, description: String) -> Pairs {
         guard error == "access_denied" else {
             return Pairs([("error_code", "1349042"), ("error_message", description)])

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/github`: form-encoded token answers, errors with 200, numeric ids, the e-mail from a second call.
+/// `/github`: form-encoded token answers, errors with 200, numeric ids, and an email address from a second call.
 struct GitHubProvider: AuthorizationServer {
     let name = "github"
     let isOpenID = false
@@ -18,7 +18,7 @@ struct GitHubProvider: AuthorizationServer {
         return path.hasPrefix(issuerPath + "/") ? paths[String(path.dropFirst(issuerPath.count))] : nil
     }
 
-    /// It publishes no metadata, and names this all the same.
+    /// GitHub publishes no metadata, but callbacks name this issuer.
     func callbackIssuer(_ call: Call, grant: Grant?) -> String { call.baseURL + "/github/login/oauth" }
 
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
@@ -60,7 +60,7 @@ struct GitHubProvider: AuthorizationServer {
         return .text(pairs.encoded, type: "application/x-www-form-urlencoded; charset=utf-8")
     }
 
-    /// Ends the token that the JSON body names; the client in the path proves itself by Basic.
+    /// Ends the token in the JSON body; the client in the path authenticates with Basic.
     private func revoke(_ call: Call) -> Response {
         let authentication = ClientAuthentication(call: call, issuer: "", paths: [:])
         guard let (id, secret) = try? authentication.basicCredentials(),

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// `/google`: a refresh token only for `access_type=offline` at the first consent, none in refresh answers.
+/// `/google`: refresh tokens only for `access_type=offline` at the first consent, and never in refresh answers.
 struct GoogleProvider: AuthorizationServer {
     let name = "google"
     let paths = [
@@ -10,19 +10,19 @@ struct GoogleProvider: AuthorizationServer {
     let defaults = Settings.base.merging(["alg": "RS256", "iss_parameter": false, "refresh_mode": "keep"])
 
     func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool {
-        // A code of the native SDK (serverAuthCode) is always an offline one.
+        // A code from the native SDK (serverAuthCode) is always for offline access.
         guard grant.extras["access_type"] == "offline" || grant.extras["redirect_uri"] == nil else { return false }
         let asked = grant.extras["prompt"]?.contains("consent") == true
         let key = "google/" + grant.clientID + "/" + grant.user
         return call.state.with { $0.consented.insert(key).inserted } || asked
     }
 
-    /// A serverAuthCode is sent with an empty `redirect_uri`.
+    /// Accepts an empty `redirect_uri`, which comes with a serverAuthCode.
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
         redirectURI == (code.redirectURI ?? "")
     }
 
-    /// Revocation asks for nothing but the token.
+    /// For revocation, only the token is needed.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         guard call.endpoint == "revoke" else {
             return try await ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths)

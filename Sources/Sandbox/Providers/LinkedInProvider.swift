@@ -1,7 +1,8 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/linkedin/oauth`: OpenID Connect without nonce and PKCE, secrets in the body alone, its own words for who turned back.
+/// `/linkedin/oauth`: OpenID Connect that lacks nonce and PKCE, takes secrets only in the body, and has its own error for a
+/// user who cancels.
 struct LinkedInProvider: AuthorizationServer {
     let name = "linkedin"
     let issuerPath = "/linkedin/oauth"

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// `/microsoft`: one metadata document for all tenants, whose issuer has a placeholder that `tid` fills.
+/// `/microsoft`: one metadata document for all tenants; its issuer has a placeholder for `tid`.
 struct MicrosoftProvider: AuthorizationServer {
     let name = "microsoft"
     let paths = [

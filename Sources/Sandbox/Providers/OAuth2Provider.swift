@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// `/oauth2`: plain OAuth 2.0; the identity is an API call.
+/// `/oauth2`: plain OAuth 2.0, with an API call for the identity.
 struct OAuth2Provider: AuthorizationServer {
     let name = "oauth2"
     let isOpenID = false

@@ -1,4 +1,4 @@
-/// `/oidc`: a whole OpenID provider.
+/// `/oidc`: a complete OpenID provider.
 struct OIDCProvider: AuthorizationServer {
     let name = "oidc"
     let paths = [

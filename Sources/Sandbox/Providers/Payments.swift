@@ -1,11 +1,11 @@
 import Hummingbird
 
-/// `/api/payments`: takes payments, and tells those that it took.
+/// `/api/payments`: accepts payments, and lists the accepted ones.
 struct Payments {
     let call: Call
-    /// The grant of the token that came along; nil where none was wanted.
+    /// The grant of the request's token; nil if the route needs no token.
     let grant: Grant?
-    /// The path behind `/api` or `/api/private`.
+    /// The path after `/api` or `/api/private`.
     let path: String
 
     private static let kept = 100

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// `/slack`: the user's token nested under `authed_user`, `ok: false` with 200, scopes with commas.
+/// `/slack`: the user's token in `authed_user`, `ok: false` with 200, and scopes with commas.
 struct SlackProvider: AuthorizationServer {
     let name = "slack"
     let isOpenID = false

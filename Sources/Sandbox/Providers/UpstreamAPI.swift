@@ -4,9 +4,9 @@ import Hummingbird
 import NIOCore
 
 /// `/api`: an upstream for tests of a relay.
-///
-/// `/api/private/…` is the same behind a token of any provider here, `/api/audience/NAME/…` behind one whose audience is
-/// NAME or ends with it, and `/api/scope/NAME/…` behind one with that scope.
+/// - `/api/private/…` needs a token of any provider here.
+/// - `/api/audience/NAME/…` needs a token whose audience is NAME or ends with it.
+/// - `/api/scope/NAME/…` needs a token with that scope.
 struct UpstreamAPI: SandboxProvider {
     let name = "api"
     let defaults: JSON = [:]
@@ -66,7 +66,7 @@ struct UpstreamAPI: SandboxProvider {
         }
     }
 
-    /// Answers with what came, as JSON; the body is read as a stream and only its length, hash and first 64 KiB are kept.
+    /// Returns the request as JSON; the body is read as a stream, and only its length, hash and first 64 KiB are kept.
     private func echo(_ call: Call) async throws -> Response {
         var hasher = SHA256()
         var length = 0
@@ -124,7 +124,7 @@ struct UpstreamAPI: SandboxProvider {
         return .text("status \(code)\n", status: code, headers: headers)
     }
 
-    /// 401 to every access token that came with a code; 200 to one that came from a refresh.
+    /// Answers 401 to every access token from a code, and 200 to one from a refresh.
     private func untilRefreshed(_ call: Call) async throws -> Response {
         let token = call.proven ?? call.bearer ?? ""
         let refreshed = call.state.with { $0.accessTokens[token]?.refreshed == true }
@@ -133,7 +133,7 @@ struct UpstreamAPI: SandboxProvider {
         return try await echo(call)
     }
 
-    /// Header fields that no relay may pass on.
+    /// Header fields that a relay must not pass on.
     private func nasty() -> Response {
         .text(
             "nasty\n",

@@ -1,18 +1,19 @@
 import HTTPTypes
 import Hummingbird
 
-/// A vendor's plain OAuth 2.0 as its documents have it, with what is quirky there: the alphabet of its tokens, where its errors
-/// and its users stand, its own names for parameters.
+/// A vendor's plain OAuth 2.0 according to its documents, including its peculiarities.
+///
+/// Examples are the alphabet of tokens, the places of errors and users, and its own parameter names.
 struct VendorProvider: AuthorizationServer {
     let name: String
     let isOpenID: Bool
     let paths: [String: String]
     let defaults: JSON
-    /// The answer of its identity endpoint; nil for userinfo.
+    /// The answer of the vendor's identity endpoint; nil for userinfo.
     var person: (@Sendable (SandboxUser) -> JSON)?
     /// The name of the parameter `client_id`.
     var clientParameter = "client_id"
-    /// The answer to what is refused at the token endpoint; nil for RFC 6749's.
+    /// The answer to a refusal at the token endpoint; nil for RFC 6749's.
     var failure: (@Sendable (OAuthFailure) -> JSON)?
 
     private static func settings(prefix: String, _ more: JSON = [:]) -> JSON {
@@ -40,7 +41,7 @@ struct VendorProvider: AuthorizationServer {
             "/oauth2/revoke": "revoke",
         ],
         defaults: settings(prefix: "", ["alg": "RS256", "refresh_mode": "keep"]),
-        // Userinfo has texts where OpenID Connect has booleans.
+        // Cognito's userinfo has texts for OpenID Connect's booleans.
         person: { user in
             [
                 "sub": .string(user.sub), "username": .string(user.name), "email": user.json["email"] ?? .null,
@@ -140,7 +141,7 @@ struct VendorProvider: AuthorizationServer {
             status: refused.status)
     }
 
-    /// Returns the redirect URI that a name of the client's stands for; the text itself where there is none of that name.
+    /// Returns the redirect URI for one of the client's names, or the text itself if it is not such a name.
     private func redirect(_ text: String, _ call: Call) -> String {
         call.settings.json["redirect_names"]?[text]?.text ?? text
     }

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// Zephr's errors have no schema: JSON when asked for, HTML otherwise, or nothing.
+/// Writes Zephr's errors, which have no schema: JSON on request, otherwise HTML, or an empty body.
 struct ZephrErrors {
     let call: Call
 

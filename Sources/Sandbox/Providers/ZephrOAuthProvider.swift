@@ -1,4 +1,4 @@
-/// `/zephr/zephr/oauth2`: Zephr as an OAuth 2.0 server; no PKCE parameter, a `user_id` beside the token.
+/// `/zephr/zephr/oauth2`: Zephr as an OAuth 2.0 server that has no PKCE parameter, and adds a `user_id` to the token.
 struct ZephrOAuthProvider: AuthorizationServer {
     let name = "zephr-oauth2"
     let issuerPath = "/zephr/zephr/oauth2"

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// `/zephr`: social sign-in whose code Zephr redeems itself, sessions, and registration by state key.
+/// `/zephr`: social sign-in with codes that Zephr redeems itself, sessions, and registration by state key.
 struct ZephrProvider: SandboxProvider {
     let name = "zephr"
     let defaults: JSON = [
@@ -44,7 +44,7 @@ struct ZephrProvider: SandboxProvider {
         }
     }
 
-    /// Off to the social provider; with `sandbox_user` straight back to the app.
+    /// Redirects to the social provider, or with `sandbox_user` directly to the app.
     private func start(_ call: Call) -> Response {
         let slug = call.path.split(separator: "/").last.map(String.init) ?? ""
         let slugs = call.settings.json["slugs"]?.elements?.compactMap(\.text) ?? []
@@ -85,7 +85,7 @@ struct ZephrProvider: SandboxProvider {
         return Consent.page(call, clientID: "news.example.org", scope: "profile email")
     }
 
-    /// Answers the browser that the social provider sends; Zephr redeems the code and sends it on to the app.
+    /// Answers the browser that the social provider sends; Zephr redeems the code and redirects to the app.
     private func callback(_ call: Call) -> Response {
         var query = call.queryPairs
         query.all += call.form?.all ?? []
@@ -129,7 +129,7 @@ struct ZephrProvider: SandboxProvider {
             call.state.with { $0.zephrStateKeys[key] = record }
             return Pairs([("action", "register"), ("status", "partial"), ("state_key", key), ("identifier", email)])
         default:
-            // A user who is signed in at the site gets the session that is there already.
+            // A user who is signed in at the site gets the existing session.
             if call.settings.flag("signed_in"), let known = held(by: name, call) {
                 return Pairs([
                     ("action", "login"), ("status", "success"), ("tracking_id", known.1), ("session_id", known.0),

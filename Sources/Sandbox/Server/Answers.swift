@@ -23,14 +23,14 @@ extension Response {
             body: ResponseBody(byteBuffer: ByteBuffer(bytes: body)))
     }
 
-    /// A JSON answer that no cache keeps (RFC 6749 section 5.1).
+    /// A JSON answer that caches must not store (RFC 6749 section 5.1).
     static func json(_ value: JSON, status: Int = 200, headers: [(String, String)] = []) -> Response {
         text(
             value.serialized, status: status, type: "application/json",
             headers: [("Cache-Control", "no-store"), ("Pragma", "no-cache")] + headers)
     }
 
-    /// An HTML page without scripts.
+    /// An HTML page, free of scripts.
     static func page(_ title: String, _ body: String, status: Int = 200) -> Response {
         text(
             """
@@ -55,7 +55,7 @@ extension Response {
 }
 
 extension HTTPFields {
-    /// Adds a field; a name that is none is left out.
+    /// Adds a field; an invalid name is ignored.
     mutating func append(_ name: String, _ value: String) {
         if let name = HTTPField.Name(name) { append(HTTPField(name: name, value: value)) }
     }

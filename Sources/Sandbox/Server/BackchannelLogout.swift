@@ -1,13 +1,14 @@
 /// Makes logout tokens (OpenID Connect Back-Channel Logout 1.0 section 2.4) and posts them.
 struct BackchannelLogout {
-    /// An order that could not be carried out.
+    /// The refusal of an invalid order.
     struct Refused: Error, CustomStringConvertible {
         let description: String
     }
 
     let state: SandboxState
 
-    /// `{provider, client_id, sub | user, sid, url, mutate, header, alg, signature}`; without a url only the token is made.
+    /// Takes `{provider, client_id, sub | user, sid, url, mutate, header, alg, signature}`; if the url is missing, the
+    /// token is not sent.
     func send(_ json: JSON) async throws -> JSON {
         guard let server = Catalogue.named(json["provider"]?.text ?? "oidc") as? any AuthorizationServer else {
             throw Refused(description: "unknown provider")

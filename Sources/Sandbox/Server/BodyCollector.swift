@@ -2,7 +2,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// A body writer that keeps what is written to it.
+/// A body writer that collects its input.
 final class BodyCollector: ResponseBodyWriter {
     private(set) var bytes: [UInt8] = []
     func write(_ buffer: ByteBuffer) async throws { bytes += Array(buffer.readableBytesView) }

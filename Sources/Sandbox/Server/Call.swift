@@ -6,10 +6,10 @@ import NIOCore
 struct Call: Sendable {
     let state: SandboxState
     let provider: any SandboxProvider
-    /// The endpoint's name, as faults and the record know it.
+    /// The endpoint's name in faults and records.
     var endpoint: String
     let method: HTTPRequest.Method
-    /// Path and query as sent.
+    /// The path and query, unchanged.
     let path: String
     var query: String
     let headers: HTTPFields
@@ -17,9 +17,9 @@ struct Call: Sendable {
     var faults: Faults
     let settings: Settings
     let channel: any Channel
-    /// The unread request; only streamed endpoints use it.
+    /// The unread request, which only streamed endpoints use.
     let request: Request
-    /// The certificate that its connection showed.
+    /// The certificate that the connection showed.
     var certificate: ShownCertificate?
 
     var baseURL: String { state.baseURL }
@@ -27,18 +27,18 @@ struct Call: Sendable {
     var bodyText: String { String(decoding: body, as: UTF8.self) }
     var now: Double { state.now }
 
-    /// The media type of the body without parameters, lower case.
+    /// The media type of the body in lower case, stripped of parameters.
     var contentType: String {
         let field = headers[.contentType] ?? ""
         return field.prefix { $0 != ";" }.lowercased().trimmingSpaces
     }
 
-    /// The body as a form, nil when it is not sent as one.
+    /// The body as a form; nil if it is something else.
     var form: Pairs? {
         contentType == "application/x-www-form-urlencoded" ? Pairs(parsing: bodyText) : nil
     }
 
-    /// The body as a JSON object, nil when it is not sent as one.
+    /// The body as a JSON object; nil if it is something else.
     var json: JSON? {
         guard contentType == "application/json", let value = try? JSON.parse(body), value.members != nil else {
             return nil
@@ -46,7 +46,7 @@ struct Call: Sendable {
         return value
     }
 
-    /// Whether the caller says that it takes JSON.
+    /// Whether the caller accepts JSON.
     var acceptsJSON: Bool { (headers[.accept] ?? "").contains("application/json") }
 
     /// The bearer token of the request.
@@ -57,7 +57,7 @@ struct Call: Sendable {
         return String(parts[1])
     }
 
-    /// The token of the request that is said to come with a proof (RFC 9449 section 7.1).
+    /// The request's token that should come with a proof (RFC 9449 section 7.1).
     var proven: String? {
         guard let field = headers[.authorization] else { return nil }
         let parts = field.split(separator: " ", maxSplits: 1)
@@ -85,7 +85,7 @@ struct Call: Sendable {
 }
 
 extension String {
-    /// The text without spaces and tabs at its ends.
+    /// The text, trimmed of spaces and tabs at its ends.
     var trimmingSpaces: String {
         var text = Substring(self)
         while let first = text.first, first == " " || first == "\t" { text.removeFirst() }

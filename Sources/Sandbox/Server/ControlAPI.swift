@@ -1,6 +1,8 @@
 import Hummingbird
 
-/// `/_sandbox`: how tests set the sandbox up and read what it saw.
+/// `/_sandbox`: the control API.
+///
+/// Tests use it to configure the sandbox and read its records.
 ///
 /// `docs/apps/sandbox.md` describes it.
 struct ControlAPI {
@@ -76,7 +78,7 @@ struct ControlAPI {
         .json(["error": .string(text)], status: status)
     }
 
-    /// A module of the FAPI 2.0 client plan, by its `testName` and the variant's `sender_constrain`.
+    /// Plays a module of the FAPI 2.0 client plan, named by its `testName` and the variant's `sender_constrain`.
     private func play(_ json: JSON, at provider: String, _ sandbox: SandboxControl) -> Response {
         guard Catalogue.named(provider) is any AuthorizationServer else { return refused("unknown provider", 404) }
         guard let module = json["module"]?.text.flatMap(FAPI2Module.named) else { return refused("no such module") }
@@ -86,7 +88,7 @@ struct ControlAPI {
         return .json(["module": .string(module.name), "applies": .bool(module.play(at: provider, constraint, sandbox))])
     }
 
-    /// One fault is added; an array takes the place of all of the provider's.
+    /// Adds one fault, or replaces all the provider's faults by an array.
     private func put(faults json: JSON, provider: String) -> Response {
         let wanted = json.elements ?? [json]
         let parsed = wanted.compactMap { Fault(provider: provider, json: $0) }
@@ -101,7 +103,7 @@ struct ControlAPI {
         return .json(.array(parsed.map(\.json)))
     }
 
-    /// A code as a native SDK hands it to an app: it has no redirect URI.
+    /// Issues a code in the form of a native SDK, which has no redirect URI.
     private func nativeCode(_ json: JSON, provider name: String) async -> Response {
         guard let server = Catalogue.named(name) as? any AuthorizationServer, let client = json["client_id"]?.text
         else {
@@ -123,7 +125,7 @@ struct ControlAPI {
         return .json(["code": .string(code)])
     }
 
-    /// An id_token as a native SDK hands it to an app: no access token came with it.
+    /// Issues an id_token in the form of a native SDK, which comes without an access token.
     private func nativeIDToken(_ json: JSON, provider name: String) async -> Response {
         do {
             let token = try await NativeIDToken(state: state).issue(json, provider: name)
@@ -142,7 +144,7 @@ struct ControlAPI {
         }
     }
 
-    /// A token without an end or a refresh token, as Clover issued them before October 2023.
+    /// Issues a token that lacks an end and a refresh token, like Clover's from before October 2023.
     private func legacyToken(_ json: JSON, provider name: String) -> Response {
         guard name == "clover", let client = json["client_id"]?.text else { return refused("provider or client_id") }
         let user = json["user"]?.text ?? "ana"

@@ -4,12 +4,13 @@ import HummingbirdTLS
 import NIOCore
 import NIOSSL
 
-/// A listener beside the plain one that asks for a client's certificate (RFC 8705), and takes none that its roots have not
-/// signed or that has run out: the refusal is TLS's own alert.
+/// A listener that asks for a client's certificate (RFC 8705), in addition to the plain listener.
+///
+/// TLS's own alert refuses a certificate that has expired or that the roots have not signed.
 package struct MutualTLSConfiguration: Sendable {
-    /// The port on the sandbox's address; 0 takes a free one.
+    /// The port on the sandbox's address; 0 selects a free one.
     package var port: Int
-    /// PEM files: what the listener shows, and whose certificates it takes.
+    /// PEM files: the listener's certificate and key, and the roots of accepted client certificates.
     package var certificate: String
     package var key: String
     package var clientRoots: String
@@ -21,7 +22,7 @@ package struct MutualTLSConfiguration: Sendable {
         self.clientRoots = clientRoots
     }
 
-    /// Returns the listener's TLS; a client may come without a certificate, as it does to a server that has other clients too.
+    /// Returns the listener's TLS configuration; client certificates are optional, as on a server with other clients too.
     func tls() throws -> TLSConfiguration {
         var tls = TLSConfiguration.makeServerConfiguration(
             certificateChain: try NIOSSLCertificate.fromPEMFile(certificate).map { .certificate($0) },
@@ -34,12 +35,12 @@ package struct MutualTLSConfiguration: Sendable {
 
 /// The certificate that a connection showed.
 struct ShownCertificate: Sendable {
-    /// `x5t#S256`.
+    /// The thumbprint `x5t#S256`.
     let thumbprint: String
-    /// Its DNS names.
+    /// The DNS names in the certificate.
     let names: [String]
 
-    /// Reads a connection's; nil where it showed none, or knows no TLS.
+    /// Reads a connection's certificate; nil for plain HTTP or a missing certificate.
     init?(of channel: any Channel) async {
         guard let found = try? await channel.nioSSL_peerCertificate().get(), let encoded = try? found.toDERBytes()
         else {

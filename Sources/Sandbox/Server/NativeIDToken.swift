@@ -1,5 +1,7 @@
-/// Makes id_tokens as the providers' native SDKs give them to apps (Google's Credential Manager, Sign in with Apple,
-/// Facebook's Limited Login): the wrong ones too, by the faults of the token endpoint.
+/// Makes id_tokens in the form of the providers' native SDKs (Google's Credential Manager, Sign in with Apple, Facebook's
+/// Limited Login).
+///
+/// With the faults of the token endpoint, it also makes wrong ones.
 struct NativeIDToken {
     let state: SandboxState
 
@@ -7,8 +9,9 @@ struct NativeIDToken {
         let description: String
     }
 
-    /// Signs one of `{client_id, user, nonce, scope, aud, azp, claims}`; `aud` and `azp` are the client's unless they are
-    /// named, and `claims` is laid over all.
+    /// Signs a token for `{client_id, user, nonce, scope, aud, azp, claims}`.
+    ///
+    /// `aud` defaults to the client, and `claims` override all others.
     func issue(_ json: JSON, provider name: String) async throws -> String {
         guard let server = Catalogue.named(name) as? any AuthorizationServer, let client = json["client_id"]?.text
         else {
@@ -26,7 +29,7 @@ struct NativeIDToken {
         claims["nonce"] = json["nonce"]
         claims["azp"] = json["azp"]
         claims = claims.merging(user.claims(scope: scopes))
-        // Limited Login's is the id that the Graph API gives.
+        // The `sub` of Limited Login is the id from the Graph API.
         if name == "facebook" { claims["sub"] = .string(user["id"] ?? "1") }
         if let over = json["claims"] { claims = claims.merging(over) }
         let faults = state.takeFaults(provider: name, endpoint: "native-id-token") { "" }

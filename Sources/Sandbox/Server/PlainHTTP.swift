@@ -1,9 +1,9 @@
 import Dispatch
 import Glibc
 
-/// A POST over plain HTTP to an IPv4 address or `localhost`: all that the logout sender needs.
+/// A POST over plain HTTP to an IPv4 address or `localhost`, which is enough for sending logout tokens.
 ///
-/// It blocks a thread of its own, never one of the cooperative pool.
+/// The call blocks its own thread, never one of the cooperative pool.
 enum PlainHTTP {
     struct Answer: Sendable {
         let status: Int
@@ -70,7 +70,7 @@ enum PlainHTTP {
     private static func parse(_ bytes: [UInt8]) -> Answer {
         let text = String(decoding: bytes, as: UTF8.self)
         let status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
-        // The blank line as scalars: CR LF is one Character.
+        // Search the blank line in scalars, because CR LF is one Character.
         let scalars = Array(text.unicodeScalars)
         var body = ""
         for index in scalars.indices.dropLast(3)

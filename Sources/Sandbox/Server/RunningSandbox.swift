@@ -1,8 +1,8 @@
-/// A sandbox that listens.
+/// A running sandbox.
 package struct RunningSandbox: Sendable {
     /// `http://127.0.0.1:PORT`.
     package let baseURL: String
-    /// Faults, records, users, clients and settings, without HTTP.
+    /// Faults, records, users, clients and settings, accessible without HTTP.
     package let control: SandboxControl
     private let task: Task<Void, any Error>
 
@@ -12,7 +12,7 @@ package struct RunningSandbox: Sendable {
         self.task = task
     }
 
-    /// Stops it and waits until it has.
+    /// Stops the sandbox and waits for its end.
     package func stop() async {
         task.cancel()
         _ = await task.result

@@ -1,21 +1,21 @@
-/// The configuration of the sandbox: where it listens and what it keeps.
+/// The configuration of the sandbox: its addresses and its records.
 package struct SandboxConfiguration: Sendable {
     /// The address to bind.
     package var host: String
-    /// The port; 0 takes a free one.
+    /// The port; 0 selects a free one.
     package var port: Int
     /// The base URL in issuers and links; nil is the listener's own.
     package var baseURL: String?
     /// Whether requests are recorded (the last 10,000).
     package var recording: Bool
-    /// The state that it begins with, and goes back to at a reset.
+    /// The initial state, which a reset restores.
     package var seed: SeedFile?
-    /// The listener that asks for certificates; nil for none.
+    /// The listener that asks for certificates; nil if it is off.
     package var mutualTLS: MutualTLSConfiguration?
-    /// The playground beside the providers; nil for none.
+    /// The playground next to the providers; nil if it is off.
     package var playground: PlaygroundConfiguration?
 
-    /// A configuration; the defaults are those of tests.
+    /// Creates a configuration; the defaults are for tests.
     package init(
         host: String = "127.0.0.1", port: Int = 0, baseURL: String? = nil, recording: Bool = true,
         seed: SeedFile? = nil, playground: PlaygroundConfiguration? = nil, mutualTLS: MutualTLSConfiguration? = nil

@@ -1,7 +1,7 @@
 import Hummingbird
 import NIOCore
 
-/// The request context: it keeps the connection, so that faults can close it.
+/// The request context, which keeps the connection so that faults can close it.
 struct SandboxContext: InitializableFromSource {
     let channel: any Channel
 

@@ -1,14 +1,14 @@
-/// The control API's acts, for tests that run in the same process.
+/// The actions of the control API, for tests in the same process.
 package struct SandboxControl: Sendable {
     let state: SandboxState
 
     /// A fault or a provider that does not exist.
     package struct Unknown: Error {
-        /// Its name.
+        /// The unknown name.
         package let name: String
     }
 
-    /// Places a fault; one of the same provider, endpoint, name and match is replaced.
+    /// Places a fault; it replaces one with the same provider, endpoint, name and match.
     package func place(_ fault: Fault) throws(Unknown) {
         guard FaultName.isKnown(fault.name) else { throw Unknown(name: fault.name) }
         guard fault.provider == "*" || Catalogue.named(fault.provider) != nil else {
@@ -23,7 +23,7 @@ package struct SandboxControl: Sendable {
         }
     }
 
-    /// Takes faults away, a provider's or all.
+    /// Removes the faults of a provider, or all.
     package func clearFaults(provider: String? = nil) {
         state.with { $0.faults.removeAll { provider == nil || $0.provider == provider } }
     }
@@ -38,7 +38,7 @@ package struct SandboxControl: Sendable {
         }
     }
 
-    /// Forgets what was received, the counts too.
+    /// Deletes the records and the counts.
     package func clearRequests() {
         state.with { storage in
             storage.records.clear()
@@ -75,12 +75,12 @@ package struct SandboxControl: Sendable {
     /// Moves the sandbox's clock.
     package func advanceClock(seconds: Double) { state.with { $0.clockOffset += seconds } }
 
-    /// New signing keys; the old ones stay published only when asked.
+    /// Makes new signing keys; the old ones stay published only with `keepOld`.
     package func rotateKeys(_ provider: String, keepOld: Bool = false) {
         state.keys.rotate(provider, keepOld: keepOld)
     }
 
-    /// Ends grants behind the clients' backs; the result is how many.
+    /// Ends grants without notice to the clients; returns their number.
     @discardableResult
     package func revokeGrants(provider: String? = nil, user: String? = nil) -> Int {
         state.with { storage in
@@ -96,7 +96,7 @@ package struct SandboxControl: Sendable {
         }
     }
 
-    /// The PEM of the private key that `web-jwt` and Apple's client secret may be signed with, and its id.
+    /// The id and the PEM text of the private key that may sign for `web-jwt` and Apple's client secret.
     package var clientKey: (pem: String, id: String) {
         (state.clientKey.pem, state.clientKey.id)
     }
@@ -106,12 +106,12 @@ package struct SandboxControl: Sendable {
         try await BackchannelLogout(state: state).send(json)
     }
 
-    /// Signs an id_token as a native SDK gives it to an app, as `POST /_sandbox/native-id-token/{provider}` does.
+    /// Signs an id_token in the form of a native SDK, as `POST /_sandbox/native-id-token/{provider}` does.
     package func nativeIDToken(_ json: JSON, of provider: String) async throws -> String {
         try await NativeIDToken(state: state).issue(json, provider: provider)
     }
 
-    /// Issues a token from before Clover's tokens expired, as `POST /_sandbox/legacy-token/clover` does.
+    /// Issues a token from the time before Clover's tokens expired, as `POST /_sandbox/legacy-token/clover` does.
     package func legacyToken(clientID: String, user: String = "ana") -> String {
         let grant = Grant(
             id: Random.token("g-", bytes: 12), provider: "clover", clientID: clientID, user: user, scope: "",
@@ -125,7 +125,7 @@ package struct SandboxControl: Sendable {
         return token
     }
 
-    /// Back to the beginning, the seed file included, the keys and the base URL excepted.
+    /// Restores the initial state, including the seed file, but keeps the signing keys and the base URLs.
     package func reset() {
         state.with { storage in
             let (baseURL, mutualTLSURL) = (storage.baseURL, storage.mutualTLSURL)

@@ -1,18 +1,18 @@
 import Hummingbird
 
-/// One provider that the sandbox plays.
+/// One provider that the sandbox emulates.
 protocol SandboxProvider: Sendable {
-    /// Its name in the control API and, usually, its first path segment.
+    /// The provider's name in the control API and, usually, its first path segment.
     var name: String { get }
-    /// The first path segments that belong to it.
+    /// The first path segments of the provider.
     var prefixes: [String] { get }
-    /// Its default settings.
+    /// The provider's default settings.
     var defaults: JSON { get }
-    /// The name of the endpoint under a path, nil when there is none.
+    /// The name of the endpoint for a path; nil for an unknown path.
     func endpoint(method: String, path: String) -> String?
-    /// Whether the request's body is read by the handler itself.
+    /// Whether the handler reads the request's body itself.
     func streams(endpoint: String) -> Bool
-    /// Answers.
+    /// Handles a request.
     func handle(_ call: Call) async throws -> Response
 }
 

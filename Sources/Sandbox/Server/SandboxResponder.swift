@@ -2,7 +2,7 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// Takes every request: finds its provider, records it, lets faults act, and asks the provider.
+/// Handles every request: finds its provider, records it, applies faults, and calls the provider.
 struct SandboxResponder: HTTPResponder {
     let state: SandboxState
     var playground: Playground?
@@ -60,7 +60,7 @@ struct SandboxResponder: HTTPResponder {
         }
         if let recorder { response = try await recorder.answer(response, to: call) }
         state.recordStatus(Int(response.status.code), of: ticket)
-        // The decoder reads nothing after a request that offers another protocol, as Java's client does with its first.
+        // The decoder reads nothing after a request that offers another protocol, as Java's client does with its first one.
         if request.headers[.upgrade] != nil { response.headers[.connection] = "close" }
         return request.method == .head ? response.createHeadResponse() : response
     }
@@ -73,7 +73,7 @@ struct SandboxResponder: HTTPResponder {
         return try await transport.after(response)
     }
 
-    /// The host of the base URL, which may be another than a loopback name.
+    /// The host of the base URL, which may differ from loopback names.
     private var ownHost: String { String(state.baseURL.split(separator: "/").dropFirst().first ?? "") }
 
     private func caller(of request: Request) -> PlaygroundGuard.Caller {
@@ -101,7 +101,7 @@ struct SandboxResponder: HTTPResponder {
 }
 
 extension RecordedRequest {
-    /// Returns the record that is counted when nothing is kept.
+    /// Returns the record that is only counted if recording is off.
     static func placeholder(provider: String, endpoint: String) -> RecordedRequest {
         RecordedRequest(
             provider: provider, endpoint: endpoint, method: "", host: "", path: "", query: "", headers: [], body: [],

@@ -8,7 +8,7 @@ package struct SandboxServer: Sendable {
     private let state: SandboxState
     private let playground: Playground?
 
-    /// A server that is not running yet.
+    /// Creates a server that is not yet running.
     package init(configuration: SandboxConfiguration = SandboxConfiguration()) {
         self.configuration = configuration
         state = SandboxState(recording: configuration.recording, seed: configuration.seed)
@@ -21,7 +21,7 @@ package struct SandboxServer: Sendable {
     package func run(ready: @escaping @Sendable (String) -> Void = { _ in }) async throws {
         guard let mutualTLS = configuration.mutualTLS else { return try await application(ready: ready).run() }
         let secure = try application(of: mutualTLS)
-        // The other listener first: whoever hears that the sandbox is ready may use both.
+        // The other listener starts first, because both must be usable when `ready` is called.
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { try await secure.application.run() }
             for await _ in secure.running { break }

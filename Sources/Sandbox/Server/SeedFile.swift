@@ -1,10 +1,10 @@
 import FoundationEssentials
 
-/// The start of a sandbox: users, clients, settings and faults from one JSON file, as the control API takes them.
+/// The initial state of a sandbox: users, clients, settings and faults from one JSON file, in the form of the control API.
 ///
 /// `{users: {name: {…}}, clients: {provider: {id: {…}}}, settings: {provider: {…}}, faults: {provider: [{…}]}}`
 package struct SeedFile: Sendable {
-    /// The reason for which a file was refused.
+    /// The reason why a file was refused.
     package struct Refused: Error, Sendable, CustomStringConvertible {
         package let description: String
     }
@@ -19,7 +19,7 @@ package struct SeedFile: Sendable {
         try self.init(Array(data))
     }
 
-    /// Parses a file; an unknown member, provider or fault is refused.
+    /// Parses a file; refuses an unknown member, provider or fault.
     package init(_ bytes: [UInt8]) throws(Refused) {
         guard let json = try? JSON.parse(bytes), let members = json.members else {
             throw Refused(description: "a seed file is one JSON object")
@@ -43,7 +43,7 @@ package struct SeedFile: Sendable {
         self.json = json
     }
 
-    /// Sets a sandbox up.
+    /// Configures a sandbox.
     func apply(to control: SandboxControl) {
         for user in json["users"]?.members ?? [] { control.set(user: user.name, user.value) }
         for provider in json["clients"]?.members ?? [] {

@@ -2,14 +2,14 @@ import HTTPTypes
 import Hummingbird
 import NIOCore
 
-/// The faults that act on the connection and the answer, whatever the endpoint.
+/// The faults that affect the connection and the answer at any endpoint.
 struct TransportFaults {
-    /// Thrown after the connection was closed: nothing can be answered any more.
+    /// Thrown after the connection was closed, because an answer is then impossible.
     struct ConnectionDropped: Error {}
 
     let call: Call
 
-    /// Applies the faults before the work: a delay, a closed connection, or an answer in place of the work.
+    /// Applies the faults before the work: a delay, a closed connection, or an answer that replaces the work.
     func before() async throws -> Response? {
         let faults = call.faults
         guard !faults.all.isEmpty else { return nil }
@@ -65,7 +65,7 @@ struct TransportFaults {
         return response
     }
 
-    /// The answer with its body in another form, and with the coding that it then says.
+    /// The answer with its body in another form, and with the corresponding coding.
     private func recoded(_ response: Response, _ change: Quirks.Coding) async throws -> Response {
         let collector = BodyCollector()
         try await response.body.write(collector)
@@ -84,7 +84,7 @@ struct TransportFaults {
         }
     }
 
-    /// Closes the connection without a byte of answer.
+    /// Closes the connection before any byte of an answer.
     private func drop() async throws -> Response {
         try? await call.channel.close()
         throw ConnectionDropped()
@@ -119,7 +119,7 @@ struct TransportFaults {
         return response
     }
 
-    /// The whole length is announced, half of it sent, and the connection closed.
+    /// Announces the whole length, sends half of it, and closes the connection.
     private func truncated(_ response: Response) -> Response {
         let whole = response.body
         let length = whole.contentLength ?? 0

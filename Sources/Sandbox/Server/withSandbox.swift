@@ -1,4 +1,4 @@
-/// Runs a body beside a sandbox of its own on a free port.
+/// Runs a body with its own sandbox on a free port.
 package func withSandbox<Result: Sendable>(
     _ configuration: SandboxConfiguration = SandboxConfiguration(),
     _ body: (RunningSandbox) async throws -> Result

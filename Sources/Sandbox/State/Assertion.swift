@@ -2,12 +2,12 @@ import Crypto
 import FoundationEssentials
 import JWTKit
 
-/// A JWT that a client sent to prove itself (RFC 7523), taken apart and its signature checked.
+/// A JWT that a client sent for authentication (RFC 7523), parsed and with a verified signature.
 struct Assertion {
     let header: JSON
     let claims: JSON
 
-    /// nil when it is not a JWT, its algorithm is none of ours, or no key fits.
+    /// Verifies a token; nil if it is malformed, its algorithm is unknown, or no key fits.
     static func verify(_ token: String, keys: [JSON], secret: String? = nil) async -> Assertion? {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let headerBytes = Base64URL.decode(parts[0]),

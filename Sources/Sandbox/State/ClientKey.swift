@@ -1,6 +1,6 @@
 import Crypto
 
-/// The key pair that clients of the sandbox may sign assertions with; its private half is handed out.
+/// A key pair for clients of the sandbox to sign assertions; its private half is public.
 struct ClientKey: Sendable {
     let key = P256.Signing.PrivateKey()
     let id = "SANDBOX001"

@@ -1,14 +1,12 @@
-/// One misbehaviour, placed by the control API.
-///
-/// `docs/apps/sandbox.md` lists the names.
+/// One misbehaviour, placed with the control API.
 package struct Fault: Sendable {
-    /// The provider it is for (`oidc`, `clever`, …).
+    /// The provider of the fault (`oidc`, `clever`, …).
     package var provider: String
-    /// The endpoint it is for, or `*`.
+    /// The endpoint of the fault, or `*`.
     package var endpoint: String
-    /// The fault's name, kebab-case.
+    /// The fault's name, in kebab case.
     package var name: String
-    /// The number of requests that it still hits; nil is for ever.
+    /// The remaining number of requests that the fault affects; nil means all.
     package var times: Int?
     /// Milliseconds for `slow` and `hang`.
     package var delayMilliseconds: Int?
@@ -22,10 +20,10 @@ package struct Fault: Sendable {
     package var location: String?
     /// A value for the faults that take one.
     package var value: JSON?
-    /// Only requests whose target or body contains this text are hit.
+    /// A text that a request's target or body must contain.
     package var match: String?
 
-    /// A fault.
+    /// Creates a fault.
     package init(
         provider: String, endpoint: String? = nil, _ name: String, times: Int? = nil, delayMilliseconds: Int? = nil,
         status: Int? = nil, body: String? = nil, headers: [(String, String)] = [], location: String? = nil,
@@ -44,7 +42,7 @@ package struct Fault: Sendable {
         self.match = match
     }
 
-    /// A fault as the control API receives it, nil without a name.
+    /// Reads a fault in the form of the control API; nil if its name is missing.
     package init?(provider: String, json: JSON) {
         guard let name = json["fault"]?.text else { return nil }
         var body = json["body"]?.text
@@ -56,7 +54,7 @@ package struct Fault: Sendable {
             location: json["location"]?.text, value: json["value"], match: json["match"]?.text)
     }
 
-    /// The fault as the control API shows it.
+    /// The fault in the form of the control API.
     package var json: JSON {
         var out: JSON = ["provider": .string(provider), "endpoint": .string(endpoint), "fault": .string(name)]
         out["times"] = times.map { .int($0) } ?? .null

@@ -1,4 +1,6 @@
-/// The names of all faults; one that is misspelled is refused, so that no test passes for nothing.
+/// The names of all faults.
+///
+/// A misspelt name is refused, so that a test cannot pass by mistake.
 enum FaultName {
     static let transport: Set<String> = [
         "slow", "slow-after", "hang", "status", "drop-before", "drop-after", "truncate", "html-200", "empty-200",
@@ -51,7 +53,7 @@ enum FaultName {
         "empty-error", "html-error", "text-error",
     ]
 
-    /// All but those of the family `expires-in-V`.
+    /// All names except the family `expires-in-V`.
     static let all = [
         transport, callback, tokenAnswer, idTokenClaims, idTokenSignature, metadata, logOut, identity, zephr,
         possession, target, Quirks.names,

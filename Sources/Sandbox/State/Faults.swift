@@ -1,4 +1,4 @@
-/// The faults that hit one request.
+/// The faults for one request.
 struct Faults: Sendable {
     var all: [Fault] = []
 

@@ -1,4 +1,4 @@
-/// The permission that one user gave one client; every code and token hangs on one.
+/// The permission that one user gave to one client; every code and token belongs to a grant.
 struct Grant: Sendable {
     var id: String
     var provider: String
@@ -15,7 +15,7 @@ struct Grant: Sendable {
     /// The resources that the authorize request named (RFC 8707).
     var resources: [String] = []
     var revoked = false
-    /// The thumbprint of the key that its tokens are bound to.
+    /// The thumbprint of the key that the grant's tokens are bound to.
     var thumbprint: String?
 
     var scopes: Set<String> { Set(scope.split(whereSeparator: { $0 == " " || $0 == "," }).map(String.init)) }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The signing keys of all providers, made when first asked for.
+/// The signing keys of all providers, made on demand.
 final class KeyRings: Sendable {
-    /// One key as it stands in a JWKS.
+    /// One key in the form of a JWKS.
     struct Entry: Sendable {
         let id: String
         let algorithm: String
@@ -23,13 +23,13 @@ final class KeyRings: Sendable {
 
     private let rings = Mutex<[String: Ring]>([:])
 
-    /// The key that signs now.
+    /// The current signing key.
     func current(_ provider: String, algorithm: String) async throws -> Entry {
         let generation = rings.withLock { $0[provider, default: Ring()].generation }
         return try await entry(provider, algorithm: algorithm, generation: generation)
     }
 
-    /// Every published key, the newest generation first.
+    /// Every published key, with the newest generation first.
     func published(_ provider: String) async throws -> [Entry] {
         let generations = rings.withLock { $0[provider, default: Ring()].published }
         var out: [Entry] = []
@@ -41,7 +41,7 @@ final class KeyRings: Sendable {
         return out
     }
 
-    /// New keys from now on; the old ones stay published only when asked.
+    /// Makes new keys; the old ones stay published only with `keepOld`.
     func rotate(_ provider: String, keepOld: Bool) {
         rings.withLock { rings in
             var ring = rings[provider] ?? Ring()

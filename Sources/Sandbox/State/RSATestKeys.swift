@@ -1,7 +1,6 @@
 /// RSA keys for the emulator.
 ///
-/// They are published here on purpose and protect nothing: making an RSA key takes seconds, and tests start a sandbox
-/// each.
+/// The keys are published on purpose and protect nothing. Making an RSA key takes seconds, and each test starts a sandbox.
 enum RSATestKeys {
     /// The numbers of one key, base64url; the public exponent is 65537.
     struct RSANumbers: Sendable {

@@ -1,4 +1,4 @@
-/// The last requests, 10,000 at most.
+/// The last requests, at most 10,000.
 struct RecordRing: Sendable {
     private var entries: [RecordedRequest] = []
     private var first = 0

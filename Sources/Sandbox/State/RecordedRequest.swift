@@ -1,8 +1,8 @@
 import FoundationEssentials
 
-/// One request as it came over the wire.
+/// One received request.
 package struct RecordedRequest: Sendable {
-    /// The provider whose path was called; `_` when none.
+    /// The provider of the path; `_` if unknown.
     package var provider: String
     /// The endpoint's name (`token`, `refresh`, `userinfo`, …).
     package var endpoint: String
@@ -10,11 +10,11 @@ package struct RecordedRequest: Sendable {
     package var method: String
     /// The `Host` field.
     package var host: String
-    /// The path as sent.
+    /// The path, unchanged.
     package var path: String
-    /// The query as sent, without the question mark.
+    /// The query, unchanged, starting after the question mark.
     package var query: String
-    /// Header fields in order, names as sent (`Host` is put first).
+    /// The header fields in order, with unchanged names (`Host` comes first).
     package var headers: [(name: String, value: String)]
     /// The body's first 64 KiB.
     package var body: [UInt8]
@@ -22,15 +22,15 @@ package struct RecordedRequest: Sendable {
     package var bodyLength: Int
     /// Unix time of arrival.
     package var at: Double
-    /// The status answered, 0 while none was.
+    /// The answer's status; 0 before the answer.
     package var status: Int
-    /// The thumbprint of the certificate that its connection showed.
+    /// The thumbprint of the certificate that the connection showed.
     package var certificate: String?
 
     /// The body as text.
     package var bodyText: String { String(decoding: body, as: UTF8.self) }
 
-    /// The first value of a header field, its name compared without case.
+    /// The first value of a header field, whose name is compared independent of case.
     package func header(_ name: String) -> String? {
         headers.first { $0.name.lowercased() == name.lowercased() }?.value
     }
@@ -41,7 +41,7 @@ package struct RecordedRequest: Sendable {
     /// The query's pairs.
     package var queryPairs: Pairs { Pairs(parsing: query) }
 
-    /// The request as the control API shows it.
+    /// The request in the form of the control API.
     package var json: JSON {
         [
             "provider": .string(provider), "endpoint": .string(endpoint), "method": .string(method),

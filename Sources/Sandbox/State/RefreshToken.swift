@@ -1,8 +1,8 @@
-/// A refresh token; a spent one is kept, so that its reuse is noticed.
+/// A refresh token; a spent one is kept, so that its reuse is recognised.
 struct RefreshToken: Sendable {
     var grant: String
     var expiresAt: Double
     var spent = false
-    /// The one that took its place.
+    /// The token that replaced this one.
     var successor: String?
 }

@@ -1,19 +1,21 @@
 /// One registered client of a provider.
 struct SandboxClient: Sendable {
     var id: String
-    /// nil: no secret; the empty text is a blank secret, which is another thing.
+    /// The secret; nil if the client has no secret.
+    ///
+    /// An empty text is a blank secret, which is different.
     var secret: String?
-    /// `none`, `client_secret_basic`, `client_secret_post`, `client_secret_jwt`, `private_key_jwt`, `tls_client_auth`,
-    /// `self_signed_tls_client_auth`.
+    /// The permitted methods: `none`, `client_secret_basic`, `client_secret_post`, `client_secret_jwt`, `private_key_jwt`,
+    /// `tls_client_auth`, `self_signed_tls_client_auth`.
     var methods: Set<String>
-    /// Empty: any redirect URI is taken.
+    /// The permitted redirect URIs; if empty, all are permitted.
     var redirectURIs: [String]
     /// Public keys for `private_key_jwt`.
     var keys: [JSON]
-    /// Extra settings (`require_pkce`, …).
+    /// Further settings (`require_pkce`, …).
     var json: JSON
 
-    /// The ways that a connection's certificate proves.
+    /// The methods that use the connection's certificate.
     static let certificateMethods: Set<String> = ["tls_client_auth", "self_signed_tls_client_auth"]
 
     init(id: String, secret: String? = nil, methods: Set<String> = ["none"], redirectURIs: [String] = []) {
@@ -25,7 +27,7 @@ struct SandboxClient: Sendable {
         json = [:]
     }
 
-    /// A client as the control API receives it: `{secret, auth, redirect_uris, jwks}`; `auth` is a text or an array.
+    /// Reads a client in the form of the control API: `{secret, auth, redirect_uris, jwks}`; `auth` is a text or an array.
     init(id: String, json: JSON) {
         self.id = id
         secret = json["secret"]?.text
@@ -40,7 +42,7 @@ struct SandboxClient: Sendable {
         self.json = json
     }
 
-    /// The clients that every provider knows from the start (docs/apps/sandbox.md).
+    /// The initial clients of every provider (docs/apps/sandbox.md).
     static func defaults(of provider: String) -> [String: SandboxClient] {
         var either = SandboxClient(
             id: "web", secret: "web-secret", methods: ["client_secret_basic", "client_secret_post"])

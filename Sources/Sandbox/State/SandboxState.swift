@@ -1,12 +1,12 @@
 import FoundationEssentials
 import Synchronization
 
-/// Everything that the sandbox remembers, behind one lock.
+/// The sandbox's whole state, behind one lock.
 final class SandboxState: Sendable {
     let keys = KeyRings()
     let recording: Bool
     let seed: SeedFile?
-    /// Private half of the client key that the sandbox accepts for `web-jwt` and for Apple's client secret.
+    /// The client key that the sandbox accepts for `web-jwt` and for Apple's client secret.
     let clientKey = ClientKey()
     private let storage = Mutex(Storage())
 
@@ -15,15 +15,15 @@ final class SandboxState: Sendable {
         self.recording = recording
     }
 
-    /// Runs a body with the storage held.
+    /// Runs a body while it holds the storage's lock.
     func with<Result: Sendable>(_ body: (inout sending Storage) -> sending Result) -> Result {
         storage.withLock(body)
     }
 
-    /// Unix time, moved by what the control API added.
+    /// Unix time, plus the control API's offset.
     var now: Double { Date().timeIntervalSince1970 + with { $0.clockOffset } }
 
-    /// The base URL of the listener, without a trailing slash.
+    /// The base URL of the listener, ending before any final slash.
     var baseURL: String { with { $0.baseURL } }
 
     func user(_ name: String) -> SandboxUser {
@@ -42,7 +42,7 @@ final class SandboxState: Sendable {
         }
     }
 
-    /// The faults that hit this request; each is used up by one.
+    /// Takes the faults that affect this request, and counts down each one's `times`.
     func takeFaults(provider: String, endpoint: String, text: () -> String) -> Faults {
         with { storage in
             guard !storage.faults.isEmpty else { return Faults() }
@@ -62,7 +62,7 @@ final class SandboxState: Sendable {
         }
     }
 
-    /// Puts a request on the record and counts it; the result finds it again for its status.
+    /// Records and counts a request; the result identifies it for its status.
     func record(_ request: RecordedRequest) -> Int? {
         with { storage in
             storage.counts["\(request.provider)/\(request.endpoint)", default: 0] += 1
@@ -71,7 +71,7 @@ final class SandboxState: Sendable {
         }
     }
 
-    /// Notes the status that was answered.
+    /// Records the status of the answer.
     func recordStatus(_ status: Int, of ticket: Int?) {
         guard let ticket else { return }
         with { $0.records.setStatus(status, of: ticket) }

@@ -1,6 +1,6 @@
-/// A person who can sign in at every provider.
+/// A user who can sign in at every provider.
 ///
-/// Any name is one; the control API overrides members.
+/// Any name is a user, and the control API overrides members.
 struct SandboxUser: Sendable {
     let name: String
     let json: JSON
@@ -26,7 +26,8 @@ struct SandboxUser: Sendable {
         json = overrides.map(base.merging) ?? base
     }
 
-    /// `new*` is a partial registration, `taken` one that exists already, `blocked` one whose domain is refused.
+    /// Returns the kind of sign-in: `new*` is a partial registration, `taken` an existing one, and `blocked` one with a
+    /// refused domain.
     private static func zephrOutcome(of name: String) -> String {
         if name.hasPrefix("new") || name == "taken" || name == "blocked" { return "partial" }
         return name == "denied" ? "failure" : "known"
@@ -42,7 +43,7 @@ struct SandboxUser: Sendable {
 
     var sub: String { self["sub"] ?? name }
 
-    /// Standard claims that the scope asks for, and those set as `claims`.
+    /// The standard claims of the scope, and the claims set as `claims`.
     func claims(scope: Set<String>) -> JSON {
         var out: JSON = [:]
         if scope.contains("profile") {

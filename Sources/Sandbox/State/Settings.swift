@@ -1,4 +1,4 @@
-/// A provider's settings: its defaults with what the control API set over them.
+/// A provider's settings: its defaults, overridden by the control API.
 ///
 /// Lifetimes are in seconds.
 struct Settings: Sendable {
@@ -18,7 +18,7 @@ struct Settings: Sendable {
     func text(_ name: String) -> String { json[name]?.text ?? "" }
     func flag(_ name: String) -> Bool { json[name]?.flag ?? false }
 
-    /// A number of seconds; fractions are allowed.
+    /// A number of seconds, possibly fractional.
     func seconds(_ name: String) -> Double {
         switch json[name] {
         case .int(let value): Double(value)

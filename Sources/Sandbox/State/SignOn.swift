@@ -1,9 +1,9 @@
-/// One browser's single sign-on session at a provider: who signed in, when, and which clients were allowed.
+/// One browser's single sign-on session at a provider, with its user, time and permitted clients.
 struct SignOn: Sendable {
     var provider: String
     var user: String
     var authenticatedAt: Double
-    /// The class of that sign-in (`acr`).
+    /// The class of the sign-in (`acr`).
     var authenticationClass: String
     var sid: String
     var clients: Set<String> = []

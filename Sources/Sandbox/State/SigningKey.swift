@@ -8,11 +8,11 @@ enum SigningKey: Sendable {
     case edDSA(Curve25519.Signing.PrivateKey)
     case rsa(RSATestKeys.RSANumbers, any JWTAlgorithm)
 
-    /// Makes a key for `ES256`, `EdDSA`, `RS256` or `PS256`; RSA keys are picked by generation.
+    /// Makes a key for `ES256`, `EdDSA`, `RS256` or `PS256`; RSA keys are selected by generation.
     static func make(algorithm: String, generation: Int) async throws -> SigningKey {
         switch algorithm {
         case "RS256", "PS256":
-            // The last key is nobody's: it signs what must not be believed.
+            // The last key belongs to no provider and signs tokens that must be refused.
             let numbers = RSATestKeys.all[generation < 0 ? RSATestKeys.all.count - 1 : generation % 2]
             let key = try Insecure.RSA.PrivateKey(
                 modulus: numbers.modulus, exponent: "AQAB", privateExponent: numbers.privateExponent,
@@ -31,7 +31,7 @@ enum SigningKey: Sendable {
         }
     }
 
-    /// The public half, without `kid`, `alg` and `use`.
+    /// The public half, except for `kid`, `alg` and `use`.
     var publicJWK: JSON {
         switch self {
         case .es256(let key):

@@ -1,7 +1,7 @@
-/// The state itself.
+/// The state of the sandbox.
 struct Storage: Sendable {
     var baseURL = ""
-    /// The base URL of the listener that asks for certificates; empty for none.
+    /// The base URL of the listener that asks for certificates; empty if it is off.
     var mutualTLSURL = ""
     var clockOffset = 0.0
     var users: [String: JSON] = [:]
@@ -17,9 +17,9 @@ struct Storage: Sendable {
     /// Browsers' sign-on sessions, by their cookie.
     var signOns: [String: SignOn] = [:]
     var pushed: [String: PushedRequest] = [:]
-    /// The nonce that is good now, by provider and side.
+    /// The currently valid nonce, by provider and role.
     var nonces: [String: String] = [:]
-    /// The last payments that `/api/payments` took.
+    /// The last payments that `/api/payments` accepted.
     var payments: [JSON] = []
     /// The `jti`s of all proofs.
     var proofs: Set<String> = []
@@ -27,11 +27,11 @@ struct Storage: Sendable {
     var zephrSessions: [String: ZephrSession] = [:]
     var zephrStateKeys: [String: ZephrStateKey] = [:]
     var zephrAccounts: Set<String> = []
-    /// The consents of users that were given before (Apple's name, Google's refresh token come at the first time).
+    /// The earlier consents of users (Apple's name and Google's refresh token come only at the first consent).
     var consented: Set<String> = []
     private var pruneAbove = 100_000
 
-    /// Under load, forgets what has long expired: each time the number of access tokens has doubled.
+    /// Deletes long-expired entries under load, whenever the number of access tokens has doubled.
     mutating func prune(now: Double) {
         guard accessTokens.count > pruneAbove else { return }
         accessTokens = accessTokens.filter { $0.value.expiresAt > now }
@@ -43,18 +43,20 @@ struct Storage: Sendable {
         pruneAbove = max(100_000, accessTokens.count * 2)
     }
 
-    /// Ends a sign-on session: it goes, and with it every grant that came from it.
+    /// Ends a sign-on session and all its grants.
     mutating func endSignOn(sid: String, at provider: String) {
         signOns = signOns.filter { $0.value.sid != sid || $0.value.provider != provider }
         for grant in grants.values where grant.sid == sid && grant.provider == provider { revoke(grant: grant.id) }
     }
 
-    /// Ends a grant's access tokens: there are servers where each refresh does.
+    /// Ends a grant's access tokens.
+    ///
+    /// On some servers each refresh does this.
     mutating func voidAccessTokens(of grant: String, at now: Double) {
         for (token, access) in accessTokens where access.grant == grant { accessTokens[token]?.expiresAt = now }
     }
 
-    /// Ends a grant: all its tokens stop working.
+    /// Ends a grant, so that all its tokens become invalid.
     mutating func revoke(grant: String) {
         grants[grant]?.revoked = true
     }

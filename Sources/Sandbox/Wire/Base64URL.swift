@@ -1,6 +1,6 @@
 import FoundationEssentials
 
-/// Base64url without padding (RFC 4648 section 5).
+/// Unpadded base64url (RFC 4648 section 5).
 enum Base64URL {
     static func encode(_ bytes: some DataProtocol) -> String {
         var out = ""

@@ -1,9 +1,11 @@
-/// A small gzip stream that unpacks to a very large JSON string, made without a compressor.
+/// A small gzip stream that unpacks to a very large JSON string, made directly without a compressor.
 enum GzipBomb {
     /// 64 MiB in less than half a MiB.
     static let usual = make(unpacked: 64 << 20)
 
-    /// About 0.6 % of `unpacked` bytes; the checksum is right, so only a size limit can refuse it.
+    /// Makes a stream of about 0.6 % of `unpacked` bytes.
+    ///
+    /// The checksum is right, so only a size limit can refuse it.
     static func make(unpacked: Int) -> [UInt8] {
         let prefix = Array(#"{"access_token":"a"#.utf8)
         let suffix = Array(#""}"#.utf8)
@@ -29,14 +31,14 @@ enum GzipBomb {
         return out
     }
 
-    /// Text as one block of deflate data that nothing compressed (RFC 1951 section 3.2.4).
+    /// The bytes as one uncompressed block of deflate data (RFC 1951 section 3.2.4).
     static func stored(_ bytes: [UInt8]) -> [UInt8] {
         let length = UInt16(truncatingIfNeeded: bytes.count)
         return [1, UInt8(truncatingIfNeeded: length), UInt8(truncatingIfNeeded: length >> 8)]
             + [UInt8(truncatingIfNeeded: ~length), UInt8(truncatingIfNeeded: ~length >> 8)] + bytes
     }
 
-    /// Text as one gzip member.
+    /// The bytes as one gzip member.
     static func member(_ bytes: [UInt8]) -> [UInt8] {
         var crc = CRC32()
         for byte in bytes { crc.update(byte) }
@@ -63,7 +65,7 @@ enum GzipBomb {
             }
         }
 
-        /// Huffman codes go most significant bit first (RFC 1951 section 3.1.1).
+        /// Appends a Huffman code with its most significant bit first (RFC 1951 section 3.1.1).
         mutating func huffman(_ code: UInt32, count: UInt32) {
             var reversed: UInt32 = 0
             for bit in 0..<count where code & (1 << bit) != 0 { reversed |= 1 << (count - 1 - bit) }
@@ -78,7 +80,7 @@ enum GzipBomb {
         }
     }
 
-    /// CRC-32 whose step for a long run is taken by squaring the affine map of one byte.
+    /// A CRC-32 that handles a long run by squaring the affine map of one byte.
     private struct CRC32 {
         var state: UInt32 = 0xFFFF_FFFF
         var value: UInt32 { ~state }

@@ -1,4 +1,4 @@
-/// A JSON value that keeps the order of members and the spelling of numbers, so that odd answers can be produced.
+/// A JSON value that keeps the order of members and the notation of numbers, so that strange answers are possible.
 package indirect enum JSON: Sendable, Equatable {
     /// One member of an object.
     package struct Member: Sendable, Equatable {
@@ -16,7 +16,7 @@ package indirect enum JSON: Sendable, Equatable {
     case string(String)
     /// An integer that fits.
     case int(Int)
-    /// A number written exactly so (`1e300`, `1.5`).
+    /// A number with exactly this notation (`1e300`, `1.5`).
     case raw(String)
     /// A boolean.
     case bool(Bool)
@@ -47,12 +47,12 @@ package indirect enum JSON: Sendable, Equatable {
         if case .string(let value) = self { value } else { nil }
     }
 
-    /// The whole number, if this is one.
+    /// The whole number, if this is a whole number.
     package var number: Int? {
         if case .int(let value) = self { value } else { nil }
     }
 
-    /// The boolean, if this is one.
+    /// The boolean, if this is a boolean.
     package var flag: Bool? {
         if case .bool(let value) = self { value } else { nil }
     }
@@ -67,7 +67,7 @@ package indirect enum JSON: Sendable, Equatable {
         if case .object(let value) = self { value } else { nil }
     }
 
-    /// This object with the members of the other over it; a null removes.
+    /// Returns this object, overridden by the other's members; a null removes a member.
     package func merging(_ other: JSON) -> JSON {
         guard case .object(let additions) = other else { return self }
         var result = self
@@ -96,7 +96,7 @@ extension JSON: ExpressibleByDictionaryLiteral, ExpressibleByArrayLiteral, Expre
 }
 
 extension JSON {
-    /// The text of this value, without white space.
+    /// The compact text of this value.
     package var serialized: String {
         var out = ""
         write(to: &out)

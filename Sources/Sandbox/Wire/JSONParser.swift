@@ -1,13 +1,13 @@
 extension JSON {
-    /// The parser's error: the offset of the byte it did not expect.
+    /// The parser's error, at the offset of an unexpected byte.
     package struct Malformed: Error {
-        /// Offset in bytes.
+        /// The offset in bytes.
         package let offset: Int
     }
 
     /// Parses one JSON text.
     ///
-    /// Depth 64 at most; of two equal member names both are kept.
+    /// The depth is at most 64. Two members with equal names are both kept.
     package static func parse(_ bytes: [UInt8]) throws(Malformed) -> JSON {
         var parser = JSONParser(bytes: bytes)
         let value = try parser.value(depth: 0)

@@ -8,7 +8,7 @@ package struct Pairs: Sendable {
         package var value: String
     }
 
-    /// The pairs in the order in which they came.
+    /// The pairs in their original order.
     package var all: [Pair] = []
 
     /// No pairs.
@@ -34,10 +34,10 @@ package struct Pairs: Sendable {
     /// The first value under a name.
     package subscript(name: String) -> String? { all.first { $0.name == name }?.value }
 
-    /// A name that occurs twice, if one does (RFC 6749 section 3.1 forbids it).
+    /// A name that occurs twice, if any (RFC 6749 section 3.1 forbids it).
     package var repeatedName: String? { repeatedName(but: []) }
 
-    /// A name that occurs twice, if one does, but for those that may.
+    /// A name that occurs twice although it may not, if any.
     package func repeatedName(but repeatable: Set<String>) -> String? {
         var seen: Set<String> = []
         return all.first { !repeatable.contains($0.name) && !seen.insert($0.name).inserted }?.name

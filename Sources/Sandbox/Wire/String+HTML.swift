@@ -1,5 +1,5 @@
 extension String {
-    /// The text safe inside HTML text and quoted attributes.
+    /// The text, escaped for HTML text and quoted attributes.
     var htmlEscaped: String {
         var out = ""
         for character in self {

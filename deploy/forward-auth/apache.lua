@@ -1,5 +1,5 @@
--- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and our credential. Needs
--- lua-socket. It runs in the access phase; every path through this file that is not a plain yes denies.
+-- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and the proxy's credential. Needs
+-- lua-socket. The script runs in the access phase. Every result except a plain yes denies.
 
 require "apache2"
 local http = require "socket.http"
@@ -11,7 +11,7 @@ local broker_name = "@BROKER_NAME@"
 local origin = "@ORIGIN@"
 local timeout = @TIMEOUT@
 
--- Read once in each Lua state, so the user that Apache runs as must be able to read it.
+-- The file is read once in each Lua state, so Apache's user must be able to read it.
 local file = assert(io.open("@CREDENTIAL_FILE@"))
 local credential = assert(file:read("l"), "the credential's file is empty")
 file:close()
@@ -20,7 +20,7 @@ local identity = {
     "X-Auth-Subject", "X-Auth-Provider", "X-Auth-Client", "X-Auth-Session",
     "X-Auth-Name", "X-Auth-Email", "X-Auth-Scope", "X-Auth-Kind", "X-Auth-Parent", "X-Auth-Acr", "X-Auth-Time", "X-Auth-Token",
 }
--- The fields of the broker's refusal that the client gets.
+-- The fields of the broker's refusal that are passed to the client.
 local passed_on = { "Cache-Control", "Retry-After", "WWW-Authenticate", "X-Request-Id", "Coatcheck-Code", "DPoP-Nonce" }
 local refusals = { [400] = true, [401] = true, [403] = true, [429] = true, [503] = true }
 
@@ -40,14 +40,14 @@ local function unavailable(r)
         .. '"code":"store_unavailable","detail":"Sessions cannot be checked now. Try again later."}')
 end
 
--- Removes the client's own copies of the headers that only this proxy may set, in every spelling that a server may accept.
+-- Removes the client's own copies of headers that only this proxy may set, in every spelling that a server may accept.
 local function strip(r)
     for name in pairs(r:headers_in_table()) do
         local plain = name:lower():gsub("[^a-z0-9]", "-")
         if plain:find("^x%-auth%-") or plain:find("^x%-coatcheck%-") then r.headers_in[name] = nil end
         if (plain == "coatcheck-pass" or plain == "coatcheck-presence") and name:lower() ~= plain then r.headers_in[name] = nil end
     end
-    -- Apache removes the fields that Connection names, the broker's too. A service behind it needs "upgrade" at most.
+    -- Apache removes the fields that Connection names, including the broker's. A service needs only "upgrade".
     local connection = r.headers_in["Connection"]
     if connection then
         local wanted = {}
@@ -63,7 +63,7 @@ local function ask(r)
     local received = {}
     local size = 0
     local worked, status, headers = http.request {
-        -- What the path demands of the sign-in: apache.conf sets it, and no client can.
+        -- The path's demands on the sign-in, which apache.conf sets and no client can change.
         url = broker .. (r.subprocess_env["coatcheck_demand"] or ""),
         redirect = false,
         headers = {
@@ -79,7 +79,7 @@ local function ask(r)
             ["X-Coatcheck-Backend"] = credential,
             ["X-Forwarded-For"] = r.useragent_ip,
         },
-        -- The time and the size of the whole answer are bounded, not of each read.
+        -- The limits apply to the whole answer's time and size, and not to each read.
         create = function()
             local tcp = socket.tcp()
             tcp:settimeout(timeout, "t")
@@ -107,14 +107,15 @@ local function decide(r)
         r.err_headers_out["DPoP-Nonce"] = headers["dpop-nonce"]
         return apache2.OK
     end
-    -- If the broker does not know the proxy's credential, the user cannot help it.
+    -- If the broker rejects the proxy's credential, the user cannot correct that.
     local is_stranger = (headers["www-authenticate"] or ""):find("coatcheck-backend", 1, true)
     local is_json = (headers["content-type"] or ""):find("json", 1, true)
     if not refusals[status] or is_stranger or not is_json then return unavailable(r) end
 
     local kept = {}
     for _, name in ipairs(passed_on) do kept[name] = headers[name:lower()] end
-    -- LuaSocket makes one field of the cookies that are cleared, and a table here holds one of a name: there are two tables.
+    -- LuaSocket joins the cleared cookies into one field, and a table here has one value for a name. Therefore two tables are
+    -- used.
     local cookie, pass = (headers["set-cookie"] or ""):match("^(.-), ([%w_-]+=.*)$")
     kept["Set-Cookie"] = cookie or headers["set-cookie"]
     r.headers_out["Set-Cookie"] = pass

@@ -1,12 +1,12 @@
--- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and our credential.
--- Only HAProxy's own HTTP client is used. Every path through this file that is not a plain yes denies.
+-- Asks Coatcheck whether a request may pass: GET /v1/forward-auth with the request's cookies and the proxy's credential. Only
+-- HAProxy's own HTTP client is used. Every result except a plain yes denies.
 
 local broker = "http://@BROKER@/v1/forward-auth"
 local broker_name = "@BROKER_NAME@"
 local origin = "@ORIGIN@"
 local timeout = @TIMEOUT@ * 1000
 
--- Read at the start, before HAProxy gives up its rights.
+-- The file is read at the start, before HAProxy drops its privileges.
 local file = assert(io.open("@CREDENTIAL_FILE@"))
 local credential = assert(file:read("l"), "the credential's file is empty")
 file:close()
@@ -15,12 +15,13 @@ local identity = {
     "x-auth-subject", "x-auth-provider", "x-auth-client", "x-auth-session",
     "x-auth-name", "x-auth-email", "x-auth-scope", "x-auth-kind", "x-auth-parent", "x-auth-acr", "x-auth-time", "x-auth-token",
 }
--- Paths that need more (docs/backends/demand-a-sign-in.md): how the user has to have signed in, or the user's presence. The first that matches counts.
+-- Paths that need more (docs/backends/demand-a-sign-in.md): a stronger or more recent sign-in, or the user's presence. The
+-- first match counts.
 local demands = {
     { path = "/payments/confirm", query = "?presence=1" },
     { path = "/payments/", query = "?acr=mfa&max_age=300" },
 }
--- The fields of the broker's refusal that the client gets.
+-- The fields of the broker's refusal that are passed to the client.
 local passed_on = {
     "content-type", "cache-control", "retry-after", "set-cookie", "www-authenticate", "x-request-id",
     "coatcheck-code", "dpop-nonce",
@@ -54,8 +55,8 @@ local function unavailable(txn)
         .. '"code":"store_unavailable","detail":"Sessions cannot be checked now. Try again later."}')
 end
 
--- What is demanded for a path and everything below it. Services read paths loosely, so the letters' case, escapes, doubled slashes,
--- dots and what follows a semicolon do not count.
+-- Returns the demand for a path and everything below it. Services read paths loosely, so these differences are ignored: upper
+-- and lower case, escapes, doubled slashes, dots, and text behind a semicolon.
 local function demanded(path)
     local plain = path:gsub("%%(%x%x)", function(digits) return string.char(tonumber(digits, 16)) end)
     local parts = {}
@@ -104,9 +105,9 @@ core.register_action("coatcheck", { "http-req" }, function(txn)
         txn:set_var("txn.coatcheck_allowed", true)
         return
     end
-    -- If the broker does not know the proxy's credential, the user cannot help it.
+    -- If the broker rejects the proxy's credential, the user cannot correct that.
     local is_stranger = first(headers["www-authenticate"]):find("coatcheck-backend", 1, true)
-    -- HAProxy's client says 503 itself when it could not reach the broker; that one has no JSON.
+    -- HAProxy's client itself returns 503 if the broker is unreachable, but without JSON.
     local is_json = first(headers["content-type"]):find("json", 1, true)
     if not reasons[status] or is_stranger or not is_json then return unavailable(txn) end
 

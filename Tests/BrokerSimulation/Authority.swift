@@ -1,6 +1,6 @@
 import Broker
 
-/// The provider itself: its codes, its grants and what it was asked.
+/// The provider itself, with its codes, its grants and the calls that it received.
 final class Authority: @unchecked Sendable {
     let rotation: Weather.Rotation
     private(set) var families: [Family] = []
@@ -8,38 +8,38 @@ final class Authority: @unchecked Sendable {
     private var codes: [String: Family?] = [:]
     /// The people who agreed to codes.
     private var people: [String: Int] = [:]
-    /// Codes for which a second call arrived although the first may have been performed.
+    /// Codes with a second call although the first may have been performed.
     private(set) var codesCalledTwice: Set<String> = []
     private var verifiers: [String: Secret] = [:]
     private var nextCode = 0
-    /// The thumbprint that each login's state was begun with, and each code is to be redeemed with.
+    /// The thumbprint that each login's state was begun with, and that each code has to be redeemed with.
     private var pushed: [String: String] = [:]
     private var keys: [String: String] = [:]
-    /// Counts nonces: the newest is good.
+    /// Counts nonces; only the newest is good.
     private var nonce = 1
     private var attempts: [TokenCall] = []
     private var proven: [TokenCall] = []
 
-    /// Returns the grant that a session stands on.
+    /// Returns a session's present grant.
     var standing: (Digest) -> Family? = { _ in nil }
 
     init(rotation: Weather.Rotation) { self.rotation = rotation }
 
-    /// A user's sign-in for a session.
+    /// A user's step-up sign-in for a session.
     private struct StepUp {
         let session: Digest
-        /// Whether a refresh token comes of it: another one, or the one that the session's grant has.
+        /// Whether the answer contains a refresh token, and whether that token is the one of the session's grant.
         let (givesToken, repeatsToken): (Bool, Bool)
         /// Whether the answer repeats the newest refresh token of the provider, which the broker may still have to store.
         let repeatsNewest: Bool
-        /// Whether it is weaker than was asked, or another person's.
+        /// Whether the sign-in is weaker than demanded, or another person's.
         let (isWeak, isStrangers): (Bool, Bool)
     }
 
     /// The codes of step-ups.
     private var stepUps: [String: StepUp] = [:]
 
-    /// Returns a fresh code of the user of a session, who signs in again for it.
+    /// Returns a new code for a session's user, as if the user had signed in again for the session.
     func stepUp(
         _ person: Int, of session: Digest, givesToken: Bool, repeatsToken: Bool, repeatsNewest: Bool,
         isWeak: Bool = false, isStrangers: Bool = false
@@ -51,10 +51,10 @@ final class Authority: @unchecked Sendable {
         return code
     }
 
-    /// Returns the session that a code's sign-in is for; nil for one that makes a session.
+    /// Returns the session that a code's sign-in is for; nil for a code that makes a session.
     func session(of code: String) -> Digest? { stepUps[code]?.session }
 
-    /// Returns a fresh code: the user has agreed; without a number it is somebody new.
+    /// Returns a new code, as if the user had agreed; the user is a new person if the number is missing.
     func consent(_ person: Int? = nil) -> String {
         nextCode += 1
         let code = "code-\(nextCode)"
@@ -77,13 +77,13 @@ final class Authority: @unchecked Sendable {
         calls.append(call)
     }
 
-    /// Notes that a process wants to send a refresh token, whether or not it gets as far.
+    /// Notes that a process is about to send a refresh token, even if the call is then held up.
     func attempt(_ call: TokenCall) { attempts.append(call) }
 
-    /// Notes that a process makes a call with a proof, whether or not it gets as far.
+    /// Notes that a process is about to make a call with a proof, even if the call is then held up.
     func prove(_ call: TokenCall) { proven.append(call) }
 
-    /// Returns whether a process has made a call anew that was refused for its nonce, with the one that the refusal brought.
+    /// Returns whether a process has repeated a call that was refused for its nonce, with the nonce from the refusal.
     func hasRepeated(_ call: TokenCall) -> Bool {
         proven.contains {
             $0.process === call.process && $0.code == call.code && (call.code != nil || $0.family === call.family)
@@ -91,7 +91,7 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Returns whether a process has tried to find out what became of a call whose answer was lost.
+    /// Returns whether a process has made the confirming call after a lost answer.
     func hasConfirmed(_ call: TokenCall) -> Bool {
         attempts.contains {
             $0.process === call.process && $0.family === call.family && $0.token == call.token && $0.isConfirming
@@ -99,7 +99,7 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Notes the verifier that fits a code's challenge: nobody else redeems it (RFC 7636 section 4.6).
+    /// Notes the verifier that fits a code's challenge, and is required to redeem the code (RFC 7636 section 4.6).
     func bind(_ code: String, to verifier: Secret?) { verifiers[code] = verifier }
 
     // MARK: Tokens for a key
@@ -107,13 +107,13 @@ final class Authority: @unchecked Sendable {
     /// Notes the key that a login was begun with (`dpop_jkt`).
     func begin(_ state: Secret, key: String?) { pushed[state.reveal()] = key }
 
-    /// Notes the login that a code came of: it is redeemed with that login's key alone.
+    /// Notes the login that a code belongs to, because only that login's key may redeem the code.
     func bind(_ code: String, toLoginOf state: Secret) { keys[code] = pushed[state.reveal()] }
 
     /// The nonce that is good now.
     var newestNonce: String { "nonce-\(nonce)" }
 
-    /// Makes the nonces of before good no more.
+    /// Makes all earlier nonces useless.
     func forgetNonces() { nonce += 1 }
 
     /// Returns whether a code may be redeemed with a key.
@@ -145,8 +145,9 @@ final class Authority: @unchecked Sendable {
         return family
     }
 
-    /// Returns the refresh token that a step-up's answer repeats: the session's when the code was sent, or the newest; nil if the
-    /// grant is dead.
+    /// Returns the refresh token that a step-up's answer repeats; nil if the grant is dead.
+    ///
+    /// The token is the newest one, or the session's when the code was sent.
     private func repeated(_ stepUp: StepUp, _ code: String) -> String? {
         guard let own = standing(stepUp.session), own.death == nil else { return nil }
         if stepUp.repeatsNewest { return "rt-\(own.number)-\(own.current)" }
@@ -156,10 +157,10 @@ final class Authority: @unchecked Sendable {
         return "rt-\(own.number)-\(had)"
     }
 
-    /// Returns whether a step-up was answered with a refresh token of another grant.
+    /// Returns whether a step-up's answer has repeated this refresh token of another grant.
     func hasRepeated(_ refreshToken: String) -> Bool { families.contains { $0.repeated == refreshToken } }
 
-    /// Rotates a refresh token; returns the new one's number.
+    /// Rotates a refresh token; returns the number of the new token.
     func refresh(_ family: Family, token: Int, key: String) throws(ProviderFailure) -> Int {
         let refusal = ProviderFailure.rejected(OAuthError(status: 400, code: "invalid_grant"))
         if family.death != nil { throw refusal }
@@ -179,12 +180,12 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Returns the grant that a code became.
+    /// Returns the grant of a redeemed code.
     func family(of code: String) -> Family? { codes[code] ?? nil }
 
     /// Returns the grant and the number that a token's text names.
     func named(_ text: String) -> (family: Family, token: Int)? {
-        // What is for another API says so behind it.
+        // A token for another API has the API's name after an `@`.
         let parts = (text.split(separator: "@").first ?? "").split(separator: "-")
         guard parts.count == 3, let family = Int(parts[1]), let token = Int(parts[2]), family < families.count else {
             return nil
@@ -198,7 +199,7 @@ final class Authority: @unchecked Sendable {
         return family.scopes[token]
     }
 
-    /// Ends a grant because the broker said so, and what this client's revocations take along.
+    /// Ends a grant at the broker's request, with all grants that this client's revocations take along.
     func revoke(_ family: Family, _ reach: RevocationReach, isKnown: (Family) -> Bool) {
         for other in families where other === family || (reach == .user && other.person == family.person) {
             guard other.death == nil else { continue }
@@ -207,14 +208,14 @@ final class Authority: @unchecked Sendable {
         }
     }
 
-    /// Notes that a process died, stood still or was cut off: what it had between a call and its commit may be lost.
+    /// Notes that a process died, stood still or was cut off, so the results of its calls may be lost before their commit.
     func strike(_ process: SimulatedProcess, _ mishap: Family.Mishap) {
         for call in calls where call.process === process && call.isOpen && !call.isExchange {
             call.struck = mishap
         }
     }
 
-    /// Notes that tokens are in the store, `inVain` when only to be revoked.
+    /// Notes that tokens are in the store; `inVain` if they are only to be revoked.
     func wrote(_ refreshToken: String, at moment: Int, inVain: Bool = false) {
         guard let (family, token) = named(refreshToken) else { return }
         var underway = false
@@ -225,7 +226,7 @@ final class Authority: @unchecked Sendable {
             default: break
             }
         }
-        // What was lost before is overcome.
+        // The grant has survived its earlier mishaps.
         if family.death == nil, !underway, !inVain {
             family.mishaps = []
             family.hasLostTarget = false
@@ -233,7 +234,7 @@ final class Authority: @unchecked Sendable {
         written.insert(refreshToken)
     }
 
-    /// Returns the newest refresh token of a grant that was stored.
+    /// Returns the number of a grant's newest refresh token in the store.
     private func newestWritten(of family: Family) -> Int? {
         (0...family.current).last { written.contains("rt-\(family.number)-\($0)") }
     }

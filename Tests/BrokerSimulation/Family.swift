@@ -1,44 +1,47 @@
-/// One grant at the provider: every token that came of one code.
+/// One grant at the provider, with every token that comes from one code.
 final class Family {
-    /// The cause of its death.
+    /// The cause of a grant's death.
     enum Death { case byItsUser, reuse, revokedByBroker }
 
-    /// An event between a call and its commit that nobody can save.
+    /// An event between a call and its commit that may lose the result for good.
     enum Mishap { case answerLost, crash, pause(Int), cutOff(Int) }
 
-    /// A claim that was renewed as late as it may be lapses when its owner is away for so long.
+    /// The shortest absence of an owner that lets its claim lapse, if the claim was renewed as late as possible.
     private static let shortestLapse = 14_000
 
     let number: Int
     let code: String
-    /// The person whose it is.
+    /// The owner of the grant.
     let person: Int
     /// The refresh token that is good now.
     var current = 0
-    /// The thumbprint of the key that its tokens are bound to.
+    /// The thumbprint of the key that the grant's tokens are bound to.
     var key: String?
     /// The refresh tokens whose access token came unbound.
     var unbound: Set<Int> = []
     var death: Death?
-    /// Whether its session was ended at the broker.
+    /// Whether the grant's session was ended at the broker.
     var isSessionEnded = false
-    /// Whether a revocation took it along before the broker knew whose it is.
+    /// Whether a revocation took the grant along before the broker knew its owner.
     var isRevokedUnseen = false
     var mishaps: [Mishap] = []
-    /// Whether one of them was a call's with a target: what is replayed to that target's own key is refused to every other.
+    /// Whether a mishap hit a call with a target.
+    ///
+    /// The provider replays the answer to such a call only under that target's own key.
     var hasLostTarget = false
-    /// Whether a call that had been given up arrived after two more refreshes: by then no row remembers it (`RefreshMarks`), and
-    /// the refusal that follows is taken for the user's.
+    /// Whether an abandoned call arrived after two more refreshes.
+    ///
+    /// By then the call is missing in every row (`RefreshMarks`), so the refusal that follows counts as the user's.
     var isReusedUnremembered = false
-    /// From this refresh on, the id_token names somebody else.
+    /// The first refresh whose id_token names another user.
     var strangerFrom: Int?
-    /// The last answer by idempotency key.
+    /// The last answer, with its idempotency key.
     var lastAnswer: (key: String, token: Int)?
-    /// The time at which its user signed in, in seconds.
+    /// The time of the user's sign-in, in seconds.
     var signedInAt: Int64 = 0
-    /// Whether it began with the step-up of a session.
+    /// Whether the grant began with the step-up of a session.
     var isStepUp = false
-    /// Whether its answer has no refresh token of its own.
+    /// Whether the grant's answer lacks a refresh token of its own.
     var hasNoRefreshToken = false
     /// Whether its sign-in must be refused, because the sign-in is too weak or of another user.
     var isWeak = false
@@ -46,11 +49,11 @@ final class Family {
     var isUnfit: Bool { isWeak || isStrangers }
     /// The scope that came with each refresh token, if the provider names scopes.
     var scopes: [Int: [String]] = [:]
-    /// The refresh token of another grant that its answer repeats.
+    /// The refresh token of another grant that this grant's answer repeats.
     var repeated: String?
-    /// The time at which a step-up put another in its place.
+    /// The time when a step-up replaced the grant.
     var replacedAt: Int?
-    /// Whether its identity call failed.
+    /// Whether the grant's identity call failed.
     var identityFailed = false
 
     init(number: Int, code: String, person: Int) {
@@ -59,10 +62,10 @@ final class Family {
         self.person = person
     }
 
-    /// Whether what was between a call and its commit may have been lost for good.
+    /// Whether a result may have been lost for good between a call and its commit.
     ///
-    /// A provider that replays loses nothing; one that refuses the old token without killing the grant leaves a paused
-    /// owner the minute after a take-over to come back in.
+    /// A provider that replays loses nothing. If a provider refuses the old token without killing the grant, a paused owner has
+    /// a minute after a take-over to come back.
     func mayBeLost(_ rotation: Weather.Rotation, longestOutage: Int) -> Bool {
         if rotation == .replayed, !hasLostTarget { return false }
         var paused = 0

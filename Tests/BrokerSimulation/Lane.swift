@@ -1,4 +1,4 @@
-/// The executor of one process's tasks: a process that is paused keeps its jobs until it goes on.
+/// The executor of one process's tasks, which keeps the jobs of a paused process until it continues.
 final class Lane: TaskExecutor, @unchecked Sendable {
     let scheduler: Scheduler
     private var held: [UnownedJob] = []
@@ -17,7 +17,7 @@ final class Lane: TaskExecutor, @unchecked Sendable {
         if isPaused { held.append(job) } else { scheduler.add(job, self) }
     }
 
-    /// Starts a task whose every step runs here.
+    /// Starts a task that runs only on this executor.
     func start(_ work: @escaping @Sendable () async -> Void) {
         Task(executorPreference: self) { await work() }
     }

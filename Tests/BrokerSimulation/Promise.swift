@@ -1,4 +1,4 @@
-/// A value that comes later; the first one counts.
+/// A value that arrives later; only the first value counts.
 final class Promise<Value: Sendable>: @unchecked Sendable {
     private(set) var value: Value?
     private var waiter: UnsafeContinuation<Value, Never>?
@@ -10,7 +10,7 @@ final class Promise<Value: Sendable>: @unchecked Sendable {
         waiter = nil
     }
 
-    /// Waits for the value; one task at a time.
+    /// Waits for the value; only one task may wait at a time.
     func wait() async -> Value {
         if let value { return value }
         return await withUnsafeContinuation { waiter = $0 }

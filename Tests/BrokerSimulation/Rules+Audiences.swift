@@ -1,9 +1,11 @@
 import Broker
 
-/// The promises of one refresh token that several APIs' tokens come of.
+/// The promises about one refresh token that brings the tokens of several APIs.
 extension Rules {
-    /// Hears that a process is about to send a call of a session: a refresh token that it had an answer to is spent, and within
-    /// a claim none goes out twice for the same but to confirm.
+    /// Checks a call that a process is about to send for a session.
+    ///
+    /// A refresh token is spent once the process has an answer to it. Within a claim, a token is sent twice for the same
+    /// purpose only to confirm.
     func sends(_ call: TokenCall, of session: Digest, _ calls: [TokenCall]) {
         if let target = call.target { checkIsAllowed(target, call, session) }
         guard !call.isExchange else { return }
@@ -38,10 +40,10 @@ extension Rules {
         }
     }
 
-    /// Notes a refused target of the last call that a process made for a session.
+    /// Notes that the target of a process's last call for a session was refused.
     func refusedTarget(of session: Digest?, by process: SimulatedProcess, _ calls: [TokenCall]) {
         guard let session, let own = world.family(of: session) else { return }
-        // The access token that is exchanged may be lent by a step-up, and so of another family.
+        // The exchanged access token may be lent by a step-up, and so belong to another family.
         let last = calls.last { call in
             guard call.process === process, call.target != nil, let family = call.family else { return false }
             return family === own || (family.hasNoRefreshToken && family.person == own.person)
@@ -50,7 +52,7 @@ extension Rules {
         refusedTargets.refused(target, of: session, by: process, at: world.scheduler.now)
     }
 
-    /// Hears that a call leaves: no other of its grant is under way.
+    /// Checks that a call leaves while all other calls of its grant are over.
     func isAlone(_ call: TokenCall, _ calls: [TokenCall]) {
         guard call.code == nil, let family = call.family, call.process.isUndisturbed(since: call.sentAt - 1) else {
             return
@@ -66,11 +68,13 @@ extension Rules {
         }
     }
 
-    /// Whether a call sends an older refresh token than another, whose own is a late winner's: one that was struck, lost its claim
-    /// to the older call, and came back with its pair before that was answered.
+    /// Whether an older call was overtaken, because the newer call's refresh token comes from a late winner.
+    ///
+    /// The winner was struck and lost its claim to the older call. It came back with its pair before the older call was
+    /// answered.
     private func isOvertaken(_ older: TokenCall, by newer: TokenCall, _ calls: [TokenCall]) -> Bool {
         guard !older.isExchange, !newer.isExchange, older.token < newer.token else { return false }
-        // A step-up's answer has brought the refresh token of the older call's answer.
+        // A step-up's answer has already brought the refresh token from the older call's answer.
         if let family = newer.family, world.authority.hasRepeated("rt-\(family.number)-\(newer.token)") { return true }
         return calls.contains { winner in
             guard winner.family === newer.family, winner.code == nil, case .written = winner.state,
@@ -80,7 +84,7 @@ extension Rules {
         }
     }
 
-    /// Hears that a session was condemned: by an answer to a plain refresh.
+    /// Checks that a session was condemned only for the answer to a plain refresh.
     func condemned(
         _ family: Family?, by process: SimulatedProcess, _ reason: EndReason, _ calls: [TokenCall]
     ) {

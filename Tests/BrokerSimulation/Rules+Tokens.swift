@@ -1,15 +1,15 @@
 import Broker
 
-/// The promises about the access tokens that apps are given, and about the delay until they get one.
+/// The promises about the access tokens that apps get, and about the delay until they get one.
 extension Rules {
-    /// The time that a flight may take from its last look at the store until its callers are answered.
+    /// The time that a flight may take from its last read of the store until its callers are answered.
     private static let flightPatience = 20_000
-    /// The longest wait for a token after any trouble, because claims lapse and refusals have their pauses.
+    /// The longest wait for a token after any trouble, because claims have to lapse and refusals have their pauses.
     private static let aftermath = 120_000
     /// The largest difference between the corrected clocks of processes.
     private static let tolerance = 2_000
 
-    /// Judges an access token that an app was given for its session.
+    /// Judges an access token that an app got for its session.
     func gave(own token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let text = token.token.reveal()
         if text.contains("@") { fault("\(text), which is for another API, was handed out as a session's own") }
@@ -26,7 +26,7 @@ extension Rules {
         }
     }
 
-    /// Judges an access token that an app was given for another API.
+    /// Judges an access token that an app got for another API.
     func gave(kept token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let text = token.token.reveal()
         checkTime(token, askedAt)
@@ -39,7 +39,7 @@ extension Rules {
         }
     }
 
-    /// Whether a process has run, and had the store, for long enough to answer with stored tokens.
+    /// Whether a process has run, and reached the store, for long enough to answer with stored tokens.
     private func isSteady(_ process: SimulatedProcess, _ askedAt: Int) -> Bool {
         process.isUndisturbed(since: askedAt - Standing.cacheAge)
             && process.storeFailedAt < askedAt - Self.flightPatience
@@ -72,7 +72,8 @@ extension Rules {
 
 /// The targets that the provider has refused to a process.
 ///
-/// The process leaves such a target alone for a minute, and the client's other sessions for five seconds.
+/// The process then leaves the target alone, for a minute in the same session and for five seconds in the client's other
+/// sessions.
 final class RefusedTargets {
     private struct Place: Hashable {
         let process: ObjectIdentifier
@@ -101,14 +102,14 @@ final class RefusedTargets {
     /// Notes that a session's user has signed in again, and may have agreed.
     func forget(_ session: Digest) { refused = refused.filter { $0.key.session != session } }
 
-    /// Returns whether a call is one too many.
+    /// Returns whether a call comes too soon after its target was refused.
     func isTooSoon(_ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int) -> Bool {
         refused[Place(process: ObjectIdentifier(process), session: session, target: target)].map {
             moment - $0 < Self.pause
         } ?? false
     }
 
-    /// Returns whether a call is one too many after another session's refusal.
+    /// Returns whether a call comes too soon after another session's refusal.
     func isTooSoonForClient(
         _ target: TokenTarget, of session: Digest, by process: SimulatedProcess, at moment: Int
     ) -> Bool {

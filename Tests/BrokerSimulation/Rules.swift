@@ -1,12 +1,16 @@
 import Broker
 
-/// The promises that no user sees broken at once: who claims gives back, one flight for a session in a process, one
-/// deadline for a claim, nothing refreshed that nobody wants newer, nobody left without an answer, nobody told late.
+/// The promises whose breach users do not see at once.
+///
+/// - An owner releases its claim.
+/// - A process has one flight for a session, and a claim has one deadline.
+/// - A token is refreshed only if it is due or a caller wants a newer one.
+/// - Every caller gets an answer, and every listener gets its notice in time.
 final class Rules: @unchecked Sendable {
     private struct Claim {
         let process: SimulatedProcess
         let session: Digest
-        /// Whether its owner has come back to it.
+        /// Whether the owner has come back to its claim.
         var isTouched = false
     }
 
@@ -21,7 +25,7 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// A version of a session's tokens, and since when it was known.
+    /// A version of a session's tokens, and the time when it became known.
     private struct Version {
         let number: Int64
         let at: Int
@@ -43,11 +47,11 @@ final class Rules: @unchecked Sendable {
     private var waiting: [Place: Set<Int>] = [:]
     private var nextWaiter = 0
 
-    /// After so long an owner has come back to its claim: the calls of a claim end within 15 s.
+    /// The longest time until an owner comes back to its claim; the calls of a claim end within 15 s.
     private static let claimPatience = 40_000
-    /// All calls of one claim end within this.
+    /// The longest time of all calls of one claim.
     private static let callBudget = 15_000
-    /// The time by which a caller that waits for a pair that cannot be written is answered.
+    /// The longest wait of a caller for an answer while a pair cannot be written.
     private static let earlyAnswer = 1_500
 
     init(_ world: Simulation) { self.world = world }
@@ -59,7 +63,7 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Claims
 
-    /// Hears that a process asks for a claim.
+    /// Notes that a process asks for a claim.
     func asks(_ claim: RefreshClaim, by process: SimulatedProcess) {
         defer { askedFor.insert(claim.name) }
         if claims[claim.name] != nil {
@@ -69,7 +73,7 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Hears that a claim was granted, heard of or not.
+    /// Notes that a claim was granted, even if the process never gets the answer.
     func granted(_ claim: RefreshClaim, of row: SessionRow?, to process: SimulatedProcess) {
         guard claims[claim.name] == nil else { return }
         claims[claim.name] = Claim(process: process, session: claim.tokenDigest)
@@ -81,26 +85,26 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Hears that a process gives a claim back, or writes or ends what it is for.
+    /// Notes that a process releases a claim, or writes or ends the claimed row.
     func touches(_ session: Digest, by process: SimulatedProcess) {
         for (name, claim) in claims where claim.process === process && claim.session == session {
             claims[name]?.isTouched = true
         }
     }
 
-    /// Hears with which deadline a refresh token is sent.
+    /// Checks the deadline of a call that sends a refresh token.
     func sends(_ session: Digest, by process: SimulatedProcess, deadline: Duration) {
         guard let asked = claimAsked[Place(process, session)] else { return }
         let rest = Int((deadline - process.monotonic).wholeMilliseconds)
         if scheduler.now + rest > asked + Self.callBudget { fault("a call may outlive its claim's deadline") }
     }
 
-    /// Returns when a process asked for its last claim of a session.
+    /// Returns the time when a process asked for its last claim of a session.
     func claimedAt(_ process: SimulatedProcess, _ session: Digest) -> Int? { claimAsked[Place(process, session)] }
 
     // MARK: Flights
 
-    /// Hears that a process begins a step of a refresh that one flight makes one after the other.
+    /// Notes that a process begins a step of a refresh; one flight makes these steps one after the other.
     func begins(_ session: Digest, in process: SimulatedProcess) {
         steps[Place(process, session), default: 0] += 1
         if steps[Place(process, session), default: 0] > 1 { fault("two flights of process \(process.number)") }
@@ -108,12 +112,12 @@ final class Rules: @unchecked Sendable {
 
     func ends(_ session: Digest, in process: SimulatedProcess) { steps[Place(process, session), default: 1] -= 1 }
 
-    /// Whether a claim's name is new: one that is asked for again may be given back beside another flight.
+    /// Whether a claim's name is new; a claim under an old name may be released while another flight runs.
     func isNew(_ claim: RefreshClaim) -> Bool { claims[claim.name] == nil && !askedFor.contains(claim.name) }
 
-    // MARK: What is wanted, and what is known
+    // MARK: Versions that are wanted or known
 
-    /// Hears that somebody asks for a newer token than this version.
+    /// Notes that a caller asks for a token newer than this version.
     func wants(newerThan version: Int64, of session: Digest) { wanted[session, default: []].insert(version) }
 
     private func checkIsWanted(_ claim: RefreshClaim, _ row: SessionRow) {
@@ -123,20 +127,20 @@ final class Rules: @unchecked Sendable {
             !wanted[claim.tokenDigest, default: []].contains(claim.tokenVersion)
         else { return }
         let due = Duration.milliseconds(world.weather.accessTokenLife * 100 + 1_000)
-        // The clock of the process may be behind: a token that has run out is refreshed.
+        // The process's clock may be behind. It is right to refresh a token that has expired.
         guard end.since(max(claim.now, world.wallTime)) > due else { return }
         fault("version \(claim.tokenVersion) is refreshed, and nobody wants it")
     }
 
-    /// Hears that a process was told that it has stored a version.
+    /// Notes that a process has the store's answer that it has stored a version.
     func knows(_ process: SimulatedProcess, _ session: Digest, version: Int64) {
         known[Place(process, session), default: []].append(Version(number: version, at: scheduler.now))
     }
 
-    /// Hears that somebody who asked for a newer token than a version got that one.
+    /// Reports that a caller asked for a token newer than a version, and got that version.
     func notNewer(_ version: Int64) { fault("a newer token than version \(version) was asked for, and not given") }
 
-    /// Hears that an app was given an access token.
+    /// Judges the version of an access token that an app got.
     func handedOut(_ token: AccessToken, of session: Digest, by process: SimulatedProcess, askedAt: Int) {
         let stored = known[Place(process, session), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
         if token.version < stored { fault("version \(token.version) was handed out, \(stored) is stored") }
@@ -144,12 +148,12 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Changes of sessions
 
-    /// Hears that a process has acted on the notice that a session has this version now.
+    /// Notes that a process has acted on the notice of a session's version.
     func heard(of version: Int64, of session: Digest, in process: SimulatedProcess) {
         notified[Place(process, session), default: []].append(Version(number: version, at: scheduler.now))
     }
 
-    /// Hears that a process served a session to a call that it got at a moment: never an older one than it was notified of.
+    /// Judges the session that a process served to a call, which must be as new as the last notice before the call.
     func served(_ row: SessionRow, by process: SimulatedProcess, askedAt: Int) {
         let told =
             notified[Place(process, row.tokenDigest), default: []].filter { $0.at < askedAt }.map(\.number).max() ?? 0
@@ -158,7 +162,7 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Answers
 
-    /// Notes that a caller waits for a flight; returns how to note that it waits no more.
+    /// Notes that a caller waits for a flight; returns a closure that notes the end of the wait.
     func waits(_ process: SimulatedProcess, _ session: Digest) -> () -> Void {
         nextWaiter += 1
         let (place, id) = (Place(process, session), nextWaiter)
@@ -166,7 +170,7 @@ final class Rules: @unchecked Sendable {
         return { [weak self] in _ = self?.waiting[place]?.remove(id) }
     }
 
-    /// Hears that a pair was not taken by the store: those who wait are to hear of it.
+    /// Checks that waiting callers are answered after the store refused their pair.
     func notWritten(_ session: Digest, by process: SimulatedProcess) {
         let place = Place(process, session)
         let before = waiting[place, default: []]
@@ -180,14 +184,14 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Hears that somebody hung up who would have waited for as long as anything may take.
+    /// Reports a caller that hung up after the longest time that anything may take.
     func unanswered(_ process: SimulatedProcess, since moment: Int) {
         if process.isUndisturbed(since: moment) { fault("process \(process.number) left a caller without an answer") }
     }
 
-    /// Hears that a call's answer was lost while there was time for the one retry that tells what became of it.
+    /// Checks that the one retry follows a lost answer, if there was time for it.
     ///
-    /// A session that has ended meanwhile has no claim that could be renewed for it.
+    /// If a session has ended meanwhile, its claim cannot be renewed for the retry.
     func lost(_ call: TokenCall, token: Int, confirmed: @escaping () -> Bool) {
         let begun = scheduler.now
         scheduler.after(7_000) { [self] in
@@ -200,7 +204,7 @@ final class Rules: @unchecked Sendable {
 
     // MARK: Proofs
 
-    /// Hears that a call was refused for its nonce, and its process told of another: it makes it anew at once, and once.
+    /// Checks that a call that was refused for its nonce is repeated at once, with the nonce from the refusal.
     func challenged(_ call: TokenCall, repeated: @escaping () -> Bool) {
         let begun = scheduler.now
         scheduler.after(100) { [self] in
@@ -209,16 +213,17 @@ final class Rules: @unchecked Sendable {
         }
     }
 
-    /// Hears of a call with a proof.
+    /// Checks how often a call with a proof is sent.
     func proves(sending number: Int) {
         if number > 2 { fault("a call is sent \(number) times for its nonce") }
     }
 
     // MARK: Endings
 
-    /// Hears that sessions ended in the store.
+    /// Checks that listeners are notified of sessions that ended in the store.
     ///
-    /// Who ended them tells its own listeners, unless that answer was lost: then it does not know whom it ended.
+    /// The process that ended them notifies its own listeners, unless the store's answer was lost. It then does not know the
+    /// sessions that it ended.
     func ended(_ sessions: [Digest], by ender: SimulatedProcess, listeners: [SessionListener]) {
         let begun = scheduler.now
         let affected = listeners.filter { sessions.contains($0.session) && !$0.hasHeard }

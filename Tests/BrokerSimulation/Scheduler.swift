@@ -1,7 +1,8 @@
-/// Runs every job of a simulation on the calling thread: which of those that could run is next, the seed decides; time
-/// moves only when none can.
+/// Runs every job of a simulation on the calling thread.
 ///
-/// Everything of a simulation is touched from that one thread, hence the unchecked conformances.
+/// The seed decides which of the ready jobs is next. Time moves only when all jobs wait.
+///
+/// All state of a simulation is used from this one thread, which makes the unchecked conformances safe.
 final class Scheduler: @unchecked Sendable {
     private struct Timer {
         let at: Int
@@ -16,7 +17,7 @@ final class Scheduler: @unchecked Sendable {
     /// The number of jobs that have run.
     private(set) var steps = 0
     private var ready: [(job: UnownedJob, lane: Lane)] = []
-    /// A binary heap, the earliest first.
+    /// A binary heap, with the earliest timer first.
     private var timers: [Timer] = []
     private var order = 0
 
@@ -24,7 +25,7 @@ final class Scheduler: @unchecked Sendable {
 
     func add(_ job: UnownedJob, _ lane: Lane) { ready.append((job, lane)) }
 
-    /// Does `body` after so many milliseconds.
+    /// Calls `body` after so many milliseconds.
     func after(_ milliseconds: Int, _ body: @escaping () -> Void) {
         order += 1
         timers.append(Timer(at: now + max(milliseconds, 0), order: order, body: body))
@@ -35,7 +36,7 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// Runs until a moment, or until `stop` says so.
+    /// Runs until a moment, or until `stop` returns true.
     func run(until end: Int, stop: () -> Bool = { false }) {
         while !stop() {
             if !ready.isEmpty {
@@ -56,7 +57,7 @@ final class Scheduler: @unchecked Sendable {
         }
     }
 
-    /// Forgets what is still to come, and lets go of what that holds.
+    /// Drops all timers and jobs, and releases the objects that they hold.
     func clear() {
         timers = []
         ready = []

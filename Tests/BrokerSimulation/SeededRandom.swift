@@ -1,4 +1,4 @@
-/// A generator of one sequence for each seed (SplitMix64).
+/// A generator with one sequence for each seed (SplitMix64).
 struct SeededRandom: RandomNumberGenerator {
     private var state: UInt64
 
@@ -17,7 +17,7 @@ struct SeededRandom: RandomNumberGenerator {
         probability > 0 && Double(next() >> 11) / 9_007_199_254_740_992 < probability
     }
 
-    /// Returns a whole number of the range.
+    /// Returns a whole number in the range.
     mutating func number(_ range: ClosedRange<Int>) -> Int {
         range.lowerBound + Int(next() % UInt64(range.upperBound - range.lowerBound + 1))
     }

@@ -1,6 +1,6 @@
 import Broker
 
-/// An app that listens to what happens to its session.
+/// An app that listens to the events of its session.
 final class SessionListener: @unchecked Sendable {
     let process: SimulatedProcess
     let session: Digest
@@ -9,7 +9,7 @@ final class SessionListener: @unchecked Sendable {
 
     var isHeld: Bool { subscription != nil }
 
-    /// Listens to a session's events; a child hears of its parent's end as of its own.
+    /// Listens to a session's events; for a child, its parent's end counts as its own.
     init(_ process: SimulatedProcess, _ session: Digest, childOf parent: Digest? = nil) {
         self.process = process
         self.session = parent ?? session

@@ -1,19 +1,19 @@
 import Broker
 
-/// The way in which one process hears of sessions that ended or changed on others: a connection that may break without a word.
+/// The connection that notifies a process of sessions that ended or changed on others, and that may break unnoticed.
 final class SimulatedNotices: @unchecked Sendable {
-    /// The pause after which the connection is asked again whether it still stands.
+    /// The pause between two checks of the connection.
     static let pulse = 2_000
 
     private weak var process: SimulatedProcess?
     private let scheduler: Scheduler
     private var handler: (@Sendable (EndingNotice) -> Void)?
-    /// The notices that wait for the process to take them, in order.
+    /// The notices that the process has yet to take, in order.
     private var waiting: [(notice: EndingNotice, taken: () -> Void)] = []
     private var isConnected = false
-    /// Counts connections, so that what belongs to an older one does nothing.
+    /// Counts connections, so that the events of an older one have no effect.
     private var connection = 0
-    /// The time since which everything was heard; nil while the connection is broken.
+    /// The time since every notice has arrived; nil while the connection is broken.
     private(set) var hearsSince: Int?
 
     init(_ process: SimulatedProcess, _ scheduler: Scheduler) {
@@ -26,7 +26,7 @@ final class SimulatedNotices: @unchecked Sendable {
         connect(after: 50)
     }
 
-    /// Breaks the connection; it is made again when so much time has passed, and the loss was noticed.
+    /// Breaks the connection, which is made again once this time has passed and the loss was noticed.
     func breakOff(for milliseconds: Int) {
         guard handler != nil else { return }
         isConnected = false
@@ -51,7 +51,7 @@ final class SimulatedNotices: @unchecked Sendable {
         }
     }
 
-    /// Hears of endings or changes on another process; `taken` is called once this process has acted on them.
+    /// Receives a notice from another process; `taken` is called once this process has acted on it.
     func hear(_ notice: EndingNotice, taken: @escaping () -> Void = {}) {
         if isConnected { deliver(notice, taken: taken) }
     }

@@ -1,44 +1,44 @@
 import Broker
 import BrokerTestSupport
 
-/// One broker process: its memory dies with it, the store does not.
+/// One broker process, whose memory is lost in a crash, while the store survives.
 final class SimulatedProcess: @unchecked Sendable {
-    /// The pause after which a process asks the store for its time again.
+    /// The pause between two comparisons with the store's clock, in seconds.
     private static let comparisonPause = 5
-    /// The calendar time at which every simulation begins.
+    /// The calendar time when every simulation begins, in milliseconds since 1970.
     static let begin: Int64 = 1_795_209_600_000
 
-    /// The name of the work that runs.
+    /// The name of the background work that runs.
     @TaskLocal static var work: String?
 
     let number: Int
     let lane: Lane
     let world: Simulation
     private(set) var isDead = false
-    /// Whether it takes requests: it has asked the store for the time.
+    /// Whether the process takes requests, because the store has answered it once.
     private var hasStarted = false
-    /// The error of its wall clock.
+    /// The error of the process's wall clock.
     var wallOffset = 0
-    /// The time until which it is cut off from the store.
+    /// The end of the latest time that the process is cut off from the store.
     private var cutOffUntil = 0
-    /// The time until which it has not found a store again that was away for all.
+    /// The time when the process finds the store again after an outage for all.
     private var searchesUntil = 0
-    /// The time at which it was last disturbed: it stood still, or was cut off.
+    /// The time of the process's last pause or cut-off.
     private var disturbedAt = -1
-    /// The time at which the store last failed it.
+    /// The time of the store's last failure for this process.
     var storeFailedAt = -1
-    /// Jobs that wait for it to go on.
+    /// Actions that wait until the process continues.
     private var awake: [() -> Void] = []
-    /// Its hearing of other processes' endings; nil where there are none.
+    /// The notices of other processes; nil if there are no others.
     private(set) var notices: SimulatedNotices?
     private var broken: [Int: () -> Void] = [:]
     private var nextPromise = 0
-    /// The keys that it has.
+    /// The keys of the process.
     let ring = SimulatedVault.Ring()
     private(set) var useCases: BrokerUseCases?
-    /// The notices that listeners hear of; nil once it is dead, as the use cases are.
+    /// The notices for listeners; nil once the process is dead, as the use cases are.
     private(set) var sessionNotices: SessionNotices?
-    /// The end that comes when it has given back what it holds; nil while nobody has told it to stop.
+    /// Called when the process has released its leases; nil until the process is stopped in order.
     private var farewell: (@Sendable () -> Void)?
 
     init(_ number: Int, _ world: Simulation) {
@@ -81,13 +81,13 @@ final class SimulatedProcess: @unchecked Sendable {
         let revocations = Revocations(context)
         lane.start {
             while !self.isDead {
-                // In earnest the outbox is looked at every second.
+                // In reality the outbox is checked every second.
                 try? await self.sleep(.seconds(world.weather.repeatsNewest > 0 ? 1 : 20))
                 _ = try? await revocations.work()
             }
         }
         if world.weather.wallLeaps > 0 || world.weather.clocksComeBack {
-            // In earnest the outbox looks every second, and the watch over the clock every two.
+            // In reality the outbox is checked every second, and the clock every two.
             let inquiry = ClockInquiry(context, kernel: { nil }, sources: { [] })
             lane.start {
                 while !self.isDead {
@@ -98,7 +98,7 @@ final class SimulatedProcess: @unchecked Sendable {
         }
         let sweeper = Sweeper(context, owner: "\(ObjectIdentifier(self))")
         lane.start {
-            // A process that cannot ask the store when it starts does not start.
+            // A process starts only once the store has answered it.
             while !self.isDead {
                 for _ in 0..<3 where context.watch.ahead == nil { try? await comparison?.look() }
                 do {
@@ -118,16 +118,16 @@ final class SimulatedProcess: @unchecked Sendable {
         }
     }
 
-    /// The time for which it is still without the store.
+    /// The time until the process has the store again.
     var storeAwayFor: Int { max(0, max(world.awayUntil, searchesUntil, cutOffUntil) - world.scheduler.now) }
 
-    /// The time for which it alone is still cut off from the store; nil when it is not.
+    /// The time that the process alone is still cut off from the store, or nil.
     var cutOffFor: Int? {
         let rest = cutOffUntil - world.scheduler.now
         return rest > 0 ? rest : nil
     }
 
-    /// Cuts it off from the store.
+    /// Cuts the process off from the store.
     func cutOff(for milliseconds: Int) {
         guard !isDead else { return }
         world.noteTrouble()
@@ -137,13 +137,13 @@ final class SimulatedProcess: @unchecked Sendable {
         notices?.breakOff(for: milliseconds)
     }
 
-    /// Loses the store with all others, and finds it again at a moment of its own.
+    /// Loses the store together with all processes, and finds it again at a moment of its own.
     func loseStore(until moment: Int) {
         searchesUntil = max(searchesUntil, moment)
         notices?.breakOff(for: moment - world.scheduler.now)
     }
 
-    /// The weather is over.
+    /// Ends the faults of the process, because the weather is over.
     func clearUp() {
         lane.isPaused = false
         wake()
@@ -153,19 +153,19 @@ final class SimulatedProcess: @unchecked Sendable {
         disturbedAt = min(disturbedAt, now)
     }
 
-    /// Whether it has lived, gone on and had its way to the store since then.
+    /// Whether the process has lived, run and reached the store since a moment.
     func isUndisturbed(since moment: Int) -> Bool { !isDead && !lane.isPaused && disturbedAt < moment }
 
-    /// Whether the store has failed it in nothing since then.
+    /// Whether the store has failed the process in nothing since a moment.
     func storeHeldSince(_ moment: Int) -> Bool { storeFailedAt < moment && storeAwayFor == 0 }
 
-    /// Whether it has heard of all endings since then.
+    /// Whether the process has received all endings since a moment.
     func hasHeard(since moment: Int) -> Bool {
         guard let notices else { return true }
         return notices.hearsSince.map { $0 < moment } ?? false
     }
 
-    /// Does `body` now, or as soon as it goes on.
+    /// Calls `body` now, or as soon as the process continues.
     func whenAwake(_ body: @escaping () -> Void) {
         if lane.isPaused { awake.append(body) } else { body() }
     }
@@ -180,7 +180,7 @@ final class SimulatedProcess: @unchecked Sendable {
         WallTime(milliseconds: Self.begin + Int64(world.scheduler.now + wallOffset + world.wallLeap))
     }
 
-    /// A dead process has no time left: whatever still runs of it ends.
+    /// A dead process has no time left, so all of its remaining work ends.
     var monotonic: Duration { .milliseconds(world.scheduler.now + (isDead ? 1_000_000_000 : 1_000_000)) }
 
     private func sleep(_ duration: Duration) async throws {
@@ -190,7 +190,7 @@ final class SimulatedProcess: @unchecked Sendable {
         if isDead || Task.isCancelled { throw CancellationError() }
     }
 
-    /// Returns a promise that a crash keeps with `value`.
+    /// Returns a promise that a crash resolves with `value`.
     func promise<Value: Sendable>(_ value: Value) -> Promise<Value> {
         let promise = Promise<Value>()
         guard !isDead else {
@@ -202,7 +202,7 @@ final class SimulatedProcess: @unchecked Sendable {
         return promise
     }
 
-    /// Handles one request: the answer, or nil when the process died or the caller hung up first.
+    /// Handles one request; returns the answer, or nil if the process died or the caller hung up first.
     func serve<Value: Sendable>(
         hangUpAfter patience: Int?, _ work: @escaping @Sendable (BrokerUseCases) async throws -> Value
     ) async -> Result<Value, BrokerProblem>? {
@@ -227,12 +227,12 @@ final class SimulatedProcess: @unchecked Sendable {
         return await answer.wait()
     }
 
-    /// Stops it in order: it sweeps no more and gives the lease back; `farewell` comes then.
+    /// Stops the process in order, and calls `farewell` after its last sweep, when the lease is released.
     ///
-    /// It serves until then, as one does that drains.
+    /// The process serves requests until then, as a draining process does.
     func stop(_ farewell: @escaping @Sendable () -> Void) { self.farewell = farewell }
 
-    /// Kills it: nothing it does from now on has an effect.
+    /// Kills the process, so that it has no effect from now on.
     func crash() {
         guard !isDead else { return }
         world.authority.strike(self, .crash)

@@ -1,22 +1,22 @@
 import Broker
 
-/// One process's way to the provider, with the weather between them.
+/// One process's connection to the provider, with the weather between them.
 final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, LogoutTokenVerifying,
     @unchecked Sendable
 {
     private let process: SimulatedProcess
     private let world: Simulation
     let profile: ProviderProfile
-    /// The nonces that this process was given; they die with it.
+    /// The nonces that this process has received, which are lost in a crash.
     private let nonces = ProofNonces()
 
     private var scheduler: Scheduler { world.scheduler }
     private var weather: Weather { world.weather }
     private var authority: Authority { world.authority }
 
-    /// The scope of a sign-in, if scopes are named.
+    /// The scope of a sign-in, if the provider names scopes.
     private static let scope = ["openid", "email", "orders", "invoices", "stock"]
-    /// Every call ends by then.
+    /// The longest time of a call.
     private static let total = 15_000
 
     init(_ process: SimulatedProcess, _ world: Simulation) {
@@ -69,7 +69,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         return tokens(family, token, grant.proof)
     }
 
-    /// Makes a call with proofs, once more where the provider asks for another nonce: by the engine's own rule.
+    /// Makes a call with proofs, and once more if the provider asks for another nonce, according to the engine's own rule.
     private func proven<Value>(
         _ proof: ProofMaker?, code: String? = nil, family: Family? = nil, repeating nonce: String? = nil,
         confirms: Bool = false, _ sending: RefreshSending? = nil,
@@ -120,10 +120,10 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         }
     }
 
-    /// Whether the provider gives nonces, and demands them.
+    /// Whether the provider issues nonces, and requires them.
     private var givesNonces: Bool { weather.nonces == .kept || weather.nonces == .changing }
 
-    /// Looks at the nonce of a call that has arrived, before anything is done for it, and gives one for the next.
+    /// Checks the nonce of a call that has arrived, before the provider does anything for it, and issues the next nonce.
     private func check(_ call: TokenCall) throws(ProviderFailure) {
         guard givesNonces else { return }
         if world.isFoul, scheduler.random.chance(weather.forgets) { authority.forgetNonces() }
@@ -185,7 +185,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 throw error
             }
             world.say("rt-\(family.number)-\(token) became \(fresh) at the provider")
-            // What is replayed is what it was.
+            // A replayed answer keeps its subject.
             if fresh > before, family.strangerFrom == nil, scheduler.random.chance(stranger) {
                 family.strangerFrom = fresh
             }
@@ -301,7 +301,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         return tokens
     }
 
-    /// Returns the milliseconds that a call may take.
+    /// Returns the time that is left for a call, in milliseconds.
     private func rest(until deadline: Duration) -> Int {
         min(Self.total, max(0, Int((deadline - process.monotonic).wholeMilliseconds)))
     }
@@ -311,7 +311,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             ? scheduler.random.number(weather.slowRange) : scheduler.random.number(5...400)
     }
 
-    /// Makes a call that uses something up: `work` is what the provider does, if the call reaches it.
+    /// Makes a call that uses something up; `work` is the provider's part, if the call arrives.
     private func tokenCall(
         _ call: TokenCall, by deadline: Duration, _ work: @escaping () throws(ProviderFailure) -> (Family, Int)
     ) async throws(ProviderFailure) -> (Family, Int) {
@@ -350,7 +350,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             guard let target = call.target, case .failure(.rejected) = said else { return false }
             return SimulatedTarget(target).isRefused && world.weather.refusedClient == 0
         }
-        /// Tells the process the answer, if it has not given up by then.
+        /// Gives the process the answer, unless the process has given up by then.
         func tell(_ said: Answer, token: Int? = nil) {
             if answer.value != nil || process.isDead {
                 if token != nil, !call.isExchange { call.note(.answerLost) }
@@ -381,7 +381,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
         } else {
             let loses = strikes(weather.lostAfter)
             scheduler.after(way) { [self, scheduler] in
-                // It comes when nobody waits for it any more, and may meet what its repeat was given.
+                // The call arrives after its caller has given up, and may meet a token that its repeat was given.
                 if answer.value != nil, call.code == nil, !call.isExchange, let family = call.family {
                     call.note(.answerLost)
                     if family.death == nil, family.current > call.token + 1 { family.isReusedUnremembered = true }
@@ -396,7 +396,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
                 } catch { done = .failure(error) }
                 if loses, token != nil, !call.isExchange { call.note(.answerLost) }
                 scheduler.after(duration - way) {
-                    // What was refused for its nonce was not looked at.
+                    // A call that was refused for its nonce was not performed.
                     if call.isChallenged { call.mayBeRepeated = answer.value == nil }
                     if call.isChallenged, !call.isRepeat, !loses, answer.value == nil, !process.isDead {
                         world.rules.challenged(call) { authority.hasRepeated(call) }
@@ -406,7 +406,7 @@ final class SimulatedProvider: CodeExchanging, TokenExchanging, TokenRevoking, L
             }
         }
         scheduler.after(rest) {
-            // A process that stands still looks at its clock when it goes on, and may find an answer that came meanwhile.
+            // A paused process checks its clock when it continues, and may find an answer that came meanwhile.
             process.whenAwake {
                 guard answer.value == nil, !process.isDead else { return }
                 call.state = .failed

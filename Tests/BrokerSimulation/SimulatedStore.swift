@@ -1,7 +1,7 @@
 import Broker
 import BrokerTestSupport
 
-/// One process's way to the store that all share: latency, failures, writes in doubt, answers that are lost.
+/// One process's connection to the shared store, with latency, failures, writes in doubt and lost answers.
 final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     private let process: SimulatedProcess
     private let world: Simulation
@@ -20,7 +20,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     private static let writingTokens: Set<StoreOperation> = [
         .completeExchange, .completeStepUp, .commitRefresh, .keepAudience,
     ]
-    /// The time for which a statement waits for a lock.
+    /// The time that a statement waits for a lock.
     private static let lockPatience = 4_000
 
     func around<Value: Sendable>(
@@ -29,7 +29,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         try await perform(operation, work)
     }
 
-    /// Makes one operation: it is done by the store's own side, whatever becomes of the process meanwhile.
+    /// Performs one operation on the store's own side, regardless of the process's fate meanwhile.
     private func perform<Value: Sendable>(
         _ operation: StoreOperation?, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value {
@@ -61,7 +61,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
             let isLate = isSlow && strikes(world.weather.slowReads)
             if isLate { world.noteTrouble() }
             let back = scheduler.random.number(isLate ? 50...1_500 : 0...10)
-            // A store that is locked makes its callers wait for a while, one that is away refuses.
+            // A locked store makes its callers wait for a while, but an absent store refuses them.
             let patience = scheduler.random.chance(0.5) ? 5_000 : 20
             let held = writesTokens ? min(world.heldFor, Self.lockPatience) : 0
             let waiting = scheduler.random.number(0...10) + max(min(process.storeAwayFor, patience), held)
@@ -175,7 +175,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
     }
 
     func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState? {
-        // A step-up looks at a refresh, too, at the same time as flights do.
+        // A step-up also reads the state of a refresh, at the same time as flights do.
         let isFlight = SimulatedProcess.work.map { !["exchange", "tokensInQuestion"].contains($0) } ?? true
         if isFlight { world.rules.begins(tokenDigest, in: process) }
         defer { if isFlight { world.rules.ends(tokenDigest, in: process) } }
@@ -242,7 +242,7 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
         let world = world
         try await around(.addOutbox) { store throws(StoreFailure) in
             try await store.addOutbox(rows)
-            // A pair that came too late for its session overcomes nothing that the session has lost.
+            // A pair that came too late for its session cannot make up for the session's losses.
             for row in rows { world.wrote(row.tokens, of: row.boundTo, inVain: true) }
         }
     }
@@ -264,14 +264,16 @@ final class SimulatedStore: AroundStore, SharedStore, @unchecked Sendable {
 
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) { process.notices?.listen(handler) }
 
-    /// Nobody asks: listeners of a process hear of its own refreshes.
+    /// Returns no versions, because a process itself notifies its listeners of its refreshes.
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession] { [] }
 
-    /// No session of the simulation belongs to a key.
+    /// Accepts every proof, because the simulation's sessions are all unbound.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool { true }
     func returnProof(_ name: Digest) async throws(StoreFailure) {}
 
-    /// Asked whether there is work or not, so that every process notices a store that was away.
+    /// Returns the store's time.
+    ///
+    /// The time is also polled without other work, so that every process notices an absent store.
     func time() async throws(StoreFailure) -> WallTime {
         try await ping()
         return world.storeTime

@@ -1,6 +1,6 @@
 import Broker
 
-/// The APIs that a simulated provider knows, and those that it gives no token for.
+/// The APIs that a simulated provider knows, some of them refused.
 struct SimulatedTarget {
     private static let names = ["a", "b", "x", "consent", "unknown", "silent"]
 
@@ -10,7 +10,7 @@ struct SimulatedTarget {
 
     /// Whether the provider always refuses this target.
     var isRefused: Bool { !["a", "b", "x"].contains(name) }
-    /// Whether its refusal is of the client, and so of all its sessions.
+    /// Whether a refusal of this target concerns the client, and so all of its sessions.
     var isRefusedToClient: Bool { name == "unknown" }
 
     /// Returns a target to request, with the given share of refused targets.
@@ -22,7 +22,9 @@ struct SimulatedTarget {
         return TokenTarget(grant: name == "x" ? .exchange : .refresh, audience: name)
     }
 
-    /// Refuses what is not given, in the words that servers have for it: the grant is none the worse.
+    /// Refuses some targets, with the errors that servers have for it.
+    ///
+    /// The grant stays good.
     func check() throws(ProviderFailure) {
         switch name {
         case "consent": throw .rejected(OAuthError(status: 400, code: "invalid_grant"))

@@ -1,6 +1,6 @@
 import Broker
 
-/// A vault whose randomness is the seed's and whose digests are quick; it seals in the clear, bound to row and kind.
+/// A vault with the seed's randomness and quick digests, which seals in the clear, bound to row and kind.
 struct SimulatedVault: Vault {
     /// The number of a process's newest key; the process also has all older keys.
     final class Ring: @unchecked Sendable {
@@ -48,7 +48,7 @@ struct SimulatedVault: Vault {
         return Secret(Base64URL.encode(digest(salt + Array(keyID.utf8) + proof.bytes()).bytes))
     }
 
-    /// A signature is the key's and the message's digest, twice: whoever names the key can sign.
+    /// Accepts a signature that is the digest of key and message, twice; the public key is enough to make it.
     func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool {
         let digest = digest(key.x + key.y + message).bytes
         return signature == digest + digest

@@ -1,7 +1,9 @@
 import Broker
 import BrokerTestSupport
 
-/// One run: several processes over one store, a provider, people with apps, and weather; the seed decides everything.
+/// One run of several processes over one store, with a provider, people with apps, and weather.
+///
+/// The seed decides everything.
 package final class Simulation: @unchecked Sendable {
     let scheduler: Scheduler
     let weather: Weather
@@ -16,7 +18,7 @@ package final class Simulation: @unchecked Sendable {
     var children: [Ticket] = []
     private var processes: [SimulatedProcess] = []
     private(set) var awayUntil = 0
-    /// The time until which the tables of sealed values are locked.
+    /// The end of the lock on the tables of sealed values.
     private var heldUntil = 0
     private(set) lazy var rules = Rules(self)
     /// The error of every process's wall clock.
@@ -25,31 +27,31 @@ package final class Simulation: @unchecked Sendable {
     private(set) var storeOffset = 0
     private var longestOutage = 0
     private var awaySince = 0
-    /// The grant that each session stands on.
+    /// The present grant of each session.
     private var families: [Digest: Family] = [:]
-    /// The session that stands on each grant, by the grant's number.
+    /// The session of each present grant, by the grant's number.
     private var sessions: [Int: Digest] = [:]
-    /// The grants that sessions stood on before they were stepped up.
+    /// The grants that sessions had before their step-ups.
     private var former: [Digest: [Family]] = [:]
-    /// Refresh tokens of exchanges that were given up, and whether by a process whose clock was over a minute off then.
+    /// Refresh tokens of exchanges that were given up, and whether the process's clock was over a minute off then.
     private var givenUp: [(token: String, byWrongClock: Bool)] = []
-    /// The sessions as they were made, in that order.
+    /// The sessions in the order of their creation.
     private var made: [SessionRow] = []
-    /// The users for whom the provider sent a logout token.
+    /// The users that the provider sent a logout token for.
     private var noticed: Set<Int> = []
-    /// Codes whose users were told that only a new login helps.
+    /// Codes whose users got the answer that only a new login helps.
     private(set) var refusedCodes: Set<String> = []
     let standing = Standing()
     let stepUps = StepUps()
     /// The time of the last trouble of any kind.
     private(set) var troubledAt = -1_000_000
     private var listeners: [SessionListener] = []
-    /// Prints what happens.
+    /// Whether to print the events.
     private let trace: Bool
 
-    /// Faults happen while this holds.
+    /// Whether faults still happen.
     var isFoul: Bool { scheduler.now < weather.length }
-    /// The time for which the tables of sealed values are still locked.
+    /// The time until the tables of sealed values are unlocked.
     var heldFor: Int { max(0, heldUntil - scheduler.now) }
     /// Whether every token answer is empty now.
     var answersEmpty: Bool { weather.emptyRefusals && (40_000..<640_000).contains(scheduler.now) }
@@ -69,14 +71,14 @@ package final class Simulation: @unchecked Sendable {
         processes = (0..<weather.processes).map { SimulatedProcess($0, self) }
     }
 
-    /// Runs to the end and judges.
+    /// Runs to the end, and returns the verdict.
     package func run() -> Verdict {
         for _ in 0..<weather.users {
             lane.start { [self] in await User(world: self).live() }
         }
         forecast()
         scheduler.run(until: weather.length)
-        // Fine weather: what was begun is finished, and every session is asked for its token once more.
+        // In fine weather, work in progress is finished, and every session's token is requested once more.
         for process in processes {
             process.clearUp()
         }
@@ -84,7 +86,7 @@ package final class Simulation: @unchecked Sendable {
         (wallLeap, storeOffset) = (0, 0)
         awayUntil = min(awayUntil, scheduler.now)
         scheduler.run(until: weather.length + 130_000)
-        // A revocation that failed in bad weather comes again within minutes, and where it failed often, within an hour.
+        // A revocation that failed in bad weather is retried within minutes, and after many failures within an hour.
         scheduler.run(until: weather.length + 3_700_000) { [self] in memory.outboxRows == 0 }
         let judged = Promise<Bool>()
         lane.start { [self] in
@@ -100,7 +102,7 @@ package final class Simulation: @unchecked Sendable {
         return verdict
     }
 
-    /// Sets the moments of what happens by itself.
+    /// Chooses the moments of the run's random events.
     private func forecast() {
         func moments(_ count: Int, _ body: @escaping () -> Void) {
             for _ in 0..<count { scheduler.after(scheduler.random.number(0...weather.length - 1), body) }
@@ -114,7 +116,7 @@ package final class Simulation: @unchecked Sendable {
                 process.crash()
                 processes[index] = SimulatedProcess(index, self)
             }
-            // Some are restarted in order.
+            // Some processes are restarted in order.
             guard scheduler.now % 3 == 0 else { return replace() }
             say("stop of process \(index)")
             process.stop(replace)
@@ -128,7 +130,7 @@ package final class Simulation: @unchecked Sendable {
         moments(weather.outages) { [self] in
             let length = scheduler.random.number(weather.outageRange)
             say("store away for \(length)")
-            // Outages that run into each other are one to a claim.
+            // Overlapping outages are one outage for a claim.
             if scheduler.now >= awayUntil { awaySince = scheduler.now }
             awayUntil = max(awayUntil, scheduler.now + length)
             longestOutage = max(longestOutage, awayUntil - awaySince)
@@ -175,9 +177,12 @@ package final class Simulation: @unchecked Sendable {
             comesBack { [self] in storeOffset = 0 }
         }
         moments(weather.wallLeaps) { [self] in
-            // A clock that is wrong for one of several replicas alone is another matter: rows have their writers' times.
-            // Back by an hour only where no process starts meanwhile: it could not know, and would take a repeated
-            // forward for a late one. Further back than that, a session is made that is over when the time is right.
+            // All replicas get the same wrong clock. One wrong clock among several is another matter, because rows contain
+            // their writers' times.
+            //
+            // The clock goes back by an hour only if no process starts meanwhile. Such a process could not know of the error,
+            // and would treat a repeated forward as late. With a larger step back, a new session would be over once the time is
+            // right.
             let isAhead = weather.crashes > 0 || scheduler.random.chance(0.7)
             let leap = isAhead ? 91 * 86_400_000 : -3_600_000
             wallLeap += leap
@@ -188,7 +193,7 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Sets a clock right again after a while, where the weather has it so.
+    /// Sets a clock right again after a while, if the weather includes this.
     private func comesBack(_ setRight: @escaping () -> Void) {
         guard weather.clocksComeBack else { return }
         scheduler.after(scheduler.random.number(2_000...200_000)) { [self] in
@@ -197,17 +202,17 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Returns a process that takes requests.
+    /// Returns a random process.
     func process() -> SimulatedProcess { scheduler.random.pick(processes) }
 
-    /// Returns all that take requests.
+    /// All processes.
     var all: [SimulatedProcess] { processes }
 
     func session(of family: Family) -> Digest? { sessions[family.number] }
 
     func listen(_ listener: SessionListener) { listeners.append(listener) }
 
-    // MARK: What the others tell
+    // MARK: Events of the run
 
     func say(_ text: @autoclosure () -> String) {
         if trace { print("\(scheduler.now) ms: \(text())") }
@@ -223,12 +228,12 @@ package final class Simulation: @unchecked Sendable {
     /// Notes trouble that may make sessions wait for a token.
     func noteTrouble() { troubledAt = scheduler.now }
 
-    /// Notes the access token that a session is stored with.
+    /// Notes the access token in a session's row.
     func storedTokens(_ sealed: Sealed?, of row: Digest) {
         if let text = accessToken(sealed, of: row) { standing.stores(text, of: row, at: scheduler.now) }
     }
 
-    /// Hears that tokens were written, `inVain` when only to be revoked.
+    /// Notes that tokens were written; `inVain` if they are only to be revoked.
     func wrote(_ sealed: Sealed?, of row: Digest, inVain: Bool = false) {
         guard let token = refreshToken(sealed, of: row) else { return }
         authority.wrote(token, at: scheduler.now, inVain: inVain)
@@ -239,7 +244,7 @@ package final class Simulation: @unchecked Sendable {
         say("wrote \(token)")
     }
 
-    /// Hears that a refresh was committed: a pair of a grant that a step-up replaced must never be.
+    /// Notes a committed refresh, whose pair must never belong to a grant that a step-up replaced.
     func refreshed(_ commit: RefreshCommit) {
         if let token = refreshToken(commit.tokens, of: commit.tokenDigest),
             let family = authority.named(token)?.family, let own = families[commit.tokenDigest], own !== family
@@ -253,13 +258,13 @@ package final class Simulation: @unchecked Sendable {
         if let audience = commit.audience { stored(audience) }
     }
 
-    /// Returns the version of the session's own access token after a commit: what is for another API leaves it.
+    /// Returns the version of the session's own access token after a commit, which a refresh for another API leaves unchanged.
     func accessVersion(_ commit: RefreshCommit) -> Int64 {
         let bytes = try? vault.open(commit.tokens, as: .tokens, row: commit.tokenDigest)
         return bytes.flatMap { try? StoredTokens(record: $0) }?.accessVersion ?? commit.tokenVersion + 1
     }
 
-    /// Hears that an access token for another API was stored: of the grant that the session stands on.
+    /// Notes a stored access token for another API, which has to belong to the session's present grant.
     func stored(_ row: AudienceRow) {
         guard let bytes = try? vault.open(row.tokens, as: .audience, row: row.key),
             let kept = try? StoredTokens(record: bytes),
@@ -282,7 +287,7 @@ package final class Simulation: @unchecked Sendable {
         family.hasNoRefreshToken && family.person == own.person
     }
 
-    /// Hears that a session ended, or stands on another grant: nothing of before is left for other APIs.
+    /// Checks that a session's tokens for other APIs are gone, because it has ended or has another grant.
     private func checkHasNoAudiences(_ session: Digest) {
         standing.drops(session, at: scheduler.now)
         guard memory.audienceRows.contains(where: { $0.session == session }) else { return }
@@ -290,10 +295,10 @@ package final class Simulation: @unchecked Sendable {
         verdict.rulesBroken += 1
     }
 
-    /// Returns the grant that a session stands on.
+    /// Returns the present grant of a session.
     func family(of session: Digest) -> Family? { families[session] }
 
-    /// Hears that an app was given an access token for another API.
+    /// Judges an access token for another API that an app got.
     func handedOut(
         _ token: AccessToken, for target: TokenTarget, _ ticket: Ticket, by process: SimulatedProcess, askedAt: Int
     ) {
@@ -306,7 +311,7 @@ package final class Simulation: @unchecked Sendable {
         let isUnbound = weather.nonces != .unbound && token.key == nil
         let isStrangers = family.strangerFrom.map { number >= $0 } ?? false
         rules.gave(kept: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
-        // A call that was under way.
+        // The call was in progress during the step-up.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         let own = families[ticket.holder.digest]
         let isOthers = own.map { $0 !== family && !isLent(family, to: $0) } ?? false
@@ -318,7 +323,7 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Hears that a step-up was committed: the session stands on the new grant, or keeps its own.
+    /// Notes a committed step-up; the session then has the new grant or keeps its own.
     func steppedUp(_ commit: StepUpCommit, by process: SimulatedProcess) {
         let notice: EndingNotice =
             commit.isNewGrant ? .changed([commit.tokenDigest]) : .steppedUp([commit.tokenDigest])
@@ -331,14 +336,14 @@ package final class Simulation: @unchecked Sendable {
         }
         let token = refreshToken(commit.tokens, of: commit.tokenDigest)
         say("stepped up with \(token ?? "nothing")")
-        // Where the refresh token stays, so does its version: a refresh that was about to claim it goes on.
+        // If the refresh token stays, so does its version, and a refresh that was about to claim it goes on.
         if !commit.isNewGrant { rules.wants(newerThan: commit.tokenVersion, of: commit.tokenDigest) }
         check(commit)
         checkHasNoAudiences(commit.tokenDigest)
         storedTokens(commit.tokens, of: commit.tokenDigest)
         if commit.isNewGrant { standing.marks(commit.tokenDigest, isUnchecked: false, at: scheduler.now) }
         rules.refusedTargets.forget(commit.tokenDigest)
-        // Where the refresh token stays, nothing that was lost before is overcome.
+        // If the refresh token stays, its earlier mishaps still count.
         guard commit.isNewGrant, let token, let family = authority.named(token)?.family else { return }
         if let old = families[commit.tokenDigest], old !== family {
             old.replacedAt = scheduler.now
@@ -350,10 +355,10 @@ package final class Simulation: @unchecked Sendable {
         authority.wrote(token, at: scheduler.now)
     }
 
-    /// Returns whose session it is.
+    /// Returns the person of a ticket's session.
     func person(of ticket: Ticket) -> Int? { families[ticket.digest]?.person }
 
-    /// Hears that an app was told of its step-up, which is durable then.
+    /// Notes that an app got the answer to its step-up, which has to be durable from then on.
     func told(of steppedUp: SteppedUp, _ ticket: Ticket) {
         guard let at = steppedUp.session.signIn.authenticatedAt else {
             say("FAULT: a session was stepped up and does not know when")
@@ -363,16 +368,16 @@ package final class Simulation: @unchecked Sendable {
         ticket.signedInAt = max(ticket.signedInAt, at)
     }
 
-    /// Hears that the repeat of a step-up that was told of was refused.
+    /// Reports that the repeat of an answered step-up was refused.
     func forgot(_ ticket: Ticket) {
         say("FAULT: a repeated step-up was refused")
         verdict.answeredWritesLost += 1
     }
 
-    /// Hears that a session was made.
+    /// Notes that a session was made.
     func stored(_ row: SessionRow) { made.append(row) }
 
-    /// Hears that sessions ended in the store: the other processes are told.
+    /// Notes that sessions ended in the store, and notifies the other processes.
     func ended(_ tokenDigests: [Digest], _ reason: EndReason, by process: SimulatedProcess) {
         guard !tokenDigests.isEmpty else { return }
         rules.ended(tokenDigests, by: process, listeners: listeners)
@@ -386,10 +391,10 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Hears that a user was told that a code comes to nothing.
+    /// Notes that a user got the final refusal of a code.
     func refused(_ code: String) { refusedCodes.insert(code) }
 
-    /// Hears that a step-up was settled after a later one of its session, so its own grant is to end.
+    /// Notes that a step-up was settled after a later one of its session, so its own grant has to end.
     func overtaken(_ row: OutboxRow, of session: Digest) {
         guard let token = refreshToken(row.tokens, of: row.boundTo), let (family, number) = authority.named(token),
             number == 0
@@ -400,7 +405,7 @@ package final class Simulation: @unchecked Sendable {
         former[session, default: []].append(family)
     }
 
-    /// Hears that an exchange's tokens went to the outbox.
+    /// Notes that an exchange's tokens went to the outbox.
     func gaveUp(_ row: OutboxRow, by process: SimulatedProcess) {
         // A code's own refresh token is its grant's first. A later one is the session's, repeated.
         guard let token = refreshToken(row.tokens, of: row.boundTo), authority.named(token)?.token == 0 else { return }
@@ -421,7 +426,7 @@ package final class Simulation: @unchecked Sendable {
     /// Returns the access token of a sealed set.
     func accessToken(_ sealed: Sealed?, of row: Digest) -> String? { tokens(sealed, of: row)?.accessToken.reveal() }
 
-    /// Returns a new logout token for a session's user, or nil where nobody knows whose it is.
+    /// Returns a new logout token for a session's user; nil if the user is unknown.
     func logoutToken(_ ticket: Ticket) -> Secret? {
         families[ticket.digest].map { family in
             noticed.insert(family.person)
@@ -429,14 +434,14 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// The user withdraws the grant at the provider.
+    /// Withdraws the grant at the provider, as its user.
     func revoke(_ ticket: Ticket) {
         guard let family = families[ticket.digest], family.death == nil else { return }
         say("family \(family.number) is revoked by its user")
         family.death = .byItsUser
     }
 
-    /// Hears that an app was given an access token.
+    /// Judges an access token that an app got.
     func handedOut(_ token: AccessToken, _ ticket: Ticket, by process: SimulatedProcess, askedAt: Int) {
         if token.token.isEmpty || (weather.nonces != .unbound && token.key == nil) {
             say("FAULT: an access token that is bound to no key was handed out")
@@ -448,7 +453,7 @@ package final class Simulation: @unchecked Sendable {
             verdict.endedSessionsAlive += 1
         }
         let isLent = family.hasNoRefreshToken && family.person == families[ticket.holder.digest]?.person
-        // A call that was under way, or a cache that is as old as it may be.
+        // The call may have been in progress, or the cache as old as it may be.
         let isFormer = family.replacedAt.map { askedAt <= $0 + 5_000 } ?? false
         if let own = families[ticket.holder.digest], own !== family, !isLent, !isFormer {
             say("FAULT: a token of another session was handed out")
@@ -457,7 +462,8 @@ package final class Simulation: @unchecked Sendable {
         rules.handedOut(token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         rules.gave(own: token, of: ticket.holder.digest, by: process, askedAt: askedAt)
         guard let end = ticket.holder.loggedOut ?? ticket.replaced else { return }
-        // Others hear of it, or find out that they do not, within three seconds; nothing is cached for more than five.
+        // Other processes receive the end, or notice that they are deaf, within three seconds. A cached entry lives for five at
+        // most.
         let patience = process.isUndisturbed(since: end.at) ? 3_000 : 5_000
         if process === end.by && askedAt >= end.at || askedAt > end.at + patience {
             say("FAULT: a session that was logged out or replaced at \(end.at) gave a token")
@@ -467,7 +473,7 @@ package final class Simulation: @unchecked Sendable {
 
     // MARK: The verdict
 
-    /// Hears that an app used its session: one that has lapsed is used no more.
+    /// Judges the use of a session, because a lapsed session has to be refused.
     func used(_ ticket: Ticket, askedAt: Int) {
         if let idleEnd = weather.idleEnd, askedAt > ticket.usedAt + idleEnd + weather.lateEnd {
             say("FAULT: a session was used \(askedAt - ticket.usedAt) ms after its last use")
@@ -478,18 +484,18 @@ package final class Simulation: @unchecked Sendable {
         }
     }
 
-    /// Hears that somebody was told what came of a code which is another's.
+    /// Reports that a stranger got the result of another user's code.
     func toldStranger(_ what: String) {
         say("FAULT: a stranger was told: \(what)")
         verdict.endedSessionsAlive += 1
     }
 
-    /// Hears that an app was told that its session is over.
+    /// Judges an answer that a session is over.
     func toldOfEnd(_ ticket: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: ticket.digest), row.endedAt == nil else { return }
         if let idleEnd = weather.idleEnd {
-            // By the world's own clock: uses move the idle time once in a hundredth of it, and at most once in a second.
-            // A page ends with its parent, and its use leaves the parent's idle time as it is.
+            // The world's own clock counts. Uses move the idle time once in a hundredth of it, and at most once a second. A
+            // page ends with its parent, but its use leaves the parent's idle time as it is.
             if let used = ticket.answeredAt, let holders = ticket.holder.answeredAt,
                 case let unused = scheduler.now - min(used, holders),
                 unused < idleEnd - max(1_500, idleEnd / 100 + 500)
@@ -511,12 +517,12 @@ package final class Simulation: @unchecked Sendable {
         verdict.wrongfulLogOuts += 1
     }
 
-    /// The time as the store's clock says it.
+    /// The time on the store's clock.
     var storeTime: WallTime {
         WallTime(milliseconds: SimulatedProcess.begin + Int64(scheduler.now + wallLeap + storeOffset))
     }
 
-    /// The time as it is.
+    /// The real time.
     var wallTime: WallTime { WallTime(milliseconds: SimulatedProcess.begin + Int64(scheduler.now)) }
 
     private func judge() async {
@@ -524,7 +530,7 @@ package final class Simulation: @unchecked Sendable {
         if !authority.codesCalledTwice.isEmpty { say("FAULT: called twice: \(authority.codesCalledTwice.sorted())") }
         for ticket in tickets { await judge(ticket) }
         for child in children { await judge(child: child) }
-        // A caller with a token that still lives does not wait for the refresh, and the refresh is still to be written.
+        // A caller with a living token is served before the refresh ends, so the refresh may still have to be written.
         let settled = Promise<Bool>()
         scheduler.after(30_000) { settled.resolve(true) }
         _ = await settled.wait()
@@ -552,7 +558,7 @@ package final class Simulation: @unchecked Sendable {
                 continue
             }
             if let session = authority.session(of: family.code) {
-                // Its session ended meanwhile, or the sign-in was too old by a clock that was wrong.
+                // The session ended meanwhile, or the sign-in was too old on a wrong clock.
                 if weather.wallLeaps > 0 || byWrongClock { continue }
                 if await hasEnded(session) { continue }
             }
@@ -571,7 +577,7 @@ package final class Simulation: @unchecked Sendable {
         return SessionLimits.lapse(of: row, at: wallTime) != nil
     }
 
-    /// A child stands and falls with its parent, and its answer was durable.
+    /// Judges a child, which ends with its parent, and whose answer has to be durable.
     private func judge(child: Ticket) async {
         guard let row = try? await memory.session(tokenDigest: child.digest),
             let parent = try? await memory.session(tokenDigest: child.holder.digest)
@@ -586,7 +592,7 @@ package final class Simulation: @unchecked Sendable {
             say("FAULT: a child outlives its parent: \(row.handle)")
             verdict.endedSessionsAlive += 1
         } else if row.endedAt != nil, row.endReason != .replaced, !(child.isPage && row.endReason == .sessionLimit) {
-            // Replaced by itself: what its app asked for first came to the store last.
+            // The child was replaced by its own successor, because the app's first request reached the store last.
             say("FAULT: a child ended without its parent: \(row.endReason?.rawValue ?? "")")
             verdict.wrongfulLogOuts += 1
         }
@@ -638,7 +644,7 @@ package final class Simulation: @unchecked Sendable {
         judge(row.endReason, ticket, family)
     }
 
-    /// Judges that a session has lost each scope that the provider took away.
+    /// Checks that a session has lost each scope that the provider took away.
     private func judgeScope(_ row: SessionRow) {
         let granted = tokens(row.tokens, of: row.tokenDigest)?.scope ?? []
         let told = (try? SessionFacts.open(row, vault))?.scope ?? []
@@ -647,7 +653,7 @@ package final class Simulation: @unchecked Sendable {
         verdict.rulesBroken += 1
     }
 
-    /// Whether a person had as many sessions that are newer than this one as it may have.
+    /// Whether a person had so many newer sessions that this one is beyond the limit.
     private func isBeyondLimit(_ ticket: Ticket) -> Bool {
         guard let index = made.firstIndex(where: { $0.tokenDigest == ticket.digest }) else { return false }
         let own = made[index]

@@ -4,10 +4,10 @@ import Broker
 ///
 /// An app gets a token that was stored at the moment of its call, or that a cache may still hold.
 final class Standing {
-    /// The age that a cached session may have.
+    /// The greatest age of a cached session.
     static let cacheAge = 5_000
 
-    /// An access token, and the time until which it was stored; nil while it is.
+    /// An access token, and the end of its time in the store; nil while it is stored.
     private struct Stored {
         let text: String
         var until: Int?
@@ -22,9 +22,9 @@ final class Standing {
     }
 
     private var own: [Digest: [Stored]] = [:]
-    /// By the keys of their rows.
+    /// The tokens by the keys of their rows.
     private var kept: [Digest: Kept] = [:]
-    /// The sessions whose tokens' subject is unchecked, and the time since then.
+    /// The sessions with an unchecked subject, and the time when it became so.
     private var unchecked: [Digest: Int] = [:]
 
     private static func add(_ text: String, to tokens: inout [Stored], at moment: Int) {
@@ -38,17 +38,17 @@ final class Standing {
         tokens[last].until = moment
     }
 
-    /// Notes that a session has another access token of its own.
+    /// Notes a session's new access token of its own.
     func stores(_ text: String, of session: Digest, at moment: Int) {
         Self.add(text, to: &own[session, default: []], at: moment)
     }
 
-    /// Notes that a session has another access token for an API.
+    /// Notes a session's new access token for an API.
     func keeps(_ text: String, as key: Digest, of session: Digest, at moment: Int) {
         Self.add(text, to: &kept[key, default: Kept(session: session)].tokens, at: moment)
     }
 
-    /// Notes that the tokens of a session for other APIs are gone.
+    /// Notes that a session's tokens for other APIs are gone.
     func drops(_ session: Digest, at moment: Int) {
         for key in kept.keys where kept[key]?.session == session {
             if var tokens = kept[key]?.tokens {
@@ -58,12 +58,12 @@ final class Standing {
         }
     }
 
-    /// Returns whether a session had an access token of its own, then or since.
+    /// Returns whether a session had an access token of its own at a moment, or later.
     func hadOwn(_ text: String, of session: Digest, since moment: Int) -> Bool {
         own[session, default: []].contains { $0.text == text && $0.stood(since: moment) }
     }
 
-    /// Returns whether a session had an access token for another API, then or since.
+    /// Returns whether a session had an access token for another API at a moment, or later.
     func hadKept(_ text: String, of session: Digest, since moment: Int) -> Bool {
         kept.values.contains { kept in
             kept.session == session && kept.tokens.contains { $0.text == text && $0.stood(since: moment) }
@@ -72,11 +72,11 @@ final class Standing {
 
     // MARK: Subjects
 
-    /// Notes whether the subject of a session's tokens is still to be looked at.
+    /// Notes whether the subject of a session's tokens has yet to be checked.
     func marks(_ session: Digest, isUnchecked: Bool, at moment: Int) {
         unchecked[session] = isUnchecked ? unchecked[session] ?? moment : nil
     }
 
-    /// Returns the time since which the subject of a session's tokens is unchecked.
+    /// Returns the time when the subject of a session's tokens became unchecked, or nil.
     func uncheckedSince(_ session: Digest) -> Int? { unchecked[session] }
 }

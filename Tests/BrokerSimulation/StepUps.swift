@@ -11,10 +11,10 @@ final class StepUps {
     private var begun: [Digest: SignIn] = [:]
     /// The codes whose step-ups were stored.
     private(set) var stored: Set<String> = []
-    /// The time of each session's last one.
+    /// The time of each session's last step-up.
     private(set) var lastOf: [Digest: Int] = [:]
 
-    /// Notes a sign-in by the key of its exchange.
+    /// Notes a sign-in under the key of its exchange.
     func begins(_ signIn: SignIn, as exchange: Digest) { begun[exchange] = signIn }
 
     /// Notes that an exchange was settled with the session as a later step-up had left it.
@@ -22,7 +22,7 @@ final class StepUps {
         if let signIn = begun[exchange] { stored.insert(signIn.code) }
     }
 
-    /// Notes that a step-up was stored, and returns the sign-in that it is of.
+    /// Notes that a step-up was stored, and returns its sign-in.
     func stores(_ commit: StepUpCommit, at moment: Int) -> SignIn? {
         lastOf[commit.tokenDigest] = moment
         guard let signIn = begun[commit.exchange] else { return nil }
@@ -56,7 +56,7 @@ extension Simulation {
         }
     }
 
-    /// Judges that the session has each sign-in that a process had in hand, and that the grants of refused sign-ins ended.
+    /// Checks that each sign-in in a process's hands reached its session, and that the grants of refused sign-ins ended.
     func judgeStepUps() async {
         for code in refusedCodes.sorted() where stepUps.stored.contains(code) {
             say("FAULT: the step-up of \(code) was stored, and its user heard of a loss")

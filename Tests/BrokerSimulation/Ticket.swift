@@ -1,24 +1,24 @@
 import Broker
 
-/// A session that an app was given with a 201, and what it was told since.
+/// A session that an app got with a 201, and the later answers about it.
 final class Ticket: @unchecked Sendable {
     let token: Secret
     let digest: Digest
-    /// The time at which its log-out was answered, and by whom.
+    /// The time of the answer to its log-out, and the process that gave it.
     var loggedOut: (at: Int, by: SimulatedProcess)?
-    /// The time and process of the child that took its place.
+    /// The time and process of the child that replaced it.
     var replaced: (at: Int, by: SimulatedProcess)?
-    /// Whether a log-out was asked for, answered or not.
+    /// Whether a log-out was requested, answered or not.
     var logOutAsked = false
-    /// The latest sign-in that an answer has told of, in seconds.
+    /// The latest sign-in in an answer, in seconds.
     var signedInAt: Int64 = 0
-    /// The time at which it was used last.
+    /// The time of its last use.
     var usedAt: Int
-    /// The time at which a use of it, or of its child, was last answered.
+    /// The time of the last answered use of this session or of its child.
     var answeredAt: Int?
-    /// The session that it is a child of.
+    /// The parent of a child session.
     let parent: Ticket?
-    /// Whether it is a web page's session.
+    /// Whether this is the session of a web page.
     let isPage: Bool
 
     /// The session whose tokens it uses.

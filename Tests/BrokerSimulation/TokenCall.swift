@@ -1,14 +1,14 @@
 import Broker
 
-/// One token call, from its sending to the writing of what came of it.
+/// One token call, from its sending until its result is written.
 final class TokenCall {
     enum State {
         case sent
-        /// Nothing came of it, and the process was told.
+        /// The call has no result, and the process knows it.
         case failed
-        /// The process was handed this refresh token.
+        /// The process received this refresh token.
         case delivered(Int)
-        /// The tokens that were handed out are in the store.
+        /// The delivered tokens are in the store.
         case written
     }
 
@@ -17,32 +17,32 @@ final class TokenCall {
     var family: Family? {
         didSet { if let struck { note(struck) } }
     }
-    /// The mishap of its process before the provider had done anything.
+    /// The mishap of the call's process before the provider had done anything.
     var struck: Family.Mishap? {
         didSet { if let struck { note(struck) } }
     }
     let sentAt: Int
     var state = State.sent
-    /// The code's call was answered 429 or 5xx, so it may be made again.
+    /// Whether the code's call was answered 429 or 5xx, so it may be made again.
     var mayBeRepeated = false
     /// The refresh token that is sent.
     var token = 0
-    /// The verifier that a code is sent with.
+    /// The verifier that is sent with a code.
     var verifier: Secret?
-    /// The nonce of its proof, and the one that its answer brings.
+    /// The nonce of the call's proof, and the nonce that its answer brings.
     var nonce: String?
     var given: String?
-    /// Whether it was refused for its nonce.
+    /// Whether the call was refused for its nonce.
     var isChallenged = false
-    /// Whether it repeats one that was.
+    /// Whether the call repeats a refused one.
     var isRepeat = false
-    /// The API that it is for; nil for the session's own.
+    /// The API that the call is for; nil for the session's own token.
     var target: TokenTarget?
-    /// The refresh token that the session had whose step-up the code is for, when it was sent.
+    /// The session's refresh token when the code for its step-up was sent.
     var tokenOfSession: Int?
-    /// Whether it uses no refresh token up.
+    /// Whether the call is an exchange, which spends no refresh token.
     var isExchange = false
-    /// Whether it is the retry that tells what became of a lost one.
+    /// Whether the call is the one retry after a lost answer.
     var isConfirming = false
 
     init(process: SimulatedProcess, code: String?, family: Family?, sentAt: Int) {
@@ -52,13 +52,13 @@ final class TokenCall {
         self.sentAt = sentAt
     }
 
-    /// Notes with its grant what befell it.
+    /// Notes a mishap of the call with its grant.
     func note(_ mishap: Family.Mishap) {
         family?.mishaps.append(mishap)
         if target != nil { family?.hasLostTarget = true }
     }
 
-    /// Whether its process has the answer.
+    /// Whether the call's process has the answer.
     var isDelivered: Bool {
         switch state {
         case .delivered, .written: true
@@ -66,7 +66,7 @@ final class TokenCall {
         }
     }
 
-    /// Whether something of it is still to be written.
+    /// Whether a result of the call may still have to be written.
     var isOpen: Bool {
         switch state {
         case .sent, .delivered: true

@@ -1,8 +1,8 @@
 import Broker
 
-/// A person whose calls go to several APIs, each with a token of its own.
+/// A person whose app calls several APIs, each with a token of its own.
 extension User {
-    /// Asks for tokens of several APIs at once, and for the session's own beside them.
+    /// Asks for tokens of several APIs at once, and at the same time for the session's own.
     func askBeside(_ own: Ticket, _ widget: Ticket?) async -> Seen {
         await withTaskGroup(of: Seen.self) { group in
             for number in 0..<world.scheduler.random.number(1...3) {
@@ -20,7 +20,7 @@ extension User {
         }
     }
 
-    /// Asks for a token of an API, and for a newer one where its upstream refuses it.
+    /// Asks for a token of an API, and for a newer one if its upstream refuses the first.
     private func audience(_ ticket: Ticket, _ target: TokenTarget, forced: Bool) async -> Seen {
         let (world, process, began) = (world, world.process(), world.scheduler.now)
         let answer = await process.serve(hangUpAfter: patience()) { useCases in

@@ -1,8 +1,8 @@
 import Broker
 
-/// A person who signs in again for a session that stands.
+/// A person who signs in again for an existing session.
 extension User {
-    /// Steps the session up, while others may use it.
+    /// Steps the session up, while other calls may use it.
     func stepUpBeside(_ ticket: Ticket, _ widget: Ticket?) async -> Seen {
         guard world.scheduler.random.chance(0.6) else { return await stepUp(ticket) }
         async let seen = stepUp(ticket)
@@ -65,7 +65,7 @@ extension User {
         if case .success? = answer { world.toldStranger("another session's step-up") }
     }
 
-    /// Forwards what came back, again where the app was told so or hung up; some repeat what has succeeded.
+    /// Forwards the callback, and retries if the app was asked to or hung up; some forwards are repeated after a success.
     private func forwardStepUp(_ input: ForwardCodeInput, _ code: String, _ ticket: Ticket) async -> Seen {
         var succeeded = false
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0

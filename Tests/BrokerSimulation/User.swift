@@ -1,8 +1,8 @@
 import Broker
 
-/// A person with an app: signs in, uses the session, hangs up, repeats, logs out.
+/// A person with an app, with all that they do: sign in, use the session, hang up, repeat and log out.
 struct User: Sendable {
-    /// The time that anything may take.
+    /// The longest time that anything may take.
     static let patience = 60_000
 
     let world: Simulation
@@ -44,7 +44,7 @@ struct User: Sendable {
         return ticket
     }
 
-    /// Forwards what came back, again where the app was told so or hung up.
+    /// Forwards the callback, and retries if the app was asked to or hung up.
     private func forward(_ input: ForwardCodeInput, _ code: String) async -> Ticket? {
         var first: Ticket?
         var repeats = world.scheduler.random.chance(0.3) ? 1 : 0
@@ -90,9 +90,9 @@ struct User: Sendable {
         return first
     }
 
-    /// Forwards the same again without the proof of who began it: nothing of what came of it is told.
+    /// Forwards the callback without the starter's proof, so its result has to stay secret.
     ///
-    /// What the provider says of his own verifier, where nobody's exchange stands, is his to hear.
+    /// The provider's answer to the stranger's own verifier may be returned, if the owner has yet to begin an exchange.
     private func forwardAsStranger(_ input: ForwardCodeInput) async {
         var stolen = input
         stolen.codeVerifier = try? world.vault.randomToken()
@@ -230,9 +230,9 @@ struct User: Sendable {
 
     static let widget = ChildKind(unchecked: "widget")
 
-    /// Makes a child of a session, again where the answer did not come; nil where there is none to be had.
+    /// Makes a child of a session, and retries after a lost answer; nil if a child cannot be made.
     ///
-    /// One with a predecessor takes its place.
+    /// A child with a predecessor takes the predecessor's place.
     private func makeChild(_ parent: Ticket, inPlaceOf old: Ticket? = nil) async -> Ticket? {
         for _ in 0..<6 {
             let process = world.process()
@@ -256,7 +256,7 @@ struct User: Sendable {
         return nil
     }
 
-    /// Finds the session, and notes its use long afterwards.
+    /// Finds the session, and notes its use only much later.
     private func slideLate(_ ticket: Ticket) async {
         let process = world.process()
         let found = await process.serve(hangUpAfter: Self.patience) { try await $0.resumeSession.resume(ticket.token) }
@@ -276,7 +276,7 @@ struct User: Sendable {
         }
     }
 
-    /// Logs out at the provider, which sends its logout token again until the answer says that it was taken.
+    /// Logs out at the provider, which repeats its logout token until the broker has confirmed it.
     private func logOutThere(_ ticket: Ticket) async {
         guard let token = world.logoutToken(ticket) else { return }
         for _ in 0..<30 {
@@ -288,7 +288,7 @@ struct User: Sendable {
             case .success?:
                 ticket.loggedOut = (world.scheduler.now, process)
                 return
-            // A repeat of what was taken before its answer was lost.
+            // The token was taken before, but the answer was lost.
             case .failure(let problem)? where problem.code == .invalidRequest:
                 ticket.loggedOut = (world.scheduler.now, process)
                 return
@@ -303,7 +303,7 @@ struct User: Sendable {
         for _ in 0..<10 {
             ticket.logOutAsked = true
             let process = world.process()
-            // A call of the same app may still be under way.
+            // Another call of the same app may still be in progress.
             let isBeside = probes && chance(0.5)
             async let beside = isBeside ? token(ticket, of: process) : .unknown
             let answer = await process.serve(hangUpAfter: patience()) { try await $0.endSession.logOut(ticket.token) }
@@ -320,7 +320,7 @@ struct User: Sendable {
             await pause(between(200...1_200))
             await probe(ticket)
         }
-        // It is tried once more with the old token: refused, wherever that is.
+        // Try once more with the old token, which every process has to refuse.
         await pause(between(0...12_000))
         _ = await token(ticket)
     }

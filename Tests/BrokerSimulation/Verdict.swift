@@ -1,15 +1,15 @@
-/// The effect of a run, or many, on its users: every figure but the last is to be zero.
+/// The effect of one or more runs on their users, in figures that have to be zero, except for the last.
 package struct Verdict: Sendable, Equatable {
     package var wrongfulLogOuts = 0
     package var codesCalledTwice = 0
     package var pairsThrownAway = 0
-    /// Sign-ins whose tokens were in hand, and whose users have to sign in again.
+    /// Sign-ins whose tokens were in hand, although their users have to sign in again.
     package var signInsLost = 0
     package var endedSessionsAlive = 0
     package var answeredWritesLost = 0
-    /// Promises broken that no user sees at once (`Rules`).
+    /// Broken promises that users do not see at once (`Rules`).
     package var rulesBroken = 0
-    /// Sessions that ended with `refresh_lost` where an owner was struck or an answer lost: nobody could save them.
+    /// Sessions that ended with `refresh_lost` after a mishap of their owner or a lost answer, and could not be saved.
     package var beyondSaving = 0
 
     package init() {}

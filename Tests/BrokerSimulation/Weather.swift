@@ -1,26 +1,28 @@
 import Broker
 
-/// The faults of a run, how often they come and for how long.
+/// The faults of a run, with their frequency and length.
+///
+/// Each `Double` is the probability of the event that its comment describes.
 struct Weather {
-    /// The provider's treatment of a refresh token that has been rotated away.
+    /// The provider's treatment of a refresh token that was already rotated.
     enum Rotation: CaseIterable {
-        /// Strict rotation with reuse detection: the whole family dies.
+        /// Strict rotation with reuse detection, so the whole family dies.
         case reuseDetected
-        /// It is refused, and the family lives.
+        /// The token is refused, and the family lives.
         case refused
-        /// The same idempotency key gets the same answer again.
+        /// A repeated idempotency key gets the same answer again.
         case replayed
     }
 
-    /// The provider's way with nonces for our proofs.
+    /// The provider's treatment of nonces in the broker's proofs.
     enum Nonces {
-        /// Its tokens are bound to nobody.
+        /// The provider's tokens are unbound.
         case unbound
-        /// They are bound to a key, and proofs need no nonce.
+        /// The tokens are bound to a key, and proofs need no nonce.
         case none
         /// Proofs need the newest nonce, which stays until it is forgotten.
         case kept
-        /// Every answer makes a new one.
+        /// Every answer brings a new nonce, which the next proof needs.
         case changing
     }
 
@@ -29,12 +31,12 @@ struct Weather {
     var forgets = 0.0
     /// A refresh is answered without binding the access token.
     var answersBearer = 0.0
-    /// Whether the broker is told that proofs are looked at before a refresh token is spent.
+    /// Whether the broker's settings state that the provider checks proofs before it spends a refresh token.
     var checksFirst = false
     var processes = 1
     var users = 1
     var rotation = Rotation.reuseDetected
-    /// The time for which the faults last; afterwards everything works.
+    /// The time that the faults last; afterwards everything works.
     var length = 180_000
     var accessTokenLife = 40
     // The provider.
@@ -49,32 +51,32 @@ struct Weather {
     var lateRange = 20_000...45_000
     var refusedClient = 0.0
     var identityFails = 0.0
-    /// Every token answer of the run is a 401 without a body.
+    /// Whether every token answer of the run is a 401 with an empty body.
     var emptyRefusals = false
-    /// A refreshed id_token names somebody else.
+    /// A refreshed id_token names another user.
     var subjectChanges = 0.0
-    /// The time that the keys to look at a refreshed id_token take.
+    /// The time until the keys for a refreshed id_token are there.
     var slowKeys = 0
     /// The user withdraws the grant at the provider.
     var revokedThere = 0.0
     // The store.
     var storeFails = 0.0
     var storeInDoubt = 0.0
-    /// The number of outages of the store for all, and their lengths.
+    /// The number of outages of the store for all processes, and their lengths.
     var outages = 0
     var outageRange = 1_000...40_000
-    /// The delay after the first with which a process may find the store again.
+    /// The delay of a process that finds the store again after the first one.
     var foundAgainRange = 0...0
     /// The number of times that one process alone is cut off from the store, and their lengths.
     var partitions = 0
     var partitionRange = 1_000...60_000
-    /// The number of times that somebody locks the tables of sealed values: sessions and pairs cannot be written, all else can.
+    /// The number of locks on the tables of sealed values, and their lengths; sessions and pairs then cannot be written.
     var heldWrites = 0
     var heldRange = 5_000...60_000
     /// The number of breaks of a process's listening connection, and their lengths.
     var cuts = 0
     var cutRange = 2_500...20_000
-    /// A read takes long on its way back.
+    /// The answer to a read is slow.
     var slowReads = 0.0
     // The processes and their clocks.
     var crashes = 0
@@ -82,7 +84,7 @@ struct Weather {
     var pauseRange = 1_000...45_000
     var wallJumps = 0
     var wallJumpRange = -45_000...45_000
-    /// The number of times that the store's own clock is stepped, as the processes' are by `wallJumps`.
+    /// The number of steps of the store's own clock, as `wallJumps` are steps of a process's clock.
     var storeJumps = 0
     /// Whether a clock that is stepped is set right again after a while.
     var clocksComeBack = false
@@ -92,33 +94,33 @@ struct Weather {
     // The callers.
     var hangUps = 0.0
     var logOuts = 0.05
-    /// The user logs out at the provider, which sends a logout token until it is taken.
+    /// The user logs out at the provider, which repeats its logout token until it is taken.
     var logOutsThere = 0.0
     /// The time that a user waits between two uses.
     var idleRange = 500...25_000
-    /// Asks for a newer token than the one it has.
+    /// The app asks for a newer token than the one it has.
     var forced = 0.15
-    /// Asks every process before and after a log-out.
+    /// The app asks every process before and after a log-out.
     var probes = 0.3
-    /// Listens to the events of a session.
+    /// The app listens to the events of a session.
     var listeners = 0.3
-    /// Somebody without the proof forwards what the user has forwarded.
+    /// A stranger without the proof forwards the user's callback.
     var strangers = 0.05
-    /// Has a widget, with a session of its own behind the app's.
+    /// The app has a widget, with a child session.
     var children = 0.0
-    /// Signs in again for the session, as an upstream asked.
+    /// The user signs in again for the session, as an upstream demands.
     var stepUps = 0.0
-    /// Asks for access tokens of other APIs, some of which the provider refuses.
+    /// The app asks for access tokens of other APIs, some of them refused by the provider.
     var targets = 0.0
-    /// A step-up is answered without a refresh token.
+    /// A step-up's answer has no refresh token.
     var keepsGrant = 0.0
     /// A step-up is answered with the refresh token that the session's grant has then.
     var repeatsToken = 0.0
     /// The share of the repeated refresh tokens that are the provider's newest, which the broker may still have to store.
     var repeatsNewest = 0.0
-    /// The time for which a token that was forced is not forced again, in seconds: shorter than in earnest, for more refreshes.
+    /// The time until a forced token may be forced again, in seconds, which is short to allow more refreshes.
     var forcedPause = 0
-    /// A step-up's sign-in is weaker than was asked.
+    /// A step-up's sign-in is weaker than demanded.
     var weakSignIns = 0.0
     /// Another user signs in for a step-up.
     var strangersSignIn = 0.0
@@ -126,30 +128,30 @@ struct Weather {
     var othersFinish = 0.0
     /// A refresh is answered with less scope than before.
     var shrinks = 0.0
-    /// The number of times that the ring gets a newer key, which processes have one after the other.
+    /// The number of times that the ring gets a newer key, which processes receive one after the other.
     var rotations = 0
     var rotationRange = 0...10_000
-    /// Makes another widget in the place of the former widget.
+    /// The app replaces its widget by another.
     var replacements = 0.0
-    /// Hands the session over to a web page.
+    /// The app hands the session over to a web page.
     var pages = 0.0
-    /// Requests a target that the provider refuses.
+    /// The app requests a target that the provider refuses.
     var refusedTargets = 0.0
-    /// Whether every session has its token at once.
+    /// Whether every session has to get its token at once.
     var isFine = false
     // What is configured.
-    /// All users are one person with several sessions.
+    /// Whether all users are one person with several sessions.
     var isOnePerson = false
     var sessionLimit = 50
     var reach = RevocationReach.token
-    /// The time without use after which a session ends; nil for longer than a run.
+    /// The time until an unused session ends; nil for longer than a run.
     var idleEnd: Int?
     /// Whether times of processes or of the store are wrong now and then.
     var clocksStep: Bool { wallJumps + wallLeaps + storeJumps > 0 }
-    /// The most that a session may live beyond its idle time.
+    /// The longest life of a session beyond its idle time.
     var lateEnd: Int { clocksComeBack ? 180_000 : 1_000 }
 
-    /// Has the provider bind its tokens, and give nonces in one of the ways that servers do.
+    /// Makes the provider bind its tokens and issue nonces, in one of the ways of real servers.
     mutating func bind(_ random: inout SeededRandom) {
         nonces = random.pick([.none, .kept, .changing, .changing])
         forgets = random.pick([0, 0.05, 0.3])
@@ -157,7 +159,7 @@ struct Weather {
         checksFirst = random.chance(0.5)
     }
 
-    /// Returns the weather of a seed: a few kinds of trouble at once, never all.
+    /// Returns the weather of a seed, with a few kinds of trouble at once, but never all.
     static func mixed(_ random: inout SeededRandom) -> Weather {
         var weather = Weather()
         weather.processes = random.number(1...3)

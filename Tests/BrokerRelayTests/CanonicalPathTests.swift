@@ -30,13 +30,13 @@ struct CanonicalPathTests {
         ("/%c3/%a9", .notUTF8),
     ]
 
-    @Test("Every path trick is refused, for its own reason", arguments: tricks)
+    @Test("Each path trick → refused with its own fault", arguments: tricks)
     func refused(raw: String, fault: CanonicalPath.Fault) {
         #expect(throws: fault) { try CanonicalPath(raw[...]) }
     }
 
     @Test(
-        "A path has one spelling",
+        "A path → has one spelling",
         arguments: [
             ("/", "/"), ("/a", "/a"), ("/a/", "/a/"), ("/A/b~c_d-e.f", "/A/b~c_d-e.f"), ("/%41%7e%2D%5f", "/A~-_"),
             ("/caf%c3%a9", "/caf%C3%A9"), ("/a%20b", "/a%20b"), ("/a:b@c!$&'()*+,=", "/a:b@c!$&'()*+,="),
@@ -50,7 +50,7 @@ struct CanonicalPathTests {
         #expect(try CanonicalPath(path.text[...]) == path, "canonical is a fixed point")
     }
 
-    @Test("No two bytes behind a slash trap, whatever they are (SEC-106)")
+    @Test("Any two bytes after a slash → no trap (SEC-106)")
     func noTraps() {
         for first in UInt8.min...255 {
             for second in UInt8.min...255 {
@@ -65,7 +65,7 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A query passes as received, and what RFC 3986 does not allow is encoded once",
+        "A query → passed as received, and characters that RFC 3986 forbids are encoded once",
         arguments: [
             ("filter[name]=a%20b", "filter%5Bname%5D=a%20b"), ("a=1&b=2", "a=1&b=2"), ("q=%", "q=%25"),
             ("q=%4", "q=%254"), ("q=%zz", "q=%25zz"), ("q=%41%2e", "q=%41%2e"), ("q=é", "q=%C3%A9"), ("", ""),
@@ -76,12 +76,12 @@ struct CanonicalPathTests {
     }
 
     @Test(
-        "A query with a fragment, a space or a control byte is refused",
+        "A query with a fragment, a space or a control byte → refused",
         arguments: ["a#b", "a b", "a\r\nb", "a\u{0}", "\u{7F}"])
     func badQuery(raw: String) { #expect(CanonicalQuery(raw[...]) == nil) }
 
     @Test(
-        "A target is cut, not decoded",
+        "A target → split, and not decoded",
         arguments: [
             ("/v1/relay/api", "api", "/", nil), ("/v1/relay/api/", "api", "/", nil),
             ("/v1/relay/api/a%2fb?x=1?2", "api", "/a%2fb", "x=1?2"), ("/v1/relay/api?x", "api", "/", "x"),
@@ -95,6 +95,6 @@ struct CanonicalPathTests {
         #expect(target.query.map(String.init) == query)
     }
 
-    @Test("Other routes are no relay targets", arguments: ["", "/v1/relay", "/v1/relays/api", "/V1/relay/api/x"])
+    @Test("Another route → not a relay target", arguments: ["", "/v1/relay", "/v1/relays/api", "/V1/relay/api/x"])
     func otherTarget(raw: String) { #expect(RelayTarget(raw) == nil) }
 }

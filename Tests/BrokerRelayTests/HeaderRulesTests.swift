@@ -22,7 +22,7 @@ struct HeaderRulesTests {
 
     private static let ours = ["host": ["api.example.com"], "authorization": ["Bearer T"], "x-request-id": ["req-1"]]
 
-    @Test("Nothing that an upstream could trust passes, in any spelling (SEC-75)")
+    @Test("A field that an upstream could trust, in any spelling → removed (SEC-75)")
     func dropped() throws {
         let sent = try Self.sent([
             ("Cookie", "__Host-coatcheck=x"), ("Authorization", "Bearer mine"), ("AUTHORIZATION", "x"),
@@ -36,7 +36,9 @@ struct HeaderRulesTests {
         #expect(sent == Self.ours)
     }
 
-    @Test("Where it is traced our context takes the place of the app's, whose state goes along only with its own trace")
+    @Test(
+        "A traced call → the broker's context replaces the app's, and the app's state goes along only with its own trace"
+    )
     func traced() throws {
         struct FixedSpan: TraceSpan {
             let continuesCaller: Bool
@@ -60,7 +62,7 @@ struct HeaderRulesTests {
         }
     }
 
-    @Test("What the contract lists passes, every value of it")
+    @Test("The contract's fields → passed, with every value")
     func passed() throws {
         let sent = try Self.sent(
             [
@@ -76,7 +78,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "Connection removes the app's fields and never ours (SEC-76)",
+        "Connection → removes the app's fields, and never the broker's (SEC-76)",
         arguments: [
             "Authorization", "authorization, Host, X-Request-Id", "close, Accept , ,\tUser-Agent\t",
             "keep-alive, Accept",
@@ -93,7 +95,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "An upgrade to anything but h2c is recognised in all its forms (SEC-80)",
+        "An upgrade to anything but h2c, in any form → recognised (SEC-80)",
         arguments: [
             [("Upgrade", "websocket")], [("upgrade", "TLS/1.2")], [("Connection", "keep-alive, UPGRADE")],
             [("Connection", "Upgrade, HTTP2-Settings"), ("HTTP2-Settings", "AAA")], [("Upgrade", "")],
@@ -126,7 +128,7 @@ struct HeaderRulesTests {
         ).fields
     }
 
-    @Test("What would act for our origin does not reach the app (SEC-77)")
+    @Test("A response field that would act for the broker's origin → removed (SEC-77)")
     func responseDropped() throws {
         let fields = try Self.answered([
             ("Set-Cookie", "a=b"), ("set-cookie", "c=d"), ("Set-Cookie2", "x"), ("WWW-Authenticate", "Bearer"),
@@ -163,7 +165,7 @@ struct HeaderRulesTests {
             ])
     }
 
-    @Test("`X-Accel-Buffering` → passes with its two words alone (SEC-77)")
+    @Test("`X-Accel-Buffering` → passed with its two words only (SEC-77)")
     func buffering() throws {
         let name = try #require(HTTPField.Name("X-Accel-Buffering"))
         for word in ["no", "yes", "No"] { #expect(try Self.answered([("X-Accel-Buffering", word)])[name] == word) }
@@ -173,7 +175,7 @@ struct HeaderRulesTests {
         #expect(try Self.answered([("X-Accel-Buffering", "no"), ("Connection", "X-Accel-Buffering")])[name] == nil)
     }
 
-    @Test("The rest reaches the app, and the upstream's own cache policy stays (SEC-41)")
+    @Test("All other response fields → passed, and the upstream's own cache policy stays (SEC-41)")
     func responsePassed() throws {
         let fields = try Self.answered([
             ("Content-Type", "text/plain"), ("ETag", "\"x\""), ("Cache-Control", "max-age=5"), ("Vary", "Accept"),
@@ -189,7 +191,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A cache that others share keeps an answer only when the upstream says so itself (SEC-41)",
+        "No explicit word of the upstream for shared caches → the answer becomes private (SEC-41)",
         arguments: [
             ["max-age=300"], ["must-revalidate, max-age=300"], ["no-cache"], [""], ["private=\"Set-Cookie\""],
             ["private=\"X, public\", max-age=5"], ["ext=\"public\""], ["ext=\"a\\\", public, b\""], ["public=\"x\""],
@@ -205,7 +207,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A policy that lets shared caches keep the answer stays as it is (SEC-41)",
+        "A policy that allows shared caches → stays (SEC-41)",
         arguments: [
             ["public"], ["PUBLIC, max-age=5"], ["max-age=5,public"], ["max-age=5", "public"], [",, ,public"],
             ["s-maxage=0"], ["S-MaxAge=60"], ["s-maxage=\"60\""], ["ext=\"a, b\", public"],
@@ -218,7 +220,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "A policy that is private already only varies",
+        "A policy that is already private → stays, and only Vary is added",
         arguments: ["private", "no-store, Private", "private,max-age=1"])
     func keptPrivate(value: String) throws {
         let fields = try Self.answered([("Cache-Control", value)])
@@ -226,7 +228,7 @@ struct HeaderRulesTests {
         #expect(fields[values: .vary] == ["Cookie, Authorization, Coatcheck-Pass"])
     }
 
-    @Test("A Connection-named response field is gone, a policy among them is replaced (SEC-76)")
+    @Test("A response field named by Connection → removed; a cache policy among them → replaced (SEC-76)")
     func responseConnection() throws {
         let fields = try Self.answered([
             ("X-Hop", "1"), ("Cache-Control", "public"),
@@ -237,7 +239,7 @@ struct HeaderRulesTests {
         #expect(fields[.coatcheckSource] == "upstream")
     }
 
-    @Test("A Location that repeats the token is dropped (SEC-77)")
+    @Test("A Location that repeats the token → removed (SEC-77)")
     func tokenInLocation() throws {
         let fields = try Self.answered([
             ("Location", "https://x/?access_token=TOKEN"), ("Link", "<https://x/TOKEN>"), ("Content-Location", "/ok"),
@@ -248,7 +250,7 @@ struct HeaderRulesTests {
     }
 
     @Test(
-        "Control bytes in a value are no answer (SEC-78)",
+        "Control bytes in a value → no valid answer (SEC-78)",
         arguments: ["a\rb", "a\nb", "a\u{0}b", "a\u{1}", "\u{7F}", "a\u{1B}[2J"])
     func controlBytes(value: String) {
         #expect(throws: ResponseHeaderRules.Fault.badValue) { try Self.answered([("X-A", value)]) }
@@ -258,13 +260,13 @@ struct HeaderRulesTests {
         }
     }
 
-    @Test("A name that is no token is no answer", arguments: ["", "a b", "a:b", "é", "a\r\nb"])
+    @Test("A name that is no token → no valid answer", arguments: ["", "a b", "a:b", "é", "a\r\nb"])
     func badName(name: String) {
         #expect(throws: ResponseHeaderRules.Fault.badName) { try Self.answered([(name, "x")]) }
     }
 
     @Test(
-        "Framing that two readers could see differently is no answer (SEC-79)",
+        "Framing that two readers could see differently → no valid answer (SEC-79)",
         arguments: [
             [("Content-Length", "1"), ("Content-Length", "2")], [("Content-Length", "1"), ("Content-Length", "1")],
             [("Content-Length", "+1")], [("Content-Length", "-1")], [("Content-Length", "0x1")],
@@ -278,7 +280,7 @@ struct HeaderRulesTests {
         #expect(throws: ResponseHeaderRules.Fault.ambiguousFraming) { try Self.answered(list) }
     }
 
-    @Test("A status that is not final is no answer (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
+    @Test("A status that is not final → no valid answer (SEC-80)", arguments: [100, 101, 103, 199, 600, 999])
     func badStatus(code: Int) {
         #expect(throws: ResponseHeaderRules.Fault.badStatus) {
             try ResponseHeaderRules.status(HTTPResponseStatus(statusCode: code, reasonPhrase: "x"))

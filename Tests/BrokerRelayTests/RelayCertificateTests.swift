@@ -5,7 +5,7 @@ import NIOSSL
 import Synchronization
 import Testing
 
-@Suite("Relayed calls with tokens that are bound to a certificate (RFC 8705 section 3)", .timeLimit(.minutes(2)))
+@Suite("Relayed calls with certificate-bound tokens (RFC 8705 section 3)", .timeLimit(.minutes(2)))
 struct RelayCertificateTests {
     private static let key = """
         -----BEGIN PRIVATE KEY-----
@@ -70,7 +70,7 @@ struct RelayCertificateTests {
     }
 
     @Test(
-        "It goes out on connections that show that certificate, after one refresh where another is shown, or not at all"
+        "A bound token → sent on connections with its certificate, after one refresh if another is shown, or not at all"
     )
     func shown() async throws {
         // This upstream closes each connection, so the test only looks for a tried connection.
@@ -82,7 +82,7 @@ struct RelayCertificateTests {
         #expect(try await call(["first", nil], shown: nil, refreshable: false) == (.upstreamNotAllowed, 2, false))
     }
 
-    @Test("Without TLS it goes nowhere, and no refresh is asked for")
+    @Test("An upstream without TLS → the token is not sent, and no refresh is forced")
     func plain() async throws {
         #expect(try await call(["first"], shown: "first", secure: false) == (.upstreamNotAllowed, 1, false))
     }

@@ -9,7 +9,7 @@ import Testing
 @Suite("Hostile and broken upstreams (SEC-78, SEC-79, SEC-81)", .timeLimit(.minutes(2)))
 struct RelayHostileUpstreamTests {
     @Test(
-        "An answer that two readers could see differently is 502, and its connection is not used again",
+        "An answer that two readers could see differently → 502, and its connection is not used again",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200\r\n\r\n",
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc",
@@ -38,7 +38,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A reason phrase of a code that HTTP does not know is not repeated (SEC-78)")
+    @Test("A reason phrase of a code unknown to HTTP → not repeated (SEC-78)")
     func reasonPhrase() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil { try await connection.answer("299 a\u{1}b") }
@@ -49,7 +49,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A second answer that nobody asked for is nobody's")
+    @Test("A second, unrequested answer → never given to a call")
     func unsolicited() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -65,7 +65,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("Interim answers are nobody's, and a flood of them is no answer")
+    @Test("Interim answers → dropped; a flood of them → no valid answer")
     func interim() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -85,7 +85,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "What an upstream sends without being asked closes its connection",
+        "An upstream sends without a request → its connection is closed",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", "HTTP/1.1 200 OK\r\nContent-Le", "H", "\r\n",
             "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n",
@@ -112,7 +112,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("The beginning of a second answer does not make the rest of it the next call's")
+    @Test("The beginning of a second answer → its rest is not given to the next call")
     func halfUnasked() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         try await ScriptedUpstream.run({ connection in
@@ -137,7 +137,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An answer that ends with the connection, or with half of it, is whole", arguments: [true, false])
+    @Test("An answer that ends with the connection, or with half of it → whole", arguments: [true, false])
     func untilClose(isHalf: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -161,7 +161,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "A head beyond what an answer needs is 502, and its connection is not used again (SEC-81)",
+        "A head beyond any real answer's size → 502, and its connection is not used again (SEC-81)",
         arguments: [
             "HTTP/1.1 200 OK\r\n" + fields(1, of: 16 * 1024 + 1) + "\r\n",
             "HTTP/1.1 200 OK\r\n" + String(repeating: "x", count: 16 * 1024 + 1) + ": v\r\n\r\n",
@@ -185,7 +185,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A head as large as they come is an answer")
+    @Test("A head of the largest real size → an answer")
     func ordinaryHead() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -204,7 +204,7 @@ struct RelayHostileUpstreamTests {
     }
 
     @Test(
-        "An upstream that breaks off before the first piece of its body is 502, and no half answer",
+        "An upstream breaks off before the first piece of its body → 502, and no half answer",
         arguments: [
             "Transfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n5\r\n",
             "Transfer-Encoding: chunked\r\n\r\nzz\r\nabc", "Content-Length: 1000000\r\n\r\n",
@@ -221,7 +221,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A head whose body takes its time reaches the app before it")
+    @Test("A slow body → its head reaches the app first")
     func headAlone() async throws {
         let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
@@ -238,7 +238,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("Trailers beyond the limit are no answer's end", arguments: [(0, 300), (100, 40), (0, 6)])
+    @Test("Trailers beyond the limit → the answer does not count as whole", arguments: [(0, 300), (100, 40), (0, 6)])
     func trailers(fields: Int, trailers: Int) async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -255,7 +255,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A body that an upstream sends to HEAD is nobody's answer: the connection is not used again (SEC-79)")
+    @Test("An upstream sends a body to HEAD → dropped, and the connection is not used again (SEC-79)")
     func bodyOfHead() async throws {
         let evil = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"
         try await ScriptedUpstream.run({ connection in
@@ -278,7 +278,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("No head in time is 504")
+    @Test("No head in time → 504")
     func slowHead() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -294,7 +294,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upload that makes progress is not cut by the head's deadline")
+    @Test("An upload that makes progress → not cut by the head's deadline")
     func slowUpload() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, timeout: .seconds(4)) { (fixture) async throws in
@@ -310,7 +310,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("An upstream that breaks off within a small body is 502, within a long one an error of the stream")
+    @Test("An upstream breaks off within a small body → 502; within a long one → an error of the stream")
     func brokenOff() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }
@@ -326,7 +326,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A body that says nothing for the read timeout is cut")
+    @Test("A body is silent for the read timeout → cut")
     func silentBody() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -341,7 +341,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A connection that was closed while it lay in the pool costs an idempotent call nothing")
+    @Test("A kept connection was closed meanwhile → an idempotent call still succeeds")
     func stalePooled() async throws {
         try await ScriptedUpstream.run({ connection in
             if try await connection.request() != nil { try await connection.answer() }
@@ -354,7 +354,7 @@ struct RelayHostileUpstreamTests {
         }
     }
 
-    @Test("A full upstream refuses the next call and keeps its count")
+    @Test("A full upstream → refuses the next call and keeps its count")
     func places() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {

@@ -37,7 +37,7 @@ private final class Presences: Sendable {
     }
 }
 
-@Suite("Presence that calls need", .timeLimit(.minutes(2)))
+@Suite("Calls that need presence", .timeLimit(.minutes(2)))
 struct RelayPresenceTests {
     private static func entries(_ text: String = "ANY /pay/**") throws -> [UpstreamRequirement] {
         var demand = StepUpDemand()
@@ -63,7 +63,7 @@ struct RelayPresenceTests {
         } catch { return error.code }
     }
 
-    @Test("A call that does not show presence asks for no token, reaches nobody and takes nothing")
+    @Test("A call without presence → no token is asked for, no upstream is called, and no proof is taken")
     func refused() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9", require: try Self.entries()) { (fixture) async throws in
             let presences = Presences(judgement: .presenceRequired)
@@ -75,7 +75,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A call needs it however its path is written")
+    @Test("A call in any spelling of its path → needs presence")
     func encoded() async throws {
         let require = try Self.entries("POST /payments/*/transfer:confirm")
         try await RelayFixture.run(at: "http://127.0.0.1:9", allow: ["POST /payments/**"], require: require) {
@@ -106,7 +106,7 @@ struct RelayPresenceTests {
 
     private static let challenge = #"Bearer error="insufficient_user_authentication", acr_values="mfa""#
 
-    @Test("It is given back where the upstream refused the call and the relay answers a problem of its own")
+    @Test("The upstream refused the call and the relay answers with its own problem → the proof is released")
     func refusedByUpstream() async throws {
         for (signIns, expected) in [(SignIns(.stepUpRequired), ProblemCode.stepUpRequired), (SignIns(), .stepUpFailed)]
         {
@@ -133,7 +133,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("It is not given back where the call was sent again, and nobody knows what became of it")
+    @Test("The call was sent again and its fate is unknown → the proof is not released")
     func sentAgain() async throws {
         try await ScriptedUpstream.run(Self.refusing("Bearer", calls: 1)) { upstream in
             try await RelayFixture.run(at: upstream.url, require: try Self.entries()) { (fixture) async throws in
@@ -145,7 +145,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("It is not given back where the upstream refused a repeat of a call that it may have done before")
+    @Test("The upstream refused a repeat of a call that it may have done before → the proof is not released")
     func refusedRepeat() async throws {
         let connections = Mutex(0)
         try await ScriptedUpstream.run({ connection in
@@ -173,7 +173,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("It is given back where the caller went away before there was a connection")
+    @Test("The caller left before there was a connection → the proof is released")
     func abandoned() async throws {
         // The upstream never answers the TLS handshake.
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { upstream in
@@ -203,7 +203,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("Sign-ins come first, and a call that needs no presence judges none")
+    @Test("Sign-ins are judged first, and a call that needs no presence → no proof is judged")
     func order() async throws {
         var both = StepUpDemand(contextClasses: ["mfa"])
         both.presence = true
@@ -219,7 +219,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A proof that is not taken keeps the call from going out")
+    @Test("A proof cannot be taken → the call is not sent")
     func untaken() async throws {
         let calls = Mutex(0)
         try await ScriptedUpstream.run({ connection in
@@ -243,7 +243,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("It is given back where nobody was reached, and not where the upstream may have seen the call")
+    @Test("The upstream was not reached → the proof is released; it may have seen the call → not")
     func givenBack() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Self.entries()) { (fixture) async throws in
             let presences = Presences()
@@ -260,7 +260,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The relay's own repeat after an upstream's 401 needs no other proof")
+    @Test("The relay repeats a call after an upstream's 401 → no further proof is needed")
     func repeated() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -276,7 +276,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("A proof of presence never reaches an upstream, whatever `request_headers` says")
+    @Test("A proof of presence, with any `request_headers` → never sent to an upstream")
     func header() throws {
         #expect(throws: UpstreamFault.self) { try RequestHeaderRules.extraName("coatcheck-presence") }
     }

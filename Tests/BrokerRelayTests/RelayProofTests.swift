@@ -93,7 +93,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A token goes out with its scheme and a proof of the upstream's own address, without the query")
+    @Test("A bound token → sent with its scheme and a proof for the upstream's own address, without the query")
     func goesOut() async throws {
         var elsewhere = ProofPresentation()
         elsewhere.scheme = .bearer
@@ -133,7 +133,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("An upstream that asks for a nonce is sent the call once more, and has the newest from then on")
+    @Test("An upstream asks for a nonce → the call is repeated once, and later calls have the newest nonce")
     func nonces() async throws {
         try await run(Self.demanding()) { fixture, upstream in
             let asked = Asked()
@@ -149,7 +149,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A challenge's body is read where it is short, so that its connection is kept; else it is let go")
+    @Test("A challenge with a short body → read, so the connection is kept; a long one → the connection is closed")
     func challengeBodies() async throws {
         for (size, connections) in [(4096, 1), (1_000_000, 2)] {
             let answers = Asked()
@@ -171,7 +171,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("What is sent again because a kept connection had closed has a proof of its own, and only what may be is")
+    @Test("A kept connection had closed → the call is repeated with a new proof, if it may be repeated")
     func keptConnections() async throws {
         for (method, sent) in [(HTTPRequest.Method.get, 3), (.post, 2)] {
             try await run({ connection in
@@ -192,7 +192,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("Where no proof can be signed nothing goes out")
+    @Test("No proof can be signed → the call is not sent")
     func unsigned() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             let proofs = RelayProofs(PaperSigner(isAway: true), Self.clock, ProofNonces())
@@ -206,7 +206,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A streamed body is gone: 503 upstream_nonce, never 401, and the next call has the nonce")
+    @Test("A streamed body is gone → 503 upstream_nonce, never 401, and the next call has the nonce")
     func streamed() async throws {
         try await run(Self.demanding()) { fixture, upstream in
             let asked = Asked()
@@ -225,7 +225,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("One that asks without end is called twice, no more, and starts no refresh")
+    @Test("An upstream asks for nonces without end → two calls, no more, and no refresh")
     func endless() async throws {
         try await run({ connection in
             var number = 0
@@ -245,7 +245,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("A refused proof is the upstream's answer, and starts no refresh; a refused token starts one")
+    @Test("A refused proof → the upstream's answer, without a refresh; a refused token → one refresh")
     func refused() async throws {
         for (error, calls) in [("invalid_dpop_proof", 1), ("invalid_token", 2)] {
             try await run({ connection in
@@ -263,7 +263,7 @@ struct RelayProofTests {
         }
     }
 
-    @Test("Without anybody to sign it a bound token is not sent at all")
+    @Test("No signer → a bound token is not sent")
     func noSigner() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { fixture in

@@ -19,7 +19,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("Makes exactly one refresh and one replay, body included")
+    @Test("An upstream's 401 → exactly one refresh and one repeat, body included")
     func replay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -32,7 +32,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("That remains is passed on as the upstream's, without its challenge (SEC-82)")
+    @Test("A second 401 → passed on as the upstream's, without its challenge (SEC-82)")
     func remains() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -51,7 +51,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("Never repeats a streamed body, and a POST only where the upstream certainly did nothing (SEC-60)")
+    @Test("A streamed body → never repeated; a POST → only if the upstream certainly did nothing (SEC-60)")
     func noReplay() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -74,7 +74,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("With a session that ended meanwhile is the broker's problem; one not refreshable leaves it the upstream's")
+    @Test("The session ended meanwhile → the broker's problem; it cannot be refreshed → the upstream's 401")
     func refreshFails() async throws {
         try await ScriptedUpstream.run(Self.refusingFirst) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -96,7 +96,7 @@ struct RelayRefreshTests {
         }
     }
 
-    @Test("Sessions that call at once get exactly their own tokens (SEC-61)")
+    @Test("Sessions that call at once → exactly their own tokens (SEC-61)")
     func ownTokens() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

@@ -7,9 +7,9 @@ import Testing
 
 @testable import BrokerRelay
 
-@Suite("What the relay refuses", .timeLimit(.minutes(2)))
+@Suite("Calls that the relay refuses", .timeLimit(.minutes(2)))
 struct RelayRefusalTests {
-    @Test("An unknown upstream is 404, whatever its name", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
+    @Test("An unknown upstream with any name → 404", arguments: ["other", "", "API", "api%2f", "..", "api;x"])
     func unknown(name: String) async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             var request = try fixture.request(.get, "/x")
@@ -25,7 +25,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("Another provider's session, and another client's, is refused before its token is asked for (SEC-72)")
+    @Test("A session of another provider or client → refused before its token is asked for (SEC-72)")
     func wrongSession() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9", clients: ["ios"]) { (fixture) async throws in
             for (provider, client) in [("apple", "ios"), ("google", "android"), ("Google", "ios")] {
@@ -37,7 +37,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("Calls about employees are refused where the upstream hides them, whatever it allows")
+    @Test("A call about employees at an upstream that hides them → refused, whatever it allows")
     func employees() async throws {
         let targets = ["/v3/merchants/M1/employees", "/v3/merchants/M1/orders?expand=employee"]
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -51,7 +51,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A credential of the other kind is never sent (SEC-72)")
+    @Test("A credential of the other kind → never sent (SEC-72)")
     func wrongCredential() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -61,7 +61,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("CONNECT and TRACE are 405, an upgrade is 400 (SEC-80)")
+    @Test("CONNECT or TRACE → 405; an upgrade → 400 (SEC-80)")
     func methods() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:9") { (fixture) async throws in
             #expect(try await fixture.problem(.connect, "/x").code == .methodNotAllowed)
@@ -74,7 +74,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("Not one path trick reaches an upstream whose list does not name it (SEC-73)")
+    @Test("A path trick → never reaches an upstream whose list does not name it (SEC-73)")
     func tricks() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, allow: ["GET /open/**"]) { (fixture) async throws in
@@ -94,7 +94,7 @@ struct RelayRefusalTests {
     }
 
     @Test(
-        "A token whose bytes could end the field is not sent (SEC-78)",
+        "A token with bytes that could end the field → not sent (SEC-78)",
         arguments: ["a\r\nX: y", "a b", "a\u{0}", "", "é", "a\u{7F}"])
     func badToken(text: String) async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -113,7 +113,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A body beyond the limit is 413, announced or not (SEC-81)")
+    @Test("A body beyond the limit, announced or not → 413 (SEC-81)")
     func tooLarge() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumBody: 200_000) { (fixture) async throws in
@@ -134,7 +134,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("After the shutdown a call is refused at once", .timeLimit(.minutes(1)))
+    @Test("A call after the shutdown → refused at once", .timeLimit(.minutes(1)))
     func afterShutdown() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -148,7 +148,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A connection that ends at a private address carries no request, and the answer comes at once (SEC-74)")
+    @Test("A connection to a private address → no request is sent, and the answer comes at once (SEC-74)")
     func privateAddress() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             let client = UpstreamClient(try UpstreamBase(upstream.url), .publicOnly, RelayOutbound(), tls: nil)
@@ -167,7 +167,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("An upstream that is down is 502")
+    @Test("An upstream that is down → 502")
     func down() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1") { (fixture) async throws in
             #expect(try await fixture.problem(.get, "/x").code == .upstreamError)

@@ -5,11 +5,11 @@ import Testing
 
 @testable import BrokerRelay
 
-@Suite("Sign-ins that calls need (RFC 9470)", .timeLimit(.minutes(2)))
+@Suite("Calls that need a sign-in (RFC 9470)", .timeLimit(.minutes(2)))
 struct RelaySignInTests {
     private static let mfa = StepUpDemand(contextClasses: ["mfa"])
 
-    @Test("All entries that name a call hold, the strictest counts, and a call that none names needs nothing")
+    @Test("Several entries name a call → all hold, and the strictest counts; no entry → no demand")
     func entries() throws {
         let entries = [
             try UpstreamRequirement("POST,PUT /payments/**", StepUpDemand(contextClasses: ["mfa", "phr"])),
@@ -28,7 +28,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "An entry holds for whatever an upstream may take for the call that it names",
+        "A call that an upstream may treat as the named one → the entry holds",
         arguments: [
             ("POST /payments/**", "POST", "/payments", true), ("POST /payments/**", "POST", "/payments/", true),
             ("POST /payments/**", "POST", "/Payments/1", true), ("POST /payments/**", "POST", "/PAYMENTS", true),
@@ -70,7 +70,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "An entry that `allow` can never reach is known",
+        "An entry that `allow` can never reach → reported",
         arguments: [
             ("POST /a/**", true), ("POST /a", false), ("PUT /a/b", false), ("ANY /*/b", true), ("POST /a/b/c", true),
             ("POST /*", false), ("POST /x/**", false), ("GET /g", true), ("GET /g/", true), ("HEAD /g", false),
@@ -84,7 +84,7 @@ struct RelaySignInTests {
         #expect(try !UpstreamRequirement("GET /X:z", Self.mfa).isReached(by: encoded))
     }
 
-    @Test("A call that needs another sign-in asks for no token and reaches no upstream")
+    @Test("A call that needs another sign-in → no token is asked for, and no upstream is called")
     func refused() async throws {
         let signIns = SignIns(.stepUpRequired)
         try await RelayFixture.run(
@@ -111,7 +111,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("An upstream's challenge becomes ours, without a forced refresh before it")
+    @Test("An upstream's challenge → the broker's own, without a forced refresh before it")
     func passed() async throws {
         let signIns = SignIns(.stepUpRequired)
         try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
@@ -123,7 +123,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("Where the session has it and no other token, it is a refusal with a name, and no refresh is forced")
+    @Test("The session meets the challenge and has no other token → step_up_failed, without a forced refresh")
     func named() async throws {
         let signIns = SignIns()
         try await ScriptedUpstream.run(answering(Self.challenge)) { upstream in
@@ -145,7 +145,7 @@ struct RelaySignInTests {
             })
     }
 
-    @Test("The call goes on with the session that was judged")
+    @Test("The session was read again when it was judged → the call goes on with that session")
     func judged() async throws {
         let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -159,7 +159,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("After a challenge the token that the session has by then is tried once, unforced")
+    @Test("A challenge, and the session has another token by then → tried once, without force")
     func other() async throws {
         for works in [true, false] {
             let signIns = SignIns(judged: RelayFixture.session(subject: "ben"))
@@ -189,7 +189,7 @@ struct RelaySignInTests {
         }
     }
 
-    @Test("With `challenges: off`, and for what does not parse whole, the 401 passes on as ever")
+    @Test("`challenges: off`, or a challenge that does not parse completely → the 401 is passed on as usual")
     func off() async throws {
         let signIns = SignIns(.stepUpRequired)
         for (field, passes) in [(Self.challenge, false), (Self.challenge + " x", true), (Self.challenge + "\"", true)] {
@@ -211,7 +211,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "A challenge with more parameters, or more challenges, than anybody sends asks for nothing (SEC-106)",
+        "More parameters, or more challenges, than any real server sends → ignored (SEC-106)",
         arguments: [(16, 0, true), (17, 0, false), (500, 0, false), (1, 15, true), (1, 16, false), (1, 900, false)])
     func largeChallenges(parameters: Int, others: Int, isRead: Bool) async throws {
         let field = Self.challenge(parameters: parameters, others: others)
@@ -225,7 +225,7 @@ struct RelaySignInTests {
     }
 
     @Test(
-        "Challenges are read strictly",
+        "Challenges → parsed strictly",
         arguments: [
             (#"DPoP error="insufficient_user_authentication""#, StepUpDemand()),
             (#"Bearer error=insufficient_user_authentication,max_age=0"#, StepUpDemand(maximumAge: 0)),

@@ -48,7 +48,7 @@ struct RelayStreamTests {
     }
 
     // Memory use is measured on the release binary, alone in its process (Tests/scenarios/relay.sh).
-    @Test("100 MiB down and up again arrive whole", arguments: [65_536 * count, nil])
+    @Test("100 MiB down and up again → arrive whole", arguments: [65_536 * count, nil])
     func flat(length: Int?) async throws {
         try await Self.pipe(Self.count, into: answeringSize, timeout: .seconds(10)) { fixture, body, _ in
             let response = try await fixture.call(
@@ -57,7 +57,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("An upstream that does not read holds the app up")
+    @Test("An upstream that does not read → the app's upload waits")
     func backPressureUp() async throws {
         try await Self.pipe(
             Self.endless,
@@ -73,7 +73,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("A reader that stops holds the upstream up")
+    @Test("A reader that stops → the upstream waits")
     func backPressure() async throws {
         let written = ChunkSource.Counter()
         try await ScriptedUpstream.run({ try await Self.sending(Self.endless, written, $0) }) { upstream in
@@ -97,7 +97,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("A caller that goes away closes the upstream's connection, before the head and within the body")
+    @Test("The caller leaves, before the head or within the body → the upstream's connection closes")
     func cancellation() async throws {
         try await ScriptedUpstream.run({ connection in
             guard let request = try await connection.request() else { return }
@@ -123,7 +123,7 @@ struct RelayStreamTests {
         }
     }
 
-    @Test("An answer before the request's end reaches the app, and nobody reads the app's body any more after it")
+    @Test("An answer before the request's end → reaches the app, and the app's body is no longer read")
     func earlyAnswer() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()

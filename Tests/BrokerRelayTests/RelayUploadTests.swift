@@ -11,7 +11,7 @@ import Testing
 @Suite("Uploads and early answers (SEC-79, SEC-81)", .serialized, .timeLimit(.minutes(2)))
 struct RelayUploadTests {
     @Test(
-        "An answer that overtakes the request's end is passed on, and its connection serves the next call",
+        "An answer overtakes the request's end → passed on, and its connection serves the next call",
         arguments: [
             "200 OK\r\nContent-Length: 2\r\n\r\nok", "200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
             "204 No Content\r\n\r\n",
@@ -35,7 +35,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("An answer that overtakes a request that never ends is passed on, and its connection is closed")
+    @Test("An answer overtakes a request that never ends → passed on, and its connection is closed")
     func neverEnded() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -54,7 +54,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An answer that is whole stays so when the upstream closes before the request ends",
+        "The answer is whole and the upstream closes before the request's end → still whole",
         arguments: [
             "200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", "204 No Content\r\nConnection: close\r\n\r\n",
         ])
@@ -88,7 +88,7 @@ struct RelayUploadTests {
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
-        "An early answer is whole, whatever the upstream does behind it", arguments: answers, Manner.allCases)
+        "An early answer is whole → stays so, whatever the upstream does next", arguments: answers, Manner.allCases)
     func early(_ answer: String, _ manner: Manner) async throws {
         let isWithinBody = manner == .hangsUpWithinBody || manner == .closesItsSideWithinBody
         let isHalf = manner == .closesItsSide || manner == .closesItsSideWithinBody
@@ -114,7 +114,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "An early answer that breaks off is not whole",
+        "An early answer breaks off → not whole",
         arguments: ["Content-Length: 3\r\n\r\nok", "Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n"])
     func earlyAndCut(_ answer: String) async throws {
         try await ScriptedUpstream.run({ connection in
@@ -132,7 +132,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("An upload goes on behind an early answer's head, and the answer's end behind the upload's")
+    @Test("An early answer's head arrives → the upload goes on, and the answer ends after the upload")
     func bothWays() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()
@@ -152,7 +152,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("A body that is longer or shorter than it said never reaches the upstream as another request")
+    @Test("A body that is longer or shorter than announced → never reaches the upstream as another request")
     func wrongLength() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.request()
@@ -172,7 +172,7 @@ struct RelayUploadTests {
     }
 
     @Test(
-        "A refusal in the middle of an upload that is held up is passed on whole, and nobody is left waiting for room",
+        "A refusal during a stalled upload → passed on whole, and no caller is left waiting for room",
         arguments: [
             "Content-Length: 9\r\n\r\ntoo large", "Transfer-Encoding: chunked\r\n\r\n9\r\ntoo large\r\n0\r\n\r\n",
         ])
@@ -202,7 +202,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("An upstream that goes away in the middle of an upload that is held up leaves nobody waiting for room")
+    @Test("The upstream leaves during a stalled upload → no caller is left waiting for room")
     func upstreamGone() async throws {
         let (signal, go) = AsyncStream<Never>.makeStream()
         try await ScriptedUpstream.run({ connection in
@@ -225,7 +225,7 @@ struct RelayUploadTests {
         }
     }
 
-    @Test("A caller that goes away while its upload is held up leaves nobody waiting for room")
+    @Test("The caller leaves during its stalled upload → no caller is left waiting for room")
     func heldUp() async throws {
         try await ScriptedUpstream.run({ connection in
             _ = try await connection.head()

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The relay on the wire", .timeLimit(.minutes(2)))
 struct RelayWireTests {
-    @Test("A GET arrives as it should, byte for byte")
+    @Test("A GET → arrives byte for byte as expected")
     func get() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url + "/base") { (fixture) async throws in
@@ -29,7 +29,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "The URL parser behind the relay finds nothing to do",
+        "A relayed path → unchanged by the URL parser behind the relay",
         arguments: [
             ("/a?filter[name]=a%20b", "/a?filter%5Bname%5D=a%20b"), ("/a?q=%41%2e%2F", "/a?q=%41%2e%2F"),
             ("/a?", "/a?"), ("/?x", "/?x"), ("/a%20b/caf%c3%a9?é=1", "/a%20b/caf%C3%A9?%C3%A9=1"),
@@ -46,7 +46,9 @@ struct RelayWireTests {
         }
     }
 
-    @Test("Forged fields, hop-by-hop fields and Connection tricks do not arrive; ours do (SEC-75, SEC-76)")
+    @Test(
+        "Forged fields, hop-by-hop fields and Connection tricks → removed; the broker's own fields arrive (SEC-75, SEC-76)"
+    )
     func forged() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -65,7 +67,7 @@ struct RelayWireTests {
     }
 
     @Test(
-        "A token of any visible ASCII travels byte for byte",
+        "A token of any visible ASCII characters → sent byte for byte",
         arguments: ["00D5!AQ8", "Atza|x", "v^1.1#i^1", "2/12:00", #"a,b;c"d\e{f}g%h$i"#])
     func visible(_ text: String) async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
@@ -78,7 +80,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A Zephr session travels as its cookie")
+    @Test("A Zephr session → sent as its cookie")
     func zephr() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, credential: .zephrCookie) { (fixture) async throws in
@@ -94,7 +96,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("Bodies are framed anew: a known length, or chunks (SEC-79)")
+    @Test("A body → framed again, by a known length or in chunks (SEC-79)")
     func bodies() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url) { (fixture) async throws in
@@ -115,7 +117,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A redirect is passed on, not followed (SEC-74)", arguments: [301, 302, 303, 307, 308])
+    @Test("A redirect → passed on, and not followed (SEC-74)", arguments: [301, 302, 303, 307, 308])
     func redirect(code: Int) async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {
@@ -131,7 +133,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A gzip body passes as it is")
+    @Test("A gzip body → passed unchanged")
     func gzip() async throws {
         let bytes: [UInt8] = [0x1F, 0x8B, 0x08, 0x00, 0xFF, 0x00, 0x0D, 0x0A]
         try await ScriptedUpstream.run({ connection in
@@ -150,7 +152,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("HEAD, 204 and 304 have no body; all but HEAD keep the connection")
+    @Test("HEAD, 204 and 304 → no body, and all but HEAD keep the connection")
     func bodiless() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -178,7 +180,7 @@ struct RelayWireTests {
         }
     }
 
-    @Test("A chunked answer is streamed and its trailers are dropped")
+    @Test("A chunked answer → streamed, without its trailers")
     func chunked() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil {

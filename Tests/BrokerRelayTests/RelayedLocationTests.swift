@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerRelay
 
-@Suite("Where an upstream's references lead (SEC-77)", .timeLimit(.minutes(1)))
+@Suite("The references of an upstream (SEC-77)", .timeLimit(.minutes(1)))
 struct RelayedLocationTests {
     private static let own = Set(["https://auth.example.com", "other.example:8443"].compactMap { OwnName($0) })
 
@@ -15,7 +15,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "What would be read at our own origin is dropped",
+        "A reference that would be read at the broker's origin → removed",
         arguments: [
             // Paths of the broker, and of another upstream.
             "/v1/relay/other/transfer?to=evil", "/v1/session/refresh", "/", "/v3.0x/items", "/v3", "?", "/?a",
@@ -43,7 +43,7 @@ struct RelayedLocationTests {
     }
 
     @Test(
-        "What lies under the upstream's base URL becomes its relay path",
+        "A reference under the upstream's base URL → its relay path",
         arguments: [
             ("/v3.0/items/5", "/v1/relay/api/items/5"), ("/v3.0", "/v1/relay/api/"), ("/v3.0/", "/v1/relay/api/"),
             ("/v3.0?a=b", "/v1/relay/api/?a=b"),
@@ -60,7 +60,7 @@ struct RelayedLocationTests {
     func relayed(value: String, expected: String) throws { #expect(try mapped(value) == expected) }
 
     @Test(
-        "What is absolute and lies elsewhere stays as it is",
+        "An absolute reference to another place → unchanged",
         arguments: [
             "https://api.example.com/v4/items", "https://api.example.com/v3.0x", "https://api.example.com",
             "https://api.example.com:8443/v3.0/x", "https://cdn.example.com/v3.0/x",
@@ -71,13 +71,13 @@ struct RelayedLocationTests {
         ])
     func elsewhere(value: String) throws { #expect(try mapped(value) == value) }
 
-    @Test("A reference with an authority alone gets the upstream's scheme")
+    @Test("A reference that begins with an authority → gets the upstream's scheme")
     func schemeless() throws {
         #expect(try mapped("//cdn.example.com/x") == "https://cdn.example.com/x")
         #expect(try mapped("//cdn.example.com/x", base: "http://127.0.0.1:9000") == "http://cdn.example.com/x")
     }
 
-    @Test("An upstream without a base path, or beside us on one host, is mapped the same way")
+    @Test("An upstream without a base path, or on the broker's host → mapped in the same way")
     func bases() throws {
         #expect(try mapped("/v1/session", base: "http://127.0.0.1:9000", target: "/x") == "/v1/relay/api/v1/session")
         #expect(try mapped("/../v1/session", base: "http://127.0.0.1:9000", target: "/x") == nil)
@@ -92,7 +92,7 @@ struct RelayedLocationTests {
                 == "http://127.0.0.1:9001/x")
     }
 
-    @Test("A redirect reaches the app as it is true for it, from the wire to the answer")
+    @Test("A redirect on the wire → reaches the app with the address that is right for the app")
     func wire() async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {

@@ -54,7 +54,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "A name that leads to an address which is not called is connected to, and told nothing",
+        "A name leads to a forbidden address → the connection is made, and nothing is sent",
         arguments: [
             "localhost", "127.0.0.1",
         ])
@@ -71,7 +71,7 @@ struct UpstreamAddressTests {
         }
     }
 
-    @Test("A proxy is not asked for a literal address that is not called", arguments: ["10.1.2.3", "fd00::7"])
+    @Test("A forbidden literal address → not requested from a proxy", arguments: ["10.1.2.3", "fd00::7"])
     func literalRefused(host: String) async throws {
         let policy = Policy(refusing: [host])
         try await ScriptedUpstream.run { connection in
@@ -85,7 +85,7 @@ struct UpstreamAddressTests {
     }
 
     @Test(
-        "It is the address or name asked for that counts, never the proxy's own address",
+        "A call through a proxy → the requested address or name counts, and never the proxy's own",
         arguments: [
             ("192.0.2.7", "192.0.2.7:8443", ["192.0.2.7"]), ("2001:db8::7", "[2001:db8::7]:8443", ["2001:db8::7"]),
             ("api.example.test", "api.example.test:8443", []),

@@ -69,7 +69,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("The connection that was used last is used first")
+    @Test("Several kept connections → the last used one is used first")
     func lastFirst() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
             let client = Self.client(upstream)
@@ -82,7 +82,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("A connection without a call is closed after a while, and one with calls is not")
+    @Test("A connection without a call → closed after a while; with calls → kept")
     func idle() async throws {
         try await ScriptedUpstream.run(Self.numbered(2)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.idle = .seconds(3) }
@@ -100,7 +100,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("No more connections are kept than may be")
+    @Test("More connections than may be kept → the rest is closed")
     func bound() async throws {
         try await ScriptedUpstream.run(Self.numbered(4)) { (upstream) async throws in
             // An idle connection closes alone only long after this test has ended.
@@ -118,7 +118,7 @@ struct UpstreamPoolTests {
 
     // MARK: Calls that end their connection
 
-    @Test("HEAD, and a body where none is expected, take no connection that is kept and leave none")
+    @Test("HEAD, or a body where none is expected → a new connection, which is not kept")
     func ownConnection() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.linger = .milliseconds(20) }
@@ -139,7 +139,9 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("None of them takes a port, whether the upstream closes or not", arguments: [true, false])
+    @Test(
+        "The connection of a HEAD, whether the upstream closes it or not → occupies no port afterwards",
+        arguments: [true, false])
     func noPorts(closes: Bool) async throws {
         try await ScriptedUpstream.run({ connection in
             while let request = try await connection.request() {
@@ -171,7 +173,7 @@ struct UpstreamPoolTests {
             lines.filter { $0.count > 3 && $0[2].hasSuffix(suffix) && $0[3] == "06" }.map { $0[1] })
     }
 
-    @Test("Only so many upstreams are waited for until they close")
+    @Test("Many upstreams that do not close → only a limited number is waited for")
     func lingering() async throws {
         try await ScriptedUpstream.run({ connection in
             while try await connection.request() != nil { try await connection.answer(body: "") }
@@ -189,7 +191,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "A body that an upstream leaves unread is no request of anybody's (SEC-79)",
+        "A body that an upstream leaves unread → never becomes another request (SEC-79)",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS, .POST, .PUT])
     func unreadBody(_ method: HTTPMethod) async throws {
         let asked = Counters()
@@ -231,7 +233,7 @@ struct UpstreamPoolTests {
         return UpstreamClient(target, limits, on: MultiThreadedEventLoopGroup.singleton.next())
     }
 
-    @Test("Callers that give up while no connection is made do not begin more and more of them")
+    @Test("Callers give up while no connection is made → the number of attempts stays bounded")
     func givenUpWaiting() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .minutes(1))
@@ -247,7 +249,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("Who inherits the connection that was begun for somebody else has all of its own time")
+    @Test("A call inherits another call's connection attempt → has its own full time")
     func inherited() async throws {
         try await ScriptedUpstream.run({ try await $0.waitForClose() }) { (upstream) async throws in
             let client = Self.stuck(upstream, connect: .seconds(3))
@@ -282,7 +284,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "An idempotent call is sent again, once, when the connection that was kept is dead",
+        "A kept connection is dead → an idempotent call is sent again, once",
         arguments: [HTTPMethod.GET, .PUT, .DELETE, .OPTIONS])
     func again(_ method: HTTPMethod) async throws {
         try await ScriptedUpstream.run(Self.dying()) { (upstream) async throws in
@@ -298,7 +300,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("No other call is: not a POST, not a streamed one, not after a byte of an answer, not on a new connection")
+    @Test("A POST, a streamed call, a call after a byte of an answer, or on a new connection → not sent again")
     func notAgain() async throws {
         let stream = UpstreamRequest.Stream(limit: 5) {
             let once = Mutex<ByteBuffer?>(ByteBuffer(string: "hello"))
@@ -326,7 +328,7 @@ struct UpstreamPoolTests {
         }
     }
 
-    @Test("Calls that are given up at any moment leave nothing behind")
+    @Test("Calls are given up at any moment → no state is left")
     func givenUp() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream)
@@ -343,7 +345,7 @@ struct UpstreamPoolTests {
     }
 
     @Test(
-        "An upstream that cheats in every way gives nobody another's answer (SEC-61, SEC-79)",
+        "An upstream that cheats in every way → no call gets another call's answer (SEC-61, SEC-79)",
         .timeLimit(.minutes(10)))
     func cheating() async throws {
         let count = ProcessInfo.processInfo.environment["UPSTREAM_EXCHANGES"].flatMap(Int.init) ?? 6000

@@ -5,14 +5,14 @@ import HTTPTypes
 import NIOCore
 import Testing
 
-@Suite("Shares of an upstream's places", .timeLimit(.minutes(1)))
+@Suite("The shares of an upstream's places", .timeLimit(.minutes(1)))
 struct UpstreamSharesTests {
     private static func handle(_ number: Int) -> SessionHandle {
         SessionHandle(random: (0..<16).map { UInt8(truncatingIfNeeded: number >> (8 * ($0 % 4))) })
     }
 
     @Test(
-        "A subject has a quarter, at least two; a session half of that, at least two; one place is left for others",
+        "A subject's share → a quarter, at least two; a session's → half of that, at least two; one place stays for others",
         arguments: [
             (1, 1, 1), (2, 1, 1), (3, 2, 2), (4, 2, 2), (8, 2, 2), (12, 3, 2), (16, 4, 2), (40, 10, 5),
             (1024, 256, 128), (65_536, 16_384, 8192),
@@ -23,7 +23,9 @@ struct UpstreamSharesTests {
         #expect(shares.limitPerSession == session)
     }
 
-    @Test("A session and a subject are refused beyond their share, everybody when all are taken", arguments: [16, 40])
+    @Test(
+        "A session or subject beyond its share → refused; all places taken → every caller is refused",
+        arguments: [16, 40])
     func refusals(limit: Int) throws {
         var shares = UpstreamShares(limit: limit)
         for _ in 0..<shares.limitPerSession { try shares.take("ana", Self.handle(0)) }
@@ -40,7 +42,7 @@ struct UpstreamSharesTests {
         try shares.take("new", Self.handle(9))
     }
 
-    @Test("Who has no call under way is not remembered, and giving back what was not taken changes nothing")
+    @Test("The last call of a caller ends → it is forgotten, and an extra release changes nothing")
     func bounded() throws {
         var shares = UpstreamShares(limit: 64)
         for round in 0..<1000 {
@@ -53,7 +55,7 @@ struct UpstreamSharesTests {
         #expect(shares.count == 0)
     }
 
-    @Test("An upload whose held body does not come takes no place")
+    @Test("An upload whose held body does not come → takes no place")
     func heldBody() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 1) { (fixture) async throws in
@@ -70,7 +72,7 @@ struct UpstreamSharesTests {
         }
     }
 
-    @Test("One user's uploads leave the others their places")
+    @Test("One user's uploads → leave places to others")
     func uploads() async throws {
         try await ScriptedUpstream.run(answeringOK) { upstream in
             try await RelayFixture.run(at: upstream.url, maximumConcurrent: 8) { (fixture) async throws in

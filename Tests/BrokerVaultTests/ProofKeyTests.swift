@@ -2,7 +2,7 @@ import Broker
 import BrokerVault
 import Testing
 
-@Suite("Keys that providers bind tokens to", .timeLimit(.minutes(1)))
+@Suite("Keys for provider-bound tokens", .timeLimit(.minutes(1)))
 struct ProofKeyTests {
     private func bytes(_ hexadecimal: String) -> [UInt8] {
         stride(from: 0, to: hexadecimal.count, by: 2).compactMap { start in
@@ -11,7 +11,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("A scalar has the point that RFC 6979 A.2.5 says")
+    @Test("A scalar → the point of RFC 6979 A.2.5")
     func vector() throws {
         let vault = try Fixture.vault()
         let scalar = bytes("C9AFA9D845BA75166B5C215767B1D6934E50C3DB36E89B127B8A622B120F6721")
@@ -21,7 +21,7 @@ struct ProofKeyTests {
         #expect(Base64URL.decode(pair.scalar.reveal()) == scalar)
     }
 
-    @Test("A seed that is no scalar gives a key all the same, and the same one each time")
+    @Test("A seed that is no scalar → still a key, and the same one each time")
     func outOfRange() throws {
         let vault = try Fixture.vault()
         let order = "FFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551"
@@ -37,7 +37,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("Signatures have 64 bytes, are the key's alone, and no two are the same")
+    @Test("Signatures → 64 bytes, valid for this key alone, and never the same twice")
     func signatures() throws {
         let vault = try Fixture.vault()
         let (own, other) = (
@@ -55,7 +55,7 @@ struct ProofKeyTests {
         }
     }
 
-    @Test("What is no key signs nothing, and a key is never described")
+    @Test("Bytes that are no key → sign nothing; a key → never described")
     func noKey() throws {
         let vault = try Fixture.vault()
         let pair = try vault.proofKeyPair(seed: try vault.random(32))

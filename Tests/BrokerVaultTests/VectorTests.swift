@@ -21,7 +21,7 @@ struct VectorTests {
         return result
     }
 
-    @Test("SHA-256 of \"abc\" is FIPS 180-4's")
+    @Test("SHA-256 of \"abc\" → FIPS 180-4's value")
     func sha256() throws {
         let algorithms = try #require(Algorithms.shared)
         #expect(
@@ -32,7 +32,7 @@ struct VectorTests {
                 == bytes("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"))
     }
 
-    @Test("HKDF-SHA-256 is RFC 5869's, appendices A.1 and A.3")
+    @Test("HKDF-SHA-256 → RFC 5869's values, appendices A.1 and A.3")
     func hkdf() throws {
         let algorithms = try #require(Algorithms.shared)
         let key = SecretBytes([UInt8](repeating: 0x0B, count: 22))
@@ -54,7 +54,7 @@ struct VectorTests {
                     "8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8"))
     }
 
-    @Test("HMAC-SHA-256 is RFC 4231's, case 2, however the message is cut")
+    @Test("HMAC-SHA-256 of a message cut anywhere → RFC 4231's value, case 2")
     func hmac() throws {
         let algorithms = try #require(Algorithms.shared)
         let hash = try #require(KeyedHash(algorithms, key: SecretBytes(Array("Jefe".utf8))))
@@ -64,7 +64,7 @@ struct VectorTests {
         #expect(hash.code(of: Array("what do ya want for nothing?".utf8)) == expected)
     }
 
-    @Test("AES-256-GCM is the GCM specification's, test case 16, and each part is covered by the tag")
+    @Test("AES-256-GCM → the GCM specification's test case 16, and the tag covers each part")
     func gcm() throws {
         let algorithms = try #require(Algorithms.shared)
         let key = SecretBytes(bytes("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308"))
@@ -89,7 +89,7 @@ struct VectorTests {
         }
     }
 
-    @Test("What another implementation sealed, indexed and derived is what this one does")
+    @Test("Values that another implementation sealed, indexed and derived → the same here")
     func otherImplementation() throws {
         let vault = try Fixture.vault()
         let envelope = try #require(Base64URL.decode("AQABAgMEBQYHCAkKC8P6Ww2uz7akYgL0K5TsuPBB-h_TRs8ZJ19fggM"))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("Answers as HTTP/1 has them", .timeLimit(.minutes(1)))
+@Suite("Answers in HTTP/1 form", .timeLimit(.minutes(1)))
 struct AnswerEncoderTests {
     private static let plain = ServerConnection.AnswerFraming()
     private static let old = ServerConnection.AnswerFraming(minorVersion: 0, saysClose: true)
@@ -25,7 +25,7 @@ struct AnswerEncoderTests {
     }
 
     @Test(
-        "Nothing follows a head that has no body, whatever is written",
+        "A head without a body → nothing follows it, whatever is written",
         arguments: [
             (204, plain, "HTTP/1.1 204 No Content\r\n\r\n"), (304, plain, "HTTP/1.1 304 Not Modified\r\n\r\n"),
             (200, head, "HTTP/1.1 200 OK\r\n\r\n"),
@@ -38,14 +38,14 @@ struct AnswerEncoderTests {
         #expect(wire(whole, framing) == expected.dropLast() + length + "\r\n")
     }
 
-    @Test("The answer to HEAD keeps the length that is known, and no other framing is said")
+    @Test("The answer to HEAD → keeps a known length, and has no other framing")
     func headKeepsLength() {
         var answer = Answer(.ok, [], body: .whole(ByteBuffer(string: "abc")))
         answer.leaveBodyOut()
         #expect(wire(answer, Self.head) == "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n")
     }
 
-    @Test("A body of unknown length goes in chunks, an empty piece is none, and trailers end it")
+    @Test("A body of unknown length → chunks; an empty piece → none; trailers → at its end")
     func chunks() {
         let answer = Answer(.ok, [], body: Self.stream)
         let long = String(repeating: "x", count: 300)
@@ -57,14 +57,14 @@ struct AnswerEncoderTests {
                 == "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nDate: now\r\n\r\n")
     }
 
-    @Test("HTTP/1.0 has no chunks: the connection's end is the body's")
+    @Test("HTTP/1.0 → no chunks, and the connection's end is the body's end")
     func connectionEnd() {
         #expect(
             wire(Answer(.ok, [], body: Self.stream), Self.old, pieces: ["abc", "", "d"], trailers: [.date: "now"])
                 == "HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabcd")
     }
 
-    @Test("A known length is said once and frames nothing else", arguments: [3, 4096, 4097, 70_000])
+    @Test("A known length → sent once, and frames nothing else", arguments: [3, 4096, 4097, 70_000])
     func length(count: Int) {
         let body = String(repeating: "y", count: count)
         let expected = "HTTP/1.1 200 OK\r\nContent-Length: \(count)\r\n\r\n\(body)"
@@ -73,7 +73,7 @@ struct AnswerEncoderTests {
         #expect(wire(stream, Self.plain, pieces: [body]) == expected)
     }
 
-    @Test("A status without a phrase of its own gets the usual one, and no value ends its line")
+    @Test("A status without a phrase → gets the usual one, and no value can end its line")
     func lines() throws {
         #expect(wire(Answer(.init(code: 503), []), Self.plain).hasPrefix("HTTP/1.1 503 Service Unavailable\r\n"))
         #expect(wire(Answer(.init(code: 299), []), Self.plain).hasPrefix("HTTP/1.1 299 \r\n"))

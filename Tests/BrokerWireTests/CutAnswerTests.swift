@@ -6,7 +6,7 @@ import Testing
 @testable import BrokerWire
 
 /// The end of a connection after an answer: orderly if the answer is whole, and only then.
-@Suite("Answers that are cut", .timeLimit(.minutes(2)))
+@Suite("Cut answers", .timeLimit(.minutes(2)))
 struct CutAnswerTests {
     private struct BrokenOff: Error {}
 
@@ -44,7 +44,7 @@ struct CutAnswerTests {
         "GET \(path) HTTP/1.\(manner.version)\r\nHost: a\r\nConnection: close\r\n\r\n"
     }
 
-    @Test("An answer that breaks off never ends as a whole one does, with and without TLS", arguments: manners)
+    @Test("An answer that breaks off, with or without TLS → never ends like a whole one", arguments: manners)
     func brokenOff(_ manner: Manner) async throws {
         try await Self.service.run(isSecure: manner.tls != nil) { (port) async throws in
             let cut = try await WireClient.connect(port, manner.context())
@@ -58,7 +58,9 @@ struct CutAnswerTests {
         }
     }
 
-    @Test("Neither does one that nobody reads", arguments: manners)
+    @Test(
+        "An answer that breaks off while its client does not read → does not end like a whole one either",
+        arguments: manners)
     func unread(_ manner: Manner) async throws {
         var limits = ConnectionLimits()
         limits.rateWindow = .milliseconds(500)
@@ -74,7 +76,7 @@ struct CutAnswerTests {
         }
     }
 
-    @Test("A whole body that nobody reads is cut, too, when it goes to TLS slice by slice")
+    @Test("A whole body over TLS whose client does not read → cut, too")
     func unreadSlices() async throws {
         var limits = ConnectionLimits()
         limits.rateWindow = .milliseconds(500)

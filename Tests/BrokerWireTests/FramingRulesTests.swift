@@ -13,14 +13,14 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "A target that is neither a path nor our absolute form is refused (SEC-101, SEC-103)",
+        "A target that is neither a path nor the broker's absolute form → refused (SEC-101, SEC-103)",
         arguments: [
             "*", "a.example:443", "v1/session", "ftp://a.example/", "http://b.example/", "http://a.example:81/",
             "http://u@a.example/", "http:///x", "http://", "/a#b", "/a b", "/\u{E9}", "\\x", "http:/a.example/", "",
         ])
     func targets(uri: String) { #expect(verdict(uri) == .refuse) }
 
-    @Test("An absolute-form target whose authority is the Host is brought to its path")
+    @Test("An absolute-form target with the Host as authority → reduced to its path")
     func absoluteForm() {
         for (uri, path) in [
             ("http://a.example/x?y", "/x?y"), ("HTTP://A.example", "/"), ("https://a.example?q", "/?q"),
@@ -30,7 +30,7 @@ struct FramingRulesTests {
     }
 
     @Test(
-        "A Host that is missing, doubled or malformed is refused (SEC-103)",
+        "A Host that is missing, doubled or malformed → refused (SEC-103)",
         arguments: [
             [], [("Host", "a.example"), ("host", "a.example")], [("Host", "")], [("Host", "a b")], [("Host", "a,b")],
             [("Host", "u@a")], [("Host", "a:")], [("Host", "a:123456")], [("Host", "a:1x")], [("Host", "[::1")],
@@ -39,14 +39,14 @@ struct FramingRulesTests {
     func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
 
     @Test(
-        "Well-formed names and addresses are Hosts",
+        "Well-formed names and addresses → accepted as Host",
         arguments: ["a", "A.b-c_d~:65535", "127.0.0.1:1", "[::1]", "[::1]:8080"])
     func goodHosts(host: String) {
         #expect(verdict("/", [("Host", host)]) == .pass(summary(), path: nil))
     }
 
     @Test(
-        "Framing fields that two readers could read differently are refused (SEC-101)",
+        "Framing fields that two readers could read differently → refused (SEC-101)",
         arguments: [
             [("Transfer-Encoding", "gzip, chunked")], [("Transfer-Encoding", "chunked, chunked")],
             [("Transfer-Encoding", "chunked "), ("Transfer-Encoding", "chunked")], [("Transfer-Encoding", "identity")],
@@ -58,7 +58,7 @@ struct FramingRulesTests {
         #expect(verdict("/", [("Host", "a.example")] + headers) == .refuse)
     }
 
-    @Test("Transfer-Encoding on HTTP/1.0 is refused; HTTP/1.0, Upgrade and close end the connection")
+    @Test("Transfer-Encoding on HTTP/1.0 → refused; HTTP/1.0, Upgrade or close → the connection ends")
     func oldVersion() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Transfer-Encoding", "chunked")], version: .http1_0) == .refuse)
@@ -74,7 +74,7 @@ struct FramingRulesTests {
                 == .pass(closing(minorVersion: 0), path: nil))
     }
 
-    @Test("A length other than 0 and a coding announce a body")
+    @Test("A length other than 0, or a coding → announces a body")
     func bodies() {
         let host = ("Host", "a.example")
         #expect(verdict("/", [host, ("Content-Length", "0")]) == .pass(summary(), path: nil))

@@ -19,7 +19,7 @@ struct HTTPServerTests {
     // MARK: TLS
 
     @Test(
-        "TLS 1.2 is served by what keeps past traffic secret and seals, and by nothing else",
+        "TLS 1.2 → only ciphers with forward secrecy and authenticated encryption",
         arguments: [
             ("ECDHE-ECDSA-AES128-SHA", false), ("ECDHE-ECDSA-AES256-SHA", false), ("AES128-SHA", false),
             ("AES256-GCM-SHA384", false), ("ECDHE-ECDSA-AES128-GCM-SHA256", true),
@@ -38,7 +38,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("Large bodies over TLS arrive whole and in order, pipelined ones, too")
+    @Test("Large bodies over TLS, pipelined ones too → arrive whole and in order")
     func slices() async throws {
         let bodies = [0, 4096, 4097, 16_000, 16_001, 48_000, 300_000].map { count in
             ByteBuffer(bytes: (0..<count).map { UInt8(0x61 + $0 % 23) })
@@ -63,7 +63,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("Who reads nothing over TLS takes a slice of a large body, not all of it (SEC-105)")
+    @Test("A TLS client that does not read → holds a slice of a large body, not all of it (SEC-105)")
     func sliceMemory() async throws {
         let body = ByteBuffer(repeating: 0x78, count: 32 << 20)
         let service = TestService { _, _, _ in Answer(.ok, [], body: .whole(body)) }
@@ -91,7 +91,7 @@ struct HTTPServerTests {
 
     // MARK: Requests and the end of the input
 
-    @Test("Every whole request before a FIN is answered, however many there are (RFC 9112 section 9.6)")
+    @Test("Any number of whole requests before a FIN → all answered (RFC 9112 section 9.6)")
     func pipelinedFIN() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
@@ -114,7 +114,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("So is every one that is answered at once, while what follows it is still being decoded")
+    @Test("Requests answered at once while later ones are still being decoded → all answered")
     func pipelinedFINAtOnce() async throws {
         let served = Mutex(0)
         let service = TestService { request, _, _ in
@@ -137,7 +137,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("An upload behind which the client closes its side is whole, however slowly it is taken")
+    @Test("An upload after which the client closes its side, read slowly → whole")
     func slowUploadFIN() async throws {
         let service = TestService { _, body, _ in
             try? await Task.sleep(for: .milliseconds(500))
@@ -162,7 +162,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("Whoever pipelines lets the others of its event loop have their turn (SEC-105)")
+    @Test("A client that pipelines → leaves turns to the others of its event loop (SEC-105)")
     func turns() async throws {
         let served = Mutex(0)
         let servedBefore = Mutex<Int?>(nil)
@@ -187,7 +187,7 @@ struct HTTPServerTests {
         #expect(before <= 64, "\(before) requests were served in one turn")
     }
 
-    @Test("A body that breaks off is incomplete, and not malformed")
+    @Test("A body that breaks off → incomplete, and not malformed")
     func brokenBody() async throws {
         let service = TestService { _, body, _ in
             do throws(BodyFault) {
@@ -214,7 +214,7 @@ struct HTTPServerTests {
 
     // MARK: Charges to the address
 
-    @Test("What is answered is given back: a kept connection may send any number of requests (SEC-105)")
+    @Test("A kept connection with any number of requests → answered bytes are released (SEC-105)")
     func answeredBytes() async throws {
         try await TestService { _, _, _ in .text("ok") }.run(heldBytes: 16 * 1024) { (port) async throws in
             let client = try await WireClient.connect(port)
@@ -228,7 +228,7 @@ struct HTTPServerTests {
         }
     }
 
-    @Test("A request with a session is not charged; the next one without is (SEC-105)")
+    @Test("A request with a session → not charged; the next one without → charged (SEC-105)")
     func sessionOfOneRequest() async throws {
         let service = TestService { request, body, connection in
             if request.path == "/session" { connection.carriesSession() }
@@ -273,7 +273,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A body of eleven thousand chunks of one byte reaches its reader in few pieces, which hold little more than their bytes (SEC-105)",
+        "A body of eleven thousand chunks of one byte → few pieces, with little more than their bytes (SEC-105)",
         arguments: [false, true])
     func smallChunks(isSecure: Bool) async throws {
         try await Self.counting().run(isSecure: isSecure) { (port) async throws in
@@ -289,7 +289,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "Requests behind chunked bodies, with trailers and without, are answered in turn, wherever the input is cut (SEC-101)"
+        "Requests after chunked bodies, with or without trailers, cut anywhere → answered in turn (SEC-101)"
     )
     func chunkedPipelines() async throws {
         let requests = [
@@ -314,7 +314,7 @@ struct HTTPServerTests {
     }
 
     @Test(
-        "A chunked body behind a head that ends with a bare LF is refused, and nothing in it is served (SEC-101)",
+        "A chunked body after a head that ends with a bare LF → refused, and nothing in it is served (SEC-101)",
         arguments: ["\n\n", "\r\n\n", "\n\r\n"])
     func bareLineFeeds(end: String) async throws {
         try await Self.counting().run { (port) async throws in

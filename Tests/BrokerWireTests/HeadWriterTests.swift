@@ -3,9 +3,9 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("A head's bytes are counted and written by one rule", .timeLimit(.minutes(1)))
+@Suite("One rule counts and writes a head's bytes", .timeLimit(.minutes(1)))
 struct HeadWriterTests {
-    @Test("What was not counted is not written, by texts or by bytes", arguments: [0, 1, 7, 300])
+    @Test("Bytes that were not counted → not written, by texts or by bytes", arguments: [0, 1, 7, 300])
     func uncounted(more: Int) {
         var passes = 0
         let written = HeadWriter.buffer(more: 0) { head in
@@ -20,7 +20,7 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == "abc")
     }
 
-    @Test("What was counted and is not written is no part of the head")
+    @Test("Bytes that were counted and are not written → not part of the head")
     func unwritten() {
         var passes = 0
         let written = HeadWriter.buffer(more: 5) { head in
@@ -31,7 +31,7 @@ struct HeadWriterTests {
         #expect(String(buffer: written) == "abc" && written.writableBytes >= 5)
     }
 
-    @Test("A head is as long as its texts, of any alphabet and however they are kept", arguments: [0, 1, 15, 16, 5000])
+    @Test("A head's length → the length of its texts, in any alphabet and storage", arguments: [0, 1, 15, 16, 5000])
     func whole(length: Int) {
         let value = String(String(repeating: "é", count: length).dropFirst(length / 2))
         let written = HeadWriter.buffer(more: 3) { head in

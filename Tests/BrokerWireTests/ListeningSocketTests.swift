@@ -32,7 +32,7 @@ struct ListeningSocketTests {
         } catch { return "\(error)" }
     }
 
-    @Test("A descriptor that is not open, no socket, none of TCP or none that listens is refused by its number")
+    @Test("A descriptor that is closed, no socket, not TCP, or not listening → refused by its number")
     func refuses() throws {
         // The number is beyond any limit, so no concurrent test can have opened it.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")
@@ -47,7 +47,7 @@ struct ListeningSocketTests {
         for descriptor in [file, datagrams, local, bound] { close(descriptor) }
     }
 
-    @Test("One that listens is taken, and kept from programs that are started")
+    @Test("A listening socket → accepted, and not inherited by started programs")
     func takes() throws {
         let made = try Self.descriptor(AF_INET, SOCK_STREAM, bound: true)
         try #require(listen(made, 1) == 0)
@@ -62,7 +62,7 @@ struct ListeningSocketTests {
         #expect(wasOpen && (!isOpen || after.st_ino != before.st_ino))
     }
 
-    @Test("An address that another process listens on is told from one that is none of this machine's")
+    @Test("An address in use → a different error from one that is not this machine's")
     func addresses() throws {
         let first = try ListeningSocket(host: "127.0.0.1", port: 0)
         let port = try Self.port(first)
@@ -142,7 +142,7 @@ struct ListeningSocketTests {
         }
     }
 
-    @Test("Connections that come between two servers of one socket wait for the second")
+    @Test("Connections that come between two servers of one socket → wait for the second")
     func waits() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         let first = try await HTTPServer.start(Named(name: "first"), HTTPServer.Configuration(), on: socket)
@@ -158,7 +158,7 @@ struct ListeningSocketTests {
         #expect(throws: Refused.self) { _ = try Self.connect(port) }
     }
 
-    @Test("Whoever has just connected when the server drains is answered")
+    @Test("A client connects just before the server drains → answered")
     func fresh() async throws {
         let socket = try ListeningSocket(host: "127.0.0.1", port: 0)
         var configuration = HTTPServer.Configuration()

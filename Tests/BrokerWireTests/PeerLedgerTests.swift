@@ -3,7 +3,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("What one address may take", .timeLimit(.minutes(1)))
+@Suite("The limits of one address", .timeLimit(.minutes(1)))
 struct PeerLedgerTests {
     private static let one = PeerAddress(high: 0, low: 0xFFFF_0101_0101)
     private static let proxy = PeerAddress(high: 0, low: 0xFFFF_0A00_0001)
@@ -19,7 +19,7 @@ struct PeerLedgerTests {
         }
     }
 
-    @Test("One address has only so many connections, exempt ones as many as they want (SEC-105)")
+    @Test("One address → a limited number of connections; an exempt one → any number (SEC-105)")
     func connections() throws {
         let ledger = ledger()
         let first = try #require(ledger.open(Self.one))
@@ -30,7 +30,7 @@ struct PeerLedgerTests {
         for _ in 0..<10 { #expect(ledger.open(Self.proxy) != nil) }
     }
 
-    @Test("An address whose connection carried a live session has more, until all of them are closed")
+    @Test("A live session on an address's connection → a higher limit until all its connections are closed")
     func session() throws {
         let ledger = ledger()
         let first = try #require(ledger.open(Self.one))
@@ -43,7 +43,7 @@ struct PeerLedgerTests {
         #expect(ledger.open(Self.one) == nil)
     }
 
-    @Test("Bytes beyond the address's share are refused, and given back when they are answered")
+    @Test("Bytes beyond the address's share → refused, and released when they are answered")
     func heldBytes() throws {
         let account = try #require(ledger().open(Self.one))
         var first = HeldBytes(account: account)
@@ -83,7 +83,7 @@ struct PeerLedgerTests {
         PeerAddress(high: network, low: number)
     }
 
-    @Test("A network's connections are counted with its addresses', and who is refused is counted nowhere (SEC-105)")
+    @Test("A network's connections → counted with its addresses'; a refused one → counted nowhere (SEC-105)")
     func networks() throws {
         let refused = Mutex<[PeerPolicy.Key]>([])
         let ledger = levels(refused: { _, limit in refused.withLock { $0.append(limit) } })
@@ -103,7 +103,7 @@ struct PeerLedgerTests {
         #expect(ledger.count == 0)
     }
 
-    @Test("Bytes that a network's share refuses are not charged to the address, either")
+    @Test("Bytes that a network's share refuses → not charged to the address, either")
     func networkBytes() throws {
         let ledger = levels(bytes: 15_000)
         let one = try #require(ledger.open(Self.peer(1, 1)))
@@ -117,7 +117,7 @@ struct PeerLedgerTests {
         #expect(!two.take(1))
     }
 
-    @Test("A network that never empties goes on with what may be taken now")
+    @Test("A network that never empties → uses the present limits")
     func adoption() throws {
         let limit = Mutex(1)
         let ledger = PeerLedger { peer in
@@ -134,7 +134,7 @@ struct PeerLedgerTests {
         #expect(ledger.open(Self.one) == nil)
     }
 
-    @Test("A cap that is met is told each time that a listener stops accepting, and tells how many are open")
+    @Test("A listener stops accepting at a cap → reported each time, with the number of open connections")
     func cap() {
         let told = Mutex(0)
         let cap = ConnectionCap(maximum: 2) { told.withLock { $0 += 1 } }

@@ -27,7 +27,7 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "Less than the rate is too slow after the grace and one window, whatever its rhythm",
+        "Less than the rate, in any rhythm → too slow after the grace and one window",
         arguments: [(0, 1), (1, 20), (900, 1), (10_000, 10)] as [(Int, Int64)])
     func tooSlow(bytes: Int, seconds: Int64) throws {
         let end = try #require(Self.end(bytes, every: seconds * Self.second))
@@ -35,13 +35,13 @@ struct ProgressRateTests {
     }
 
     @Test(
-        "The rate and more is never too slow",
+        "At least the rate → never too slow",
         arguments: [(103, 0), (1024, 1), (10_240, 10), (30_720, 30), (1 << 20, 30)] as [(Int, Int64)])
     func fastEnough(bytes: Int, seconds: Int64) {
         #expect(Self.end(bytes, every: seconds == 0 ? Self.second / 10 : seconds * Self.second) == nil)
     }
 
-    @Test("What came long ago buys no time")
+    @Test("Bytes that came long ago → buy no time")
     func burst() throws {
         let inGrace = try #require(Self.end(0, every: Self.second, burst: 1 << 30, at: 5 * Self.second))
         #expect(inGrace <= 43 * Self.second)
@@ -51,7 +51,7 @@ struct ProgressRateTests {
         #expect(kept > 69 * Self.second && kept <= 73 * Self.second, "\(kept)")
     }
 
-    @Test("Odd bounds and times do no harm")
+    @Test("Odd bounds and times → no harm")
     func odd() {
         var none = ProgressRate(bytesPerSecond: 1, window: 0, grace: -5)
         none.account(.max, at: 0)

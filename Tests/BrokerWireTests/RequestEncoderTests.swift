@@ -4,7 +4,7 @@ import Testing
 
 @testable import BrokerWire
 
-@Suite("Requests as HTTP/1.1 has them", .timeLimit(.minutes(1)))
+@Suite("Requests in HTTP/1.1 form", .timeLimit(.minutes(1)))
 struct RequestEncoderTests {
     private static let stream = UpstreamRequest.Stream(limit: 1_000_000) { { nil } }
 
@@ -19,7 +19,7 @@ struct RequestEncoderTests {
         return text
     }
 
-    @Test("Nothing follows the head of a request without a body, whatever is written")
+    @Test("A request without a body → nothing follows its head, whatever is written")
     func nothing() {
         let head = "/a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\n"
         #expect(wire(.GET, .none, pieces: ["a"]) == "GET \(head)\r\n")
@@ -30,7 +30,7 @@ struct RequestEncoderTests {
     }
 
     @Test(
-        "A body where many a server expects none is the last thing on its connection",
+        "A body where many servers expect none → the last bytes on its connection",
         arguments: [HTTPMethod.GET, .HEAD, .DELETE, .OPTIONS])
     func last(method: HTTPMethod) {
         let bodies: [UpstreamRequest.Body] = [
@@ -50,7 +50,7 @@ struct RequestEncoderTests {
         #expect(!post.endsConnection && post.hasBody)
     }
 
-    @Test("A body of known length stands as it is behind one length", arguments: [0, 3, 4096, 4097, 70_000])
+    @Test("A body of known length → unchanged, after one length", arguments: [0, 3, 4096, 4097, 70_000])
     func length(count: Int) {
         let body = String(repeating: "y", count: count)
         let expected =
@@ -59,7 +59,7 @@ struct RequestEncoderTests {
         #expect(wire(.PUT, .stream(Self.stream, length: count), pieces: [body]) == expected)
     }
 
-    @Test("A body of unknown length goes in chunks, and an empty piece is none")
+    @Test("A body of unknown length → chunks; an empty piece → none")
     func chunks() {
         let head = "POST /a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
         let long = String(repeating: "x", count: 300)

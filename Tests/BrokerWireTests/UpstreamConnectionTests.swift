@@ -215,7 +215,7 @@ struct UpstreamConnectionTests {
         return machine
     }
 
-    @Test("Each event has its effects", arguments: table)
+    @Test("Each event → its effects", arguments: table)
     func row(_ row: Row) {
         var machine = Self.machine(after: row.before)
         #expect(machine.handle(row.event, at: 1) == row.effects)
@@ -226,7 +226,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "Who lets others wait has a deadline, and nobody else",
+        "A side that lets the other wait → a deadline; the other side → none",
         arguments: [
             ([], idle, .close), ([get], limit, [.fail, .close]), ([post], nil, []),
             ([post, .writable(false)], limit, [.fail, .stopSending, .close]),
@@ -249,7 +249,7 @@ struct UpstreamConnectionTests {
         #expect(machine.phase == .closed)
     }
 
-    @Test("A piece that is taken, and a byte that comes, begin the time anew; a byte before the head does not")
+    @Test("A piece that is taken, or a byte that arrives → the time begins again; a byte before the head → it does not")
     func progress() {
         var machine = Self.machine(after: [Self.post, .writable(false)])
         _ = machine.handle(.writable(true), at: 5)
@@ -263,7 +263,7 @@ struct UpstreamConnectionTests {
         #expect(machine.deadline == 11 + Self.silence)
     }
 
-    @Test("Whatever happens in whatever order, a call ends once, and none begins before the one before is over")
+    @Test("Any events in any order → a call ends once, and none begins before the one before is over")
     func anyOrder() {
         let events: [UpstreamConnection.Event] = [
             Self.get, Self.last, Self.post, .requestPart, .requestEnd, .requestCut, .writable(false), .writable(true),

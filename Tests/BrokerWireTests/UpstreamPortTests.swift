@@ -31,7 +31,7 @@ struct UpstreamPortTests {
         }
     }
 
-    @Test("Whoever says goodbye over TLS and leaves the end to us takes none of them")
+    @Test("An upstream sends TLS's closing message and leaves the end to the broker → no port stays occupied")
     func goodbye() async throws {
         let served = try TestCertificate.served()
         let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The sandbox's faults", .timeLimit(.minutes(2)))
 struct FaultUseTests {
-    @Test("Each fault that it offers stands in a test of the product, and in its documents")
+    @Test("Each fault of the sandbox → in a test of the product, and in its documents")
     func used() throws {
         let root = #filePath.components(separatedBy: "/Tests/SandboxTests/")[0]
         var tests: Set<Substring> = []

@@ -5,7 +5,7 @@ import Sandbox
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct SandboxTests {
-    @Test("A code is refused with another verifier, another redirect URI, and a second time")
+    @Test("A code with another verifier or redirect URI, or a second time → refused")
     func codeRefusals() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test("A fault does its work, and the record has what was sent")
+    @Test("A fault → has its effect, and the record has the request")
     func faultAndRecord() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("A used refresh token is refused, and under rotate-strict the family dies")
+    @Test("A used refresh token → refused, and under rotate-strict the family ends")
     func refreshReuse() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("A client may prove itself in its own way only, and in one way only")
+    @Test("A client → may prove itself with its own method only, and with one only")
     func clientAuthentication() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "drop-before does no work, drop-after does it, and neither answers", arguments: ["drop-before", "drop-after"])
+        "drop-before → no work; drop-after → work; neither → an answer", arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test("A truncated answer ends in a closed connection")
+    @Test("A truncated answer → ends in a closed connection")
     func truncated() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test("A misspelled fault and an unknown provider are refused")
+    @Test("A misspelled fault or an unknown provider → refused")
     func unknownFaults() async throws {
         try await withSandbox { sandbox in
             #expect(throws: SandboxControl.Unknown.self) { try sandbox.control.place(Fault(provider: "oidc", "typo")) }
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("A fault for one client leaves another alone, and is used up")
+    @Test("A fault for one client → leaves another alone, and is used up")
     func matching() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test("The record keeps order and spelling of header fields, and the body's bytes")
+    @Test("The record → keeps order and spelling of header fields, and the body's bytes")
     func record() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -122,7 +122,7 @@ import Testing
         }
     }
 
-    @Test("Of fifty parallel redemptions of one code one wins")
+    @Test("Fifty parallel redemptions of one code → one succeeds")
     func parallelRedemption() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test("Clever takes JSON with a blank secret once, and nothing else")
+    @Test("Clever → accepts JSON with a blank secret once, and nothing else")
     func clever() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -159,7 +159,7 @@ import Testing
         }
     }
 
-    @Test("A Zephr state key registers once and expires")
+    @Test("A Zephr state key → registers once and expires")
     func zephr() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -187,7 +187,7 @@ import Testing
         }
     }
 
-    @Test("The sandbox stops with a request hanging")
+    @Test("The sandbox stops with a request hanging → it still ends")
     func stops() async throws {
         let sandbox = try await SandboxServer.start()
         let browser = Browser(sandbox: sandbox)

@@ -22,7 +22,7 @@ struct SignOnTests {
         return try await browser.send(.GET, "/oidc/authorize?" + query.encoded, headers: headers)
     }
 
-    @Test("Without a cookie: prompt=none is login_required, else a page; another provider's cookie is none")
+    @Test("No cookie → login_required for prompt=none, else a page; another provider's cookie → ignored")
     func strangers() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -36,7 +36,7 @@ struct SignOnTests {
         }
     }
 
-    @Test("With one: silent for the client that was allowed, each other wish by its own error")
+    @Test("A cookie → silent for an allowed client; any other demand → its own error")
     func known() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -58,7 +58,7 @@ struct SignOnTests {
         }
     }
 
-    @Test("end_session without a hint asks, and ends what the cookie names; setting `cookie` does not ask")
+    @Test("end_session without a hint → asks, and ends the cookie's session; with the setting `cookie` → does not ask")
     func logOut() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -87,7 +87,7 @@ struct SignOnTests {
     }
 
     @Test(
-        "A seed file is refused for anything that it does not know",
+        "A seed file with an unknown member → refused",
         arguments: [
             "", "[]", #"{"user":{}}"#, #"{"settings":{"nope":{}}}"#, #"{"clients":{"nope":{}}}"#,
             #"{"faults":{"oidc":[{"fault":"typo"}]}}"#, #"{"faults":{"oidc":{}}}"#, #"{"faults":{"nope":[]}}"#,
@@ -96,7 +96,7 @@ struct SignOnTests {
         #expect(throws: SeedFile.Refused.self) { try SeedFile(Array(text.utf8)) }
     }
 
-    @Test("A seed file sets the sandbox up, and a reset goes back to it")
+    @Test("A seed file → sets up the sandbox, and a reset returns to it")
     func seed() async throws {
         let text = """
             {"users":{"dora":{"email":"dora@example.net"}},"clients":{"oidc":{"app":{"redirect_uris":["app:/cb"]}}},

@@ -35,7 +35,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "A provider that refuses says so, whoever would sign in",
+        "A provider set to refuse → an error for every user",
         arguments: [
             ("acr_values", "mfa", "unmet_authentication_requirements"), ("max_age", "60", "login_required"),
         ])
@@ -52,7 +52,7 @@ struct StepUpTests {
     }
 
     @Test(
-        "One that honours the wish asks again where the browser's session is too old or of another class",
+        "A provider that honours the demand, and a session that is too old or of another class → asks again",
         arguments: [("max_age", "60"), ("acr_values", "mfa"), ("acr_values", "phr mfa")])
     func asksAgain(_ name: String, _ value: String) async throws {
         try await withSandbox { sandbox in
@@ -72,7 +72,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("Having signed in again, the session has the new class and time, and goes through with them")
+    @Test("The user has signed in again → the session has the new class and time, and meets the demand")
     func honours() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -90,7 +90,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("One that ignores the wish lets the old sign-in through, and says its time")
+    @Test("A provider that ignores the demand → lets the old sign-in through, with its time")
     func ignores() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -103,7 +103,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("It answers as somebody else, and leaves auth_time out, where faults say so")
+    @Test("The faults for another user, or without auth_time → another user answers, or auth_time is missing")
     func faults() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -118,7 +118,7 @@ struct StepUpTests {
         }
     }
 
-    @Test("A payment wants an amount, and behind a token says whose it was; those that were taken are told")
+    @Test("A payment → needs an amount, and behind a token shows its user; accepted payments are listed")
     func payments() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

@@ -24,7 +24,7 @@ import Testing
         return all.first { $0["token"]?.text == token }?["audience"]?.elements?.compactMap(\.text) ?? []
     }
 
-    @Test("A resource with a fragment, of no scheme or never asked for is refused, and spends no refresh token")
+    @Test("A resource with a fragment, without a scheme or never asked for → refused, and no refresh token is spent")
     func refusals() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(
-        "A refresh for an API gives its audience and scope, which an upstream insists on; the next one has the whole scope"
+        "A refresh for an API → its audience and scope, which an upstream requires; the next refresh → the whole scope"
     )
     func audiences() async throws {
         try await withSandbox { sandbox in
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test("A fault refuses one API alone, and a plain refresh goes through")
+    @Test("A fault → refuses one API alone, and a plain refresh succeeds")
     func oneTarget() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test("With older tokens voided, each refresh ends the access token before")
+    @Test("Older tokens are voided → each refresh ends the access token before")
     func voided() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test("An exchange is refused to public clients, for other tokens and for wider scopes")
+    @Test("An exchange by a public client, for other tokens or for wider scopes → refused")
     func exchangeRefusals() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    @Test("An exchange gives an access token for the audience, and by a fault a refresh token with it")
+    @Test("An exchange → an access token for the audience, and with a fault also a refresh token")
     func exchange() async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

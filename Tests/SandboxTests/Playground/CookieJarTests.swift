@@ -4,14 +4,14 @@ import Testing
 
 @Suite("The phone's cookies", .timeLimit(.minutes(1)))
 struct CookieJarTests {
-    @Test("What is no cookie is passed over", arguments: ["", "=x", "name", ";", " ; a=b", "; Max-Age=1"])
+    @Test("A malformed cookie → ignored", arguments: ["", "=x", "name", ";", " ; a=b", "; Max-Age=1"])
     func refused(field: String) {
         let jar = CookieJar()
         jar.take(field)
         #expect(jar.field == nil)
     }
 
-    @Test("A cookie is set, replaced, and removed when its life is over")
+    @Test("A cookie → set, replaced, and removed when its life is over")
     func life() {
         let jar = CookieJar()
         jar.take("a=1; Path=/; HttpOnly; Max-Age=60")
@@ -24,7 +24,8 @@ struct CookieJarTests {
         #expect(jar.field == nil)
     }
 
-    @Test("The session's cookie is told from the others, with its prefix and without", arguments: ["", "__Host-"])
+    @Test(
+        "The session's cookie → recognised among the others, with its prefix and without", arguments: ["", "__Host-"])
     func session(prefix: String) {
         let jar = CookieJar()
         jar.take(prefix + "coatcheck-login=1")
@@ -34,7 +35,7 @@ struct CookieJarTests {
         #expect(jar.session?.name == prefix + "coatcheck" && jar.session?.value == "3")
     }
 
-    @Test("A jar that is emptied sends nothing")
+    @Test("An emptied jar → sends nothing")
     func cleared() {
         let jar = CookieJar()
         jar.take("a=1")

@@ -21,7 +21,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A name that is no loopback name is refused, whatever it resolves to",
+        "A name that is no loopback name, wherever it leads → refused",
         arguments: [
             nil, "", "evil.example", "evil.example:8089", "127.0.0.1.evil.example", "127.0.0.1evil", "localhost.evil",
             "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:8089:1", "127.0.0.1:123456", "127.0.0.2", "0.0.0.0", "[::1", "::1",
@@ -32,7 +32,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "Another origin is refused, another port's and the opaque one too",
+        "Another origin, also another port's or the opaque one → refused",
         arguments: [
             "https://evil.example", "null", "", "http://127.0.0.1", "http://127.0.0.1:1", "https://127.0.0.1:8089",
             "http://localhost:8089", "http://127.0.0.1:8089/", "http://127.0.0.1:80890",
@@ -42,7 +42,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "What a form or a script without permission can send is refused",
+        "A request that a form or a script without permission can send → refused",
         arguments: [
             nil, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
             "text/plain;application/json", "application/jsonx",
@@ -52,14 +52,14 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "Another start's token is refused, and none",
+        "Another start's token, or none → refused",
         arguments: [nil, "", "this-star", "this-start ", "This-start", "that-start"])
     func wrongToken(token: String?) {
         #expect(refusal(of: Self.good) { $0.token = token } == .wrongToken)
     }
 
     @Test(
-        "Our own page may, and a program of this machine",
+        "The playground's own page, or a program of this machine → allowed",
         arguments: ["127.0.0.1:8089", "localhost:1", "[::1]:9", "localhost"])
     func allowed(host: String) {
         #expect(refusal(of: Self.good) { $0.host = host } == nil)
@@ -71,7 +71,7 @@ struct PlaygroundGuardTests {
             } == nil)
     }
 
-    @Test("The sandbox's own name is taken where it has another")
+    @Test("The sandbox's configured name → accepted")
     func ownName() {
         let caller = PlaygroundGuard.Caller(host: "sandbox:8089", origin: nil, contentType: nil, token: nil)
         #expect(throws: PlaygroundGuard.Refusal.foreignHost) { try PlaygroundGuard.checkPlace(caller) }

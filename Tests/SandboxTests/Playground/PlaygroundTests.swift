@@ -7,7 +7,7 @@ import Testing
 struct PlaygroundTests {
     private let configuration = SandboxConfiguration(playground: PlaygroundConfiguration(broker: "http://127.0.0.1:9"))
 
-    @Test("Without being asked for there is none")
+    @Test("The option is not set → no playground")
     func off() async throws {
         try await withSandbox { sandbox in
             let page = try await Browser(sandbox: sandbox).send(.GET, "/playground/")
@@ -15,7 +15,7 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("Its routes and /_sandbox refuse other sites, other names, and who has no token of this start")
+    @Test("Its routes and /_sandbox → refuse other sites, other names, and callers without this start's token")
     func refusals() async throws {
         try await withSandbox(configuration) { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -29,7 +29,7 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("The page has the token of its start; another start has another")
+    @Test("The page → has its start's token; another start → another token")
     func token() async throws {
         var tokens: Set<Substring> = []
         for _ in 0..<2 {
@@ -57,7 +57,7 @@ struct PlaygroundTests {
         #expect(tokens.count == 2)
     }
 
-    @Test("What the broker says is written down, what the phone says is not taken for it")
+    @Test("The broker's messages → recorded, and never mixed with the phone's")
     func recorder() async throws {
         try await withSandbox(configuration) { sandbox in
             let browser = Browser(sandbox: sandbox)
@@ -75,7 +75,7 @@ struct PlaygroundTests {
         }
     }
 
-    @Test("The last 400 messages are kept, and a beginning anew is seen")
+    @Test("More than 400 messages → the last ones are kept, and a new beginning is visible")
     func conversation() {
         let conversation = Conversation()
         for number in 1...450 { conversation.note("\(number)") }

@@ -8,9 +8,9 @@ import Yams
 
 @testable import coatcheck
 
-@Suite("Configurations that are accepted", .timeLimit(.minutes(2)))
+@Suite("Accepted configurations", .timeLimit(.minutes(2)))
 struct AcceptanceTests {
-    @Test("The smallest file is in order, and has the documented defaults")
+    @Test("The smallest file → accepted, with the documented defaults")
     func minimal() throws {
         let configuration = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         // The URL is https, but the file names no proxy that ends TLS.
@@ -34,7 +34,7 @@ struct AcceptanceTests {
             configuration.providers.first?.clients.first?.settings.profile.lifetimes == configuration.session.lifetimes)
     }
 
-    @Test("Plain http on loopback leaves the prefix off, and says so")
+    @Test("Plain http on loopback → cookies without prefix, with a warning")
     func development() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "https://auth.example.com", with: "http://127.0.0.1:8080")
@@ -43,7 +43,7 @@ struct AcceptanceTests {
         #expect(configuration.warnings.contains { $0.message.contains("development only") })
     }
 
-    @Test("A listener for backends takes peers; drain_delay may be nothing")
+    @Test("A listener for backends → accepts peers; drain_delay → may be zero")
     func backendListener() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "public_url: https://auth.example.com",
@@ -75,7 +75,7 @@ struct AcceptanceTests {
         #expect(try load("\n  keep_alive: 5s").warnings.map(\.path) == ["server.trusted_proxies"])
     }
 
-    @Test("A backend with an empty `allow` may ask about nobody's sessions")
+    @Test("A backend with an empty `allow` → accepted, and may ask about no session")
     func emptyAllow() throws {
         let backend =
             "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, "
@@ -85,7 +85,7 @@ struct AcceptanceTests {
         #expect(settings.count == 1 && settings.first?.allow?.isEmpty == true)
     }
 
-    @Test("Backends without trusted proxies are warned of, and a listener for none")
+    @Test("Backends without trusted proxies, or a backends' listener without backends → a warning")
     func backendWarnings() throws {
         let backend =
             "backends: {a: {sha256: 3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d, may: [introspect]}}\n"
@@ -103,7 +103,7 @@ struct AcceptanceTests {
                 == ["server.trusted_proxies", "server.backend_listen"])
     }
 
-    @Test("An inline secret is warned of, but not on loopback")
+    @Test("An inline secret → a warning, except on loopback")
     func inlineSecret() throws {
         let inline = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "client_secret: zQ8vN2kLr5TwX7yB3mHd")
@@ -114,7 +114,7 @@ struct AcceptanceTests {
             try !ConfigurationFixture.load(local).warnings.contains { $0.message.contains("written into the file") })
     }
 
-    @Test("A client's own lifetimes stand before the session's")
+    @Test("A client's own lifetimes → used before the session's")
     func lifetimes() throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        session: {idle: 1h 30m}")
@@ -123,14 +123,14 @@ struct AcceptanceTests {
         #expect(client.lifetimes.absolute == .seconds(90 * 86_400))
     }
 
-    @Test("YAML's own words for booleans do not get in the way", arguments: ["off", "\"off\""])
+    @Test("YAML's word `off`, plain or quoted → switches the setting off", arguments: ["off", "\"off\""])
     func words(_ word: String) throws {
         let text = ConfigurationFixture.minimal.replacingFirst(
             "providers:\n", with: "session: {cache: \(word)}\nproviders:\n")
         #expect(try ConfigurationFixture.load(text).session.cache == .zero)
     }
 
-    @Test("A secret goes where the provider takes it, unless the client says otherwise")
+    @Test("A secret → sent where the provider accepts it, unless the client chooses otherwise")
     func secretPlace() throws {
         for (preset, auth, inBody) in [
             ("facebook", "", true), ("linkedin", "", true), ("google", "", false), ("github", "", false),
@@ -162,7 +162,7 @@ struct AcceptanceTests {
         }
     }
 
-    @Test("The reference file loads")
+    @Test("The reference file → loads")
     func referenceLoads() throws {
         let configuration = try ConfigurationFixture.load(Self.reference)
         #expect(configuration.providers.count == 8)
@@ -170,7 +170,7 @@ struct AcceptanceTests {
         #expect(configuration.backends.first?.settings.tokens.map(\.grant) == [.refresh, .refresh, .exchange])
     }
 
-    @Test("Every key that the decoder knows stands in the reference file")
+    @Test("Every key of the decoder → in the reference file")
     func referenceIsComplete() throws {
         let context = ConfigContext(sources: ConfigurationFixture.sources)
         let root = try #require(context.compose(try Self.reference))

@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("What `check` says", .timeLimit(.minutes(1)))
+@Suite("The messages of `check`", .timeLimit(.minutes(1)))
 struct CheckWordsTests {
     private static let url = "public_url: https://auth.example.com"
     private static let redirect = "redirect_uris: [\"com.example.app:/oauth2redirect\"]"
@@ -30,7 +30,7 @@ struct CheckWordsTests {
         } catch { return "\(error)".replacingOccurrences(of: path, with: "FILE") }
     }
 
-    @Test("A missing, an empty, an oversized and an unreadable file are told apart")
+    @Test("A missing, empty, oversized or unreadable file → different messages")
     func files() throws {
         #expect(try Self.load([]) == "error: FILE: is empty")
         #expect(try Self.load(Array("# nothing\n\n".utf8)).contains("has no settings, only blank lines and comments"))
@@ -42,7 +42,7 @@ struct CheckWordsTests {
         #expect(Self.said("-").contains("does not exist: standard input is `/dev/stdin`"))
     }
 
-    @Test("Each client's binding is said in words, and nothing where there is none")
+    @Test("A client's binding → in words; no binding → no message")
     func binding() throws {
         func lines(_ binding: String) throws -> [String] {
             BindingWords.lines(
@@ -60,14 +60,14 @@ struct CheckWordsTests {
                 "need a proof by the device's key with each request"))
     }
 
-    @Test("A byte order mark at the beginning is passed over")
+    @Test("A byte order mark at the beginning → ignored")
     func byteOrderMark() throws {
         let said = try Self.load([0xEF, 0xBB, 0xBF] + Array(ConfigurationFixture.minimal.utf8))
         // The only error is the missing key file.
         #expect(said.split(separator: "\n").count(where: { $0.hasPrefix("error") }) == 1 && said.contains("keys.file"))
     }
 
-    @Test("A secret that cannot be read is named with its variable or path, but for what could be the secret itself")
+    @Test("A secret that cannot be read → its variable or path is named, unless that could be the secret itself")
     func secrets() {
         func said(_ reference: String) -> String {
             Self.errors(Self.minimal("auth: none", "client_secret: \(reference)")).joined()
@@ -83,7 +83,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "Names that are nearly right are offered",
+        "A name that is nearly right → the right one is offered",
         arguments: [
             ("kind: oidc", "kind: oidcc", "did you mean `oidc`?"),
             ("kind: oidc", "kind: google", "is no kind: write `preset: google`"),
@@ -103,7 +103,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "So are providers and clients that upstreams and backends name",
+        "A nearly right provider, client or permission in an upstream or backend → the right one is offered",
         arguments: [
             (
                 "\nupstreams: {api: {base_url: \"https://api.example.com\", provider: exampel, allow: [\"GET /\"]}}",
@@ -120,7 +120,7 @@ struct CheckWordsTests {
         #expect(said.contains { $0.contains(words) }, "\(said)")
     }
 
-    @Test("One mistake is one error")
+    @Test("One mistake → one error")
     func noFollowOn() {
         #expect(Self.errors(Self.minimal("public_url:", "publc_url:")).count == 1)
         let upstream =
@@ -133,7 +133,7 @@ struct CheckWordsTests {
         #expect(Self.errors(clover).filter { $0.contains("upstreams") }.isEmpty)
     }
 
-    @Test("A key that stands twice is named where it stands for the second time")
+    @Test("A repeated key → named at its second place")
     func twice() {
         let text = ConfigurationFixture.minimal + "\nserver:\n  hosts: []\n"
         let said = Self.errors(text)
@@ -141,7 +141,7 @@ struct CheckWordsTests {
         #expect(said == ["error: line \(line ?? 0): names a key twice: server"])
     }
 
-    @Test("https without a trusted proxy and without TLS of its own is warned of")
+    @Test("https without a trusted proxy and without its own TLS → a warning")
     func proxies() throws {
         func warnings(_ text: String) throws -> [String] { try ConfigurationFixture.load(text).warnings.map(\.path) }
         #expect(try warnings(ConfigurationFixture.minimal) == ["server.trusted_proxies"])
@@ -152,7 +152,7 @@ struct CheckWordsTests {
     }
 
     @Test(
-        "A trusted proxy that is none is one fault, not an empty list too; a pattern among redirect URIs is warned of")
+        "A malformed trusted proxy → one fault, without \"empty list\"; a pattern as redirect URI → a warning")
     func followOns() throws {
         let named = Self.minimal(Self.url, Self.url + "\n  trusted_proxies: [proxy.example.com]")
         let said: [String]
@@ -168,7 +168,7 @@ struct CheckWordsTests {
         #expect(warnings.count == 1 && warnings.first?.message.contains("byte for byte") == true)
     }
 
-    @Test("A certificate is looked at: whose, for whom, how long")
+    @Test("A certificate → its owner, its names and its time are shown")
     func certificates() throws {
         let tls = "\n  tls: {certificate: fullchain.pem, key: privkey.pem}"
         func said(_ other: String, at seconds: Int64 = 1_795_400_000) -> [String] {

@@ -32,7 +32,7 @@ struct ChildrenTests {
         """
 
     @Test(
-        "A client has no children unless it says so; a kind lives as long as its client's sessions, unless it says so")
+        "No `children` → none; a kind without times → lives as long as its client's sessions")
     func defaults() throws {
         let minimal = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         #expect(minimal.providers.first?.clients.first?.settings.profile.children.isEmpty == true)
@@ -48,7 +48,7 @@ struct ChildrenTests {
                     upstreams: [UpstreamName(unchecked: "feed")], backends: [BackendName(unchecked: "orders")]))
     }
 
-    @Test("What a kind names has to be there; a name that is none, an unknown key and times that cannot be are said")
+    @Test("A kind with an unknown upstream, backend or key, a bad name or impossible times → refused")
     func refused() {
         let path = "providers.example.clients.ios.children"
         let expectations = [
@@ -65,7 +65,7 @@ struct ChildrenTests {
     }
 
     @Test(
-        "An upstream that a kind names and that may ask for another sign-in is said, unless it or its provider cannot")
+        "A kind's upstream may ask for another sign-in → a warning, unless challenges are off or impossible")
     func stepUps() throws {
         let widget = "{widget: {upstreams: [feed]}}"
         func warnings(_ children: String, _ others: String = Self.others) throws -> [String] {
@@ -77,7 +77,8 @@ struct ChildrenTests {
         #expect(try warnings(widget, silent).isEmpty)
     }
 
-    @Test("A web page's cookie has no key: said of every client whose sessions have one, and of no other")
+    @Test(
+        "A `web` kind of a client with bound sessions → a warning that its cookie has no key; of other clients → none")
     func bearers() throws {
         let web = #"{web: {origins: ["https://shop.example.com"]}}"#
         let bound = "\n        binding: {mode: enforce}"

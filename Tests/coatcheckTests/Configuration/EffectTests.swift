@@ -2,7 +2,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Settings whose effect is another than their words suggest", .timeLimit(.minutes(1)))
+@Suite("Settings whose effect differs from their words", .timeLimit(.minutes(1)))
 struct EffectTests {
     private static let digest = "1fc72e39e16a2f72e5a5382851ff187f11feac41a2a5901c39579c46c9edbc6d"
 

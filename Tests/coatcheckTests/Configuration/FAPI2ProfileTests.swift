@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("`profile: fapi2`: the settings that it becomes, and what contradicts it", .timeLimit(.minutes(2)))
+@Suite("`profile: fapi2`: the settings that it makes, and those that contradict it", .timeLimit(.minutes(2)))
 struct FAPI2ProfileTests {
     private static let key = "private_key: {file: service-key.pem, key_id: k1}"
     private static let certificate = "tls: {certificate: example-client.pem, key: example-client.key}"
@@ -66,7 +66,7 @@ struct FAPI2ProfileTests {
     // MARK: Settings that contradict the profile
 
     @Test(
-        "A client's setting that contradicts it is refused at its own line",
+        "A client's setting contradicts the profile → refused at its own line",
         arguments: [
             ("auth: none", "web.auth"),
             ("auth: client_secret_basic, client_secret: zQ8vN2kLr5TwX7yB3mHd", "web.auth"),
@@ -106,7 +106,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "And the provider's likewise, whether the profile stands there or on the client",
+        "A provider's setting contradicts the profile of the provider or the client → refused likewise",
         arguments: [
             ("par: off", "par"), ("sender_constrained: off", "sender_constrained"),
             ("assertion: {audience: token_endpoint}", "assertion.audience"),
@@ -132,7 +132,7 @@ struct FAPI2ProfileTests {
         }
     }
 
-    @Test("It is for OpenID Connect and OAuth 2.0, with the issuer's metadata")
+    @Test("The profile on another kind, or without the issuer's metadata → refused")
     func kinds() {
         let clever = file(
             provider: "kind: clever\nprofile: fapi2",
@@ -157,7 +157,7 @@ struct FAPI2ProfileTests {
         #expect(errors(file(client: Self.key + ", profile: fapi1")).contains { $0.contains("web.profile: ") })
     }
 
-    @Test("Bound tokens are nobody's but the broker's, by forward-auth neither")
+    @Test("A backend with forward_access_token → refused, because bound tokens stay with the broker")
     func forwarded() {
         let text =
             file(client: Self.key)
@@ -167,7 +167,7 @@ struct FAPI2ProfileTests {
 
     // MARK: Settings that the profile makes
 
-    @Test("One line becomes each setting that the profile settles")
+    @Test("The profile's one line → makes each of its settings")
     func expansion() throws {
         for text in [
             file(client: Self.key),
@@ -197,7 +197,7 @@ struct FAPI2ProfileTests {
     }
 
     @Test(
-        "Client authentication and what tokens are bound to follow from what there is",
+        "A client's key or certificate → decides its authentication and its tokens' binding",
         arguments: [
             (key, "private_key_jwt", SenderConstraint.dpop), (certificate, "tls_client_auth", .mtls),
             ("\(key), \(certificate)", "private_key_jwt", .dpop),
@@ -213,7 +213,7 @@ struct FAPI2ProfileTests {
         #expect(client.profile.senderConstraint == constraint)
     }
 
-    @Test("A setting that says the same, or less than it allows, is no fault")
+    @Test("A setting that agrees with the profile, or is stricter → no fault")
     func agreement() throws {
         let same = try client(
             file(
@@ -231,7 +231,7 @@ struct FAPI2ProfileTests {
         #expect(errors(oauth) == [])
     }
 
-    @Test("The Cloudentity preset takes it in one line, and what a preset says gives way")
+    @Test("The Cloudentity preset with the profile → accepted, and the profile replaces the preset's values")
     func presets() throws {
         let workspace = "issuer: https://example.eu.authz.cloudentity.io/example/demo\nprofile: fapi2"
         let cloudentity = try client(file(provider: "preset: cloudentity\n" + workspace, client: Self.key))
@@ -242,7 +242,7 @@ struct FAPI2ProfileTests {
         #expect(Set(linkedin.wire.idToken.algorithms) == [.ps256, .es256, .edDSA])
     }
 
-    @Test("`check` says what it became")
+    @Test("`check` → shows the settings that the profile made")
     func words() throws {
         let lines = ProfileWords.lines(try load(file(client: Self.key)))
         #expect(

@@ -4,7 +4,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Certificates of clients and upstreams as they are configured", .timeLimit(.minutes(2)))
+@Suite("Configured certificates of clients and upstreams", .timeLimit(.minutes(2)))
 struct MutualTLSSettingsTests {
     private static let pair = "certificate: example-client.pem, key: example-client.key"
 
@@ -28,7 +28,7 @@ struct MutualTLSSettingsTests {
     }
 
     @Test(
-        "A certificate that is missing, no certificate, not with its key, or said twice is refused where it stands",
+        "A certificate that is missing, malformed, not with its key, or set twice → refused at its place",
         arguments: [
             ("auth: tls_client_auth", "web.auth: needs `tls: {certificate, key}`"),
             ("auth: self_signed_tls_client_auth", "web.auth: needs `tls: {certificate, key}`"),
@@ -78,7 +78,7 @@ struct MutualTLSSettingsTests {
         #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
     }
 
-    @Test("A kind whose calls show none takes none")
+    @Test("A certificate for a kind whose calls show none → refused")
     func kinds() {
         let text = """
             server: {public_url: "https://auth.example.com"}
@@ -93,7 +93,7 @@ struct MutualTLSSettingsTests {
         #expect(ConfigurationFixture.errors(text).contains { "\($0)".contains("`oidc` and `oauth2`") })
     }
 
-    @Test("It stands on the provider, or where it differs on a client, in either form")
+    @Test("A certificate on the provider, or another one on a client, in either form → accepted")
     func places() throws {
         let shared = try client(file("tls: {\(Self.pair), ca_file: example-ca.pem}", client: "auth: tls_client_auth"))
         let identity = try #require(shared.wire.connection.identity)
@@ -113,7 +113,7 @@ struct MutualTLSSettingsTests {
         #expect(try client(file(client: "auth: none")).wire.connection.identity == nil)
     }
 
-    @Test("A key that others may read, and a certificate that has run out or is not valid yet, are warned of")
+    @Test("A key that others may read, or a certificate that has expired or is not valid yet → a warning")
     func warnings() throws {
         let open = file(client: "auth: none, tls: {certificate: example-client.pem, key: open-client.key}")
         #expect(ConfigurationFixture.problems(open).contains { "\($0)".contains("others may read") })
@@ -132,7 +132,7 @@ struct MutualTLSSettingsTests {
         #expect(Certificates.firstFault(good, at: WallTime(seconds: 1_795_400_000)) == nil)
     }
 
-    @Test("A certificate that has run out → `check` names its file's key and that key's line, in either form")
+    @Test("A certificate that has expired → `check` names its file's key and that key's line, in either form")
     func faultPlaces() throws {
         let later = WallTime(seconds: 4_950_000_000)
         func fault(_ tls: String) throws -> ConfigProblem? {
@@ -159,7 +159,7 @@ struct MutualTLSSettingsTests {
         #expect(plain?.path == "\(client).tls.certificate" && plain?.line == 12, "\(String(describing: plain))")
     }
 
-    @Test("An upstream's own certificate is for tokens that are not bound to their client's; its trust roots are free")
+    @Test("An upstream's own certificate → only for tokens that are not bound to their client's; its trust roots → any")
     func upstreams() throws {
         func upstream(_ tls: String, url: String = "https://api.example.com", more: String = "") -> String {
             "upstreams:\n  api: {base_url: \"\(url)\", provider: bank, allow: [\"GET /**\"], tls: {\(tls)}\(more)}"

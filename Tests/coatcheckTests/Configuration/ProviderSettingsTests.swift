@@ -5,7 +5,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Providers as they are configured", .timeLimit(.minutes(2)))
+@Suite("Configured providers", .timeLimit(.minutes(2)))
 struct ProviderSettingsTests {
     private func load(_ provider: String, client: String = "client_id: app, auth: none") throws -> ProviderSection {
         let text = """
@@ -20,7 +20,7 @@ struct ProviderSettingsTests {
         return try #require(try ConfigurationFixture.load(text).providers.first)
     }
 
-    @Test("An OpenID client has a nonce whatever its scope says: `openid` is asked for in any case (SEC-30)")
+    @Test("An OpenID client with any scope → has a nonce, because `openid` is always asked for (SEC-30)")
     func nonce() throws {
         for (scope, nonce) in [("openid email", "on"), ("email", "on"), ("email, nonce: off", "off")] {
             let provider = try load(
@@ -64,7 +64,7 @@ struct ProviderSettingsTests {
         ("kind: clover\nenvironment: us\nsite_url: https://app.example.com", nil),
     ]
 
-    @Test("Every preset and kind knows the issuer its vendor publishes, and no other passes for it")
+    @Test("Every preset and kind → expects the issuer that its vendor publishes, and no other")
     func issuers() throws {
         for (settings, iss) in Self.issuers {
             let section = try load(
@@ -87,7 +87,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "A callback issuer is one URL with one template segment at most",
+        "A callback issuer → one URL with one template segment at most",
         arguments: ["nonsense", "https://a.example/{a}/{b}", "https://a.example/{}", "https://a.example/?x"])
     func badIssuers(_ issuer: String) {
         #expect(throws: ConfigurationFailure.self) {
@@ -101,7 +101,7 @@ struct ProviderSettingsTests {
     private static let oidc = "kind: oidc\nissuer: https://id.example.com"
 
     @Test(
-        "client_secret_jwt needs a secret of 32 bytes; a secret may hold a space inside; reserved characters are warned of"
+        "client_secret_jwt → needs a secret of 32 bytes; a secret with a space → accepted, with reserved characters → a warning"
     )
     func secrets() throws {
         let signing = try load(
@@ -120,7 +120,7 @@ struct ProviderSettingsTests {
         #expect(!ConfigurationFixture.problems(raw).contains { $0.message.contains("basic_encoding: raw") })
     }
 
-    @Test("An assertion's dialect is read; a thumbprint needs its certificate, also where the preset asks for one")
+    @Test("An assertion's dialect → read; a thumbprint → needs its certificate, also if the preset requires one")
     func assertions() throws {
         let key = "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem}"
         let section = try load(
@@ -145,7 +145,7 @@ struct ProviderSettingsTests {
         #expect(signing.algorithm == .ps256)
     }
 
-    @Test("One signing key at two providers is refused, unless each use names its issuer alone")
+    @Test("One signing key at two providers → refused, unless each use names only its issuer")
     func sharedKeys() throws {
         func text(_ audience: String) -> String {
             let client =
@@ -163,7 +163,7 @@ struct ProviderSettingsTests {
         #expect(ConfigurationFixture.errors(text("endpoint")).count == 2)
     }
 
-    @Test("Clever's clients know no PKCE by default, Clover's sessions own themselves alone")
+    @Test("Clever's clients → no PKCE by default; Clover's sessions → own themselves only")
     func defaults() throws {
         let clever = try load(
             "kind: clever", client: "client_id: app, auth: blank_secret_basic, app_start: {sdk_version: \"2\"}")
@@ -180,7 +180,7 @@ struct ProviderSettingsTests {
                 .assumesScope == false)
     }
 
-    @Test("Apple without its key, and a form post to an app's own scheme, are refused")
+    @Test("Apple without its key, or a form post to an app's own scheme → refused")
     func apple() {
         #expect(throws: ConfigurationFailure.self) { try load("preset: apple", client: "client_id: app") }
         #expect(throws: ConfigurationFailure.self) {
@@ -191,7 +191,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "What is not offered is said so by its name",
+        "A feature that is not offered → refused by its name",
         arguments: [
             ("auth: none\n        response_mode: query.jwt", "JARM"),
             ("auth: none\n        response_mode: jwt", "JARM"),
@@ -202,7 +202,7 @@ struct ProviderSettingsTests {
         #expect(errors.contains { "\($0)".contains(name) && "\($0)".contains("not offered") }, "\(errors)")
     }
 
-    @Test("DPoP in a list of token types is told where it stands")
+    @Test("DPoP in a list of token types → the message names the right setting")
     func tokenType() {
         let file = ConfigurationFixture.minimal.replacingFirst(
             "auth: none", with: "auth: none\n        token_response: {token_types: [DPoP]}")
@@ -212,7 +212,7 @@ struct ProviderSettingsTests {
 
     // MARK: Tokens bound to a key
 
-    @Test("`sender_constrained` and `dpop` stand on the provider, or where it differs on a client")
+    @Test("`sender_constrained` and `dpop` → on the provider, or on a client that differs")
     func bound() throws {
         let oidc = "kind: oidc\nissuer: https://id.example.com"
         let plain = try load(oidc).settings.clients
@@ -230,7 +230,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "What contradicts bound tokens is refused",
+        "A setting that contradicts bound tokens → refused",
         arguments: [
             ("sender_constrained: dpop\n        hand_out_access_token: true", "hand_out_access_token: contradicts"),
             ("dpop: {par: both}", "dpop.par"),
@@ -243,7 +243,7 @@ struct ProviderSettingsTests {
         #expect(errors.contains { "\($0)".contains(words) }, "\(errors)")
     }
 
-    @Test("Bound tokens are for OAuth's own kinds, and for no backend that is given access tokens bare")
+    @Test("Bound tokens with another kind than `oidc` or `oauth2`, or with a backend that gets bare tokens → refused")
     func boundElsewhere() {
         let clever = """
             server: {public_url: "https://auth.example.com"}
@@ -267,7 +267,7 @@ struct ProviderSettingsTests {
     }
 
     @Test(
-        "post_logout_redirect_uri is a redirect URI like any other",
+        "post_logout_redirect_uri → checked like any redirect URI",
         arguments: ["https://a b", "javascript:x", "http://example.com/out", "x"])
     func postLogout(_ uri: String) {
         let file = ConfigurationFixture.minimal.replacingFirst(
@@ -299,7 +299,7 @@ struct ProviderSettingsTests {
         return text
     }
 
-    @Test("Every YAML block of README and of the pages passes `check`")
+    @Test("Every YAML block of README and of the pages → passes `check`")
     func documents() throws {
         let root = #filePath.replacingOccurrence(
             "Tests/coatcheckTests/Configuration/ProviderSettingsTests.swift", "")

@@ -31,7 +31,7 @@ extension String {
     }
 }
 
-@Suite("Configurations that are refused", .timeLimit(.minutes(2)))
+@Suite("Refused configurations", .timeLimit(.minutes(2)))
 struct RefusalTests {
     static let url = "public_url: https://auth.example.com"
     static let client = "client_id: mobile-app"
@@ -496,7 +496,7 @@ struct RefusalTests {
     ]
 
     @Test(
-        "A faulty file is refused, and the fault is named with its line (SEC-109)",
+        "A faulty file → refused, and the fault is named with its line (SEC-109)",
         arguments: server + sessions + providerFaults + clients + further)
     func refused(_ refusal: Refusal) {
         #expect(refusal.text != ConfigurationFixture.minimal, "the fault was not put in")
@@ -509,7 +509,7 @@ struct RefusalTests {
         #expect(named, "named instead: \(errors)")
     }
 
-    @Test("A misspelt option, two providers on one callback and `changeme` are all named at once (SEC-109)")
+    @Test("A misspelt option, two providers on one callback and `changeme` → all named at once (SEC-109)")
     func allTogether() {
         let text =
             ConfigurationFixture.minimal
@@ -529,7 +529,7 @@ struct RefusalTests {
         #expect(errors == errors.sorted())
     }
 
-    @Test("Two providers with one registration are refused (SEC-112)")
+    @Test("Two providers with one registration → refused (SEC-112)")
     func sharedRegistration() {
         let text =
             ConfigurationFixture.minimal
@@ -539,7 +539,7 @@ struct RefusalTests {
         #expect(errors.contains { $0.message.contains("registration of its own") }, "\(errors)")
     }
 
-    @Test("No message repeats a value of the file, a secret least of all (SEC-114)")
+    @Test("Any message → repeats no value of the file, least of all a secret (SEC-114)")
     func bland() {
         let canary = "CANARYcanary0123456789"
         let texts = [
@@ -567,13 +567,13 @@ struct RefusalTests {
     }
 
     @Test(
-        "What is not YAML is refused with its line",
+        "Text that is not YAML → refused with its line",
         arguments: ["a: [", "a: 1\na: 2", "", "- a", "\t- x: [}", "a: &x [*y]", "%"])
     func notYAML(_ text: String) {
         #expect(!ConfigurationFixture.errors(text).isEmpty)
     }
 
-    @Test("A file that is not there is refused")
+    @Test("A missing file → refused")
     func noFile() {
         #expect(throws: ConfigurationFailure.self) { try Configuration.load(path: "/nonexistent/coatcheck.yaml") }
     }

@@ -44,7 +44,7 @@ struct SQLiteAddressTests {
     }
 
     @Test(
-        "A spelling with one meaning → taken",
+        "A spelling with one meaning → accepted",
         arguments: [
             ("sqlite:data/x.db", "data/x.db"), ("sqlite:./data/x.db", "./data/x.db"), ("sqlite:../x.db", "../x.db"),
             ("sqlite:/data/x.db", "/data/x.db"), ("sqlite:///data/x.db", "/data/x.db"),

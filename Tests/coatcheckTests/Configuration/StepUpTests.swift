@@ -27,7 +27,7 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("What nobody can meet, or nothing reaches, is refused")
+    @Test("A demand that no provider can meet, or that no call reaches → refused")
     func refused() {
         let none = "    step_up: {acr: false, max_age: false}\n"
         for (require, backend, provider, words) in [
@@ -58,14 +58,14 @@ struct StepUpConfigurationTests {
         }
     }
 
-    @Test("What a copy of the cookie meets, too, is warned of")
+    @Test("A demand that a copy of the cookie also meets → a warning")
     func warned() {
         let found = problems("[{allow: \"POST /pay/1\", acr: [mfa], max_age: 5m}]", backend: ", require: {max_age: 1h}")
         #expect(found.count { $0.contains("is met by a copy of the cookie") } == 2, "\(found)")
         #expect(!found.contains { $0.contains("gone round") }, "\(found)")
     }
 
-    @Test("Who gets an access token that the upstream takes goes round what it requires, and is warned of")
+    @Test("A demand of an upstream whose access token is given out → a warning, because the token bypasses the demand")
     func goneRound() {
         let gone = "upstreams.api.require is gone round with the access token itself"
         let require = "[{allow: \"POST /pay/1\", max_age: 5m}]"

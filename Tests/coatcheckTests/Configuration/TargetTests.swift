@@ -28,7 +28,7 @@ struct TargetConfigurationTests {
         }
     }
 
-    @Test("What names nothing, two ways, no URI, or what nobody can give is refused, with its line")
+    @Test("An empty, ambiguous or malformed target, or one that cannot be issued → refused, with its line")
     func refused() {
         for (token, backend, client, words) in [
             (", token: {}", "]", "", "upstreams.api.token needs `resource`"),
@@ -60,7 +60,7 @@ struct TargetConfigurationTests {
         }
     }
 
-    @Test("An exchange of a client that proves nothing, and a ninth API, are warned of")
+    @Test("An exchange by a client without authentication, or a ninth API → a warning")
     func warned() {
         #expect(problems(", token: {exchange: {audience: a}}").contains { $0.contains("has an exchange, and client") })
         let nine = (1...9).map { "{audience: a\($0)}" }.joined(separator: ", ")
@@ -71,7 +71,7 @@ struct TargetConfigurationTests {
         #expect(!found.contains { $0.contains("gives tokens for") }, "\(found)")
     }
 
-    @Test("A refresh for an API where lost answers are repeated by the call's key is warned of, an exchange is not")
+    @Test("A refresh for an API at a provider that repeats answers by key → a warning; an exchange → none")
     func warnedOfReplays() {
         let words = "cannot be replayed for the session's own key"
         let keyed = "        token_request: {idempotency_key: true}\n"
@@ -90,7 +90,8 @@ struct TargetConfigurationTests {
     }
 
     @Test(
-        "A client's sign-ins ask for what its upstreams and backends need, in the file's order, and for no exchange's")
+        "A client's sign-ins → ask for the targets of its upstreams and backends, in the file's order, without exchanges"
+    )
     func joined() throws {
         let file = text(
             ", token: {resource: [\"urn:b\", \"urn:a\"], scope: read}",
@@ -102,7 +103,7 @@ struct TargetConfigurationTests {
         #expect(client.profile.scope.last == "read" && client.targets.count == 4)
     }
 
-    @Test("What config diff speaks of is a resource or scope of a token, and no exchange's")
+    @Test("A changed resource or scope of a token in `config diff` → concerns sign-ins; that of an exchange → does not")
     func paths() {
         for path in [
             "upstreams.a.token.resource", "upstreams.a.b.token.scope", "upstreams.a.token.resource[1]",

@@ -30,7 +30,7 @@ struct LimitLineTests {
             client: client, untrustedProxy: proxy, userAgent: nil, code: code, privateDetail: code.map { _ in "login" })
     }
 
-    @Test("An address that meets its limit is named once a minute; of very many one line tells (SEC-115)")
+    @Test("An address reaches its limit → one line a minute; very many addresses → one line for the rest (SEC-115)")
     func limits() {
         let lines = Lines()
         let log = RequestMetrics(
@@ -53,7 +53,7 @@ struct LimitLineTests {
     }
 
     @Test(
-        "The line of a failed relay call names its upstream and the API that its token was for, in the configuration's words"
+        "A failed relay call's line → names its upstream and its token's API, in the configuration's words"
     )
     func failedRelayCalls() {
         let lines = Lines()
@@ -79,7 +79,7 @@ struct LimitLineTests {
         #expect(own.contains(#""audience":"shop","resource":"https://a.example https://b.example""#), "\(own)")
     }
 
-    @Test("One line each when a breaker opens or closes, and when PostgreSQL is away or back")
+    @Test("A breaker opens or closes, or PostgreSQL is away or back → one line each")
     func outages() throws {
         let lines = Lines()
         let isEnding = Mutex(false)
@@ -106,7 +106,7 @@ struct LimitLineTests {
         #expect(lines.take().isEmpty)
     }
 
-    @Test("A proxy that is not trusted is said once")
+    @Test("A proxy that is not trusted → one line")
     func proxies() {
         let lines = Lines()
         let log = RequestMetrics(
@@ -121,7 +121,7 @@ struct LimitLineTests {
         #expect(lines.take().count == 7)
     }
 
-    @Test("A full disk is said once, and once when there is room again")
+    @Test("A full disk → one line, and another when there is room again")
     func disk() {
         let lines = Lines()
         let disk = DiskState(log: lines.log)
@@ -133,7 +133,7 @@ struct LimitLineTests {
         #expect(lines.take().count == 1 && !disk.isFull)
     }
 
-    @Test("A provider is ok, failing after two failures in a row, and open while its breaker refuses")
+    @Test("A provider's state → ok, failing after two failures in a row, and open while its breaker refuses")
     func providers() {
         #expect(ProviderHealth.state(.closed(failures: 0), 0) == "ok")
         #expect(ProviderHealth.state(.closed(failures: 1), 1) == "ok")
@@ -142,7 +142,7 @@ struct LimitLineTests {
         #expect(ProviderHealth.state(.halfOpen(pause: .seconds(1)), 9) == "open")
     }
 
-    @Test("Methods that a client makes up are one series (SEC-118)")
+    @Test("Methods that a client invents → one series (SEC-118)")
     func methods() {
         let metrics = MetricsRegistry()
         let log = RequestMetrics(
@@ -164,7 +164,7 @@ struct LimitLineTests {
             "\(text)")
     }
 
-    @Test("Connections that are turned away are counted by whose limit it was, and named once a minute (SEC-105)")
+    @Test("Refused connections → counted by the limit's owner, and one line a minute (SEC-105)")
     func connections() throws {
         let lines = Lines()
         let metrics = MetricsRegistry()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Counters that are there from the start", .timeLimit(.minutes(2)))
+@Suite("Counters that exist from the start", .timeLimit(.minutes(2)))
 struct StartingSeriesTests {
     private func registered() -> MetricsRegistry {
         let metrics = MetricsRegistry()
@@ -12,7 +12,7 @@ struct StartingSeriesTests {
         return metrics
     }
 
-    @Test("Every event finds its counter at zero")
+    @Test("Every event → its counter exists at zero")
     func events() throws {
         let metrics = registered()
         let log = ProcessLog(level: .error, now: { WallTime(seconds: 0) }, emit: { _ in })
@@ -53,7 +53,7 @@ struct StartingSeriesTests {
         #expect(metrics.seriesCount == before)
     }
 
-    @Test("Twice is once, and a hundred clients leave half of a metric to what happens")
+    @Test("A second start → the same series; a hundred clients → half of a metric stays free for events")
     func bounded() {
         let metrics = registered()
         let before = metrics.seriesCount
@@ -67,7 +67,7 @@ struct StartingSeriesTests {
         #expect(metrics.text().contains(#"coatcheck_logins_total{provider="p",client="c99",result="succeeded"} 0"#))
     }
 
-    @Test("Every counter has its sentence")
+    @Test("Every counter → has its help text")
     func sentences() {
         for line in registered().text().split(separator: "\n") where line.hasPrefix("# TYPE ") {
             let name = line.split(separator: " ")[2]

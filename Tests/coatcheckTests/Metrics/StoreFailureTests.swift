@@ -6,7 +6,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Store operations that fail", .timeLimit(.minutes(1)))
+@Suite("Failed store operations", .timeLimit(.minutes(1)))
 struct StoreFailureTests {
     private let metrics = MetricsRegistry()
     private let store = InMemoryStore()
@@ -22,7 +22,7 @@ struct StoreFailureTests {
         metrics.text().contains("coatcheck_store_failures_total{operation=\"\(operation)\"} ")
     }
 
-    @Test("Each is counted where every operation passes, also one that a request has asked for")
+    @Test("A failure of any operation, also one for a request → counted in one place")
     func counted() async throws {
         let token = try OpenSSLVault(ring: .generate(now: now, random: SystemRandom.bytes)).digest([1])
         _ = try await timed.sessions(.token(token), .live, after: nil, limit: 1, now: now)
@@ -38,7 +38,7 @@ struct StoreFailureTests {
         #expect(metrics.text().contains(#"coatcheck_store_failures_total{operation="sessions"} 3"#))
     }
 
-    @Test("A caller that gave up says nothing of the store")
+    @Test("The caller gave up → not counted as the store's failure")
     func cancelled() async throws {
         let token = try OpenSSLVault(ring: .generate(now: now, random: SystemRandom.bytes)).digest([1])
         store.fail(.sessions, [.refused])
@@ -54,7 +54,7 @@ struct StoreFailureTests {
         #expect(!failures("sessions"))
     }
 
-    @Test("Every operation that is measured has its counter from the start")
+    @Test("Every measured operation → its counter exists from the start")
     func registered() throws {
         let source = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../Sources/Broker/Store/AroundStore.swift")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Two configurations are compared by every value of their files")
+@Suite("Comparison of two configurations by every value of their files")
 struct ConfigValuesTests {
     /// Loads a file with these settings: a client's `children`, a backend's `allow`, and a default of a Zephr attribute.
     private func load(
@@ -69,7 +69,7 @@ struct ConfigValuesTests {
                 == ["providers.news.attribute_defaults.source"])
     }
 
-    @Test("A text in other quotes is the same text")
+    @Test("A text in other quotes → unchanged")
     func sameText() throws {
         #expect(paths(try load(attribute: "app"), try load(attribute: "\"app\"")).isEmpty)
     }

@@ -6,7 +6,7 @@ import Testing
 
 /// Freed memory of the process, and its return to the system.
 @Suite(.timeLimit(.minutes(2))) struct FreedMemoryTests {
-    @Test("What was freed between what stays is given back, though it is no end of the heap")
+    @Test("Memory is freed between blocks that stay → returned to the system, although it is not a heap's end")
     func givenBack() async throws {
         // Each remaining block keeps its page in use, and so the end of every heap.
         let size = 128 << 20, block = 1024, stays = 64
@@ -35,7 +35,7 @@ import Testing
         FreedMemoryRule.Figures(unused: unused << 20, used: used << 20, released: released)
     }
 
-    @Test("What a try left behind is tried again when less is in use, within ten seconds")
+    @Test("A try left memory behind → tried again within ten seconds once less is in use")
     func leftBehind() {
         var rule = FreedMemoryRule(atRest: nil)
         rule.tried(leaving: Self.figures(unused: 4, used: 6), at: .zero)
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test("A first try in the midst of a load is made again when the load has gone", arguments: [true, false])
+    @Test("The first try is during a load → repeated after the load", arguments: [true, false])
     func triedUnderLoad(beganAtRest: Bool) {
         var rule = FreedMemoryRule(atRest: beganAtRest ? Self.figures(unused: 3, used: 6) : nil)
         rule.note(Self.figures(unused: 40, used: 26))
@@ -69,7 +69,7 @@ import Testing
         #expect(rule.isWorthIt(rest, at: .seconds(15)))
     }
 
-    @Test("Load at the start, a few MiB in use later → its pages are given back")
+    @Test("Load at the start, a few MiB in use later → its pages are returned")
     func beganUnderLoad() {
         var rule = FreedMemoryRule(atRest: Self.figures(unused: 4, used: 3))
         rule.note(Self.figures(unused: 52, used: 9))
@@ -79,10 +79,10 @@ import Testing
         #expect(rule.isWorthIt(Self.figures(unused: 55, used: 4), at: .seconds(15)))
     }
 
-    @Test("The memory at rest is known before the first look")
+    @Test("The memory at rest → known before the first look")
     func atRest() { #expect(FreedMemory().atRest != nil) }
 
-    @Test("What cannot be given back is tried once a minute, and dead rows are worth a try")
+    @Test("Memory that cannot be returned → tried once a minute; dead rows → worth a try")
     func patience() {
         var rule = FreedMemoryRule(atRest: nil)
         #expect(!rule.isWorthIt(Self.figures(unused: 7, used: 6), at: .zero))

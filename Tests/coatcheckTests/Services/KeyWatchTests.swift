@@ -51,7 +51,7 @@ struct KeyWatchTests {
         }
     }
 
-    @Test("A file that cannot be used changes nothing, is said once, and is taken when it can be")
+    @Test("A file that cannot be used → no change and one line; used once it is good")
     func faulty() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -73,7 +73,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.contains("keys reloaded"))
     }
 
-    @Test("A key that is added is known at once and seals when its time has come")
+    @Test("A key is added → known at once, and seals when its time has come")
     func twoSteps() throws {
         let watched = try Watched()
         let key = watched.vault.currentKeyID
@@ -100,7 +100,7 @@ struct KeyWatchTests {
     /// The changes to the file of a ring while one of its keys waits.
     enum Trouble: CaseIterable { case awayBefore, halfBefore, away, half }
 
-    @Test("A key that waits seals in its time whatever has become of the file meanwhile", arguments: Trouble.allCases)
+    @Test("A key waits and its file changes in any way → it seals in its time", arguments: Trouble.allCases)
     func dueInTrouble(_ trouble: Trouble) throws {
         let watched = try Watched()
         let now = watched.time.now
@@ -133,7 +133,7 @@ struct KeyWatchTests {
         #expect(watched.lines.all.split(separator: "\n").count { $0.contains("keys not reloaded") } == 2)
     }
 
-    @Test("A key that waits seals when its time has come, also while the file does not answer")
+    @Test("A key waits and its file does not answer → it seals when its time has come")
     func hanging() throws {
         let watched = try Watched()
         let rotated = try watched.watch.ring.rotated(
@@ -150,7 +150,7 @@ struct KeyWatchTests {
         #expect(watched.vault.currentKeyID == new)
     }
 
-    @Test("A mounted Secret whose links are swapped is read again")
+    @Test("A mounted Secret's links are swapped → read again")
     func links() throws {
         let watched = try Watched(linked: true)
         let rotated = try watched.watch.ring.rotated(now: watched.time.now, random: SystemRandom.bytes)
@@ -166,7 +166,7 @@ struct KeyWatchTests {
         #expect(watched.vault.currentKeyID == rotated.list.first?.id)
     }
 
-    @Test("A key file that others may read or write is open; the own group may read it; a link is what it points to")
+    @Test("A key file's mode → open if others may read or write; the own group may read; a link counts as its target")
     func modes() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -193,7 +193,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring that is not the store's is found out by a sample of its rows, and one row in twenty turns nobody away")
+        "A ring that is not the store's → found by a sample of rows; one foreign row in twenty → no effect")
     func ringCheck() async throws {
         let now = WallTime(seconds: 1_795_000_000)
         let ring = try KeyRing.generate(now: now, random: SystemRandom.bytes)
@@ -239,7 +239,7 @@ struct KeyWatchTests {
     }
 
     @Test(
-        "A ring that opens nothing seals nothing either, and the file's ring takes its place whole when that one opens")
+        "A ring that opens no record → seals none, and the file's ring replaces it completely once that one opens")
     func takenWhole() async throws {
         let watched = try Watched()
         let (time, store) = (watched.time, InMemoryStore())

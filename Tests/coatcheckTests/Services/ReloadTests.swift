@@ -100,7 +100,7 @@ struct ReloadTests {
         """
 
     @Test(
-        "A file that cannot be used changes nothing, and the log names each fault",
+        "A file that cannot be used → no change, and the log names each fault",
         arguments: [
             ("limits: {body: 64KiB}", "limits: {body: 64KiB", "is not YAML"),
             ("kind: oauth2", "kind: oauth", "has to be"),
@@ -118,7 +118,7 @@ struct ReloadTests {
     }
 
     @Test(
-        "What a running broker cannot change refuses the whole by name",
+        "A setting that needs a restart → the whole reload is refused by its name",
         arguments: [
             ("listen: \"127.0.0.1:8080\"", "listen: \"127.0.0.1:8081\"", "server.listen"),
             (
@@ -152,7 +152,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("What is unwise is said at each reload, also where no setting has changed: a secret that others may read")
+    @Test("A secret that others may read → a warning at each reload, also without a changed setting")
     func warnings() async throws {
         let isOpen = Mutex(false)
         let wired = try Wired(Self.text, isOpen: { isOpen.withLock { $0 } })
@@ -165,7 +165,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("A file that hangs is said, holds up no later reload, and changes nothing when it comes back behind one")
+    @Test("A file that hangs → one line, later reloads go on, and its late content is not used after a newer one")
     func hanging() async throws {
         let gate = DispatchSemaphore(value: 0)
         let hangs = Mutex(false)
@@ -198,7 +198,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Providers that did not change keep their connections, breakers and caches; the others are new")
+    @Test("Unchanged providers → keep their connections, breakers and caches; the others are new")
     func kept() async throws {
         let wired = try Wired(Self.text)
         let before = wired.running
@@ -218,7 +218,7 @@ struct ReloadTests {
         await before.transport.shutdown()
     }
 
-    @Test("A secret's file is read again, and only what it belongs to is new")
+    @Test("A secret's file → read again, and only its owner is new")
     func secret() async throws {
         let secret = Wired.Held("zQ8vN2kLr5TwX7yB3mHd")
         let wired = try Wired(Self.text, secret: { secret.value })
@@ -233,7 +233,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("The level of the log, hosts, backends and limits are those of the file at once")
+    @Test("The log level, hosts, backends and limits → the file's at once")
     func rest() async throws {
         let wired = try Wired(Self.text)
         let digest = "3b1f0d7c5f0a3a9d4b8f6b2f6a8e1c2d3e4f5061728394a5b6c7d8e9fa0b1c2d"
@@ -247,7 +247,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("How many traces are recorded is the file's at once; where they go takes a restart")
+    @Test("The number of recorded traces → the file's at once; their destination → needs a restart")
     func tracing() async throws {
         func text(_ port: Int, _ sample: String) -> String {
             Self.text + "\ntracing: {otlp: \"http://127.0.0.1:\(port)\", sample: \(sample)}"
@@ -269,7 +269,7 @@ struct ReloadTests {
         init(_ value: RunningConfiguration) { self.value = value }
     }
 
-    @Test("The configuration before is gone when nobody holds it any more")
+    @Test("The former configuration → released when its last user has ended")
     func released() async throws {
         let wired = try Wired(Self.text)
         let before = Kept(wired.running)
@@ -279,7 +279,7 @@ struct ReloadTests {
         await wired.composition.close()
     }
 
-    @Test("Signals that come amid a reload make one more, and none is lost")
+    @Test("Signals during a reload → one more reload, and none is lost")
     func signals() async throws {
         let runs = Mutex((count: 0, under: 0, most: 0))
         let (first, firstBegan) = AsyncStream.makeStream(of: Void.self)
@@ -311,7 +311,7 @@ struct ReloadTests {
         #expect((2...101).contains(count))
     }
 
-    @Test("Two configurations are compared by salted digests of what they mean, secrets included")
+    @Test("Two configurations → compared by salted digests of their meaning, secrets included")
     func compared() throws {
         let one = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         let other = try ConfigurationFixture.load(

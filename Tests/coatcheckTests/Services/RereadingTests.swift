@@ -5,7 +5,7 @@ import Testing
 
 @testable import coatcheck
 
-@Suite("Files that block hold up neither a reload nor a stop", .timeLimit(.minutes(1)))
+@Suite("Files that block delay neither a reload nor a stop", .timeLimit(.minutes(1)))
 struct RereadingTests {
     /// Readings that a test lets return one by one, and their used results.
     private final class Readings: Sendable {
@@ -42,7 +42,7 @@ struct RereadingTests {
         }
     }
 
-    @Test("A reading that hangs is said once, holds up no newer one, and is thrown away when it comes back")
+    @Test("A reading hangs → one line, newer ones go on, and its result is dropped")
     func hanging() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -55,7 +55,7 @@ struct RereadingTests {
         #expect(readings.taken == [2])
     }
 
-    @Test("One that comes back late is taken where nothing newer was")
+    @Test("A late result without a newer one → used")
     func late() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(50))
@@ -67,7 +67,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken == [1, 2] }
     }
 
-    @Test("So many may hang and no more; when one has come back there is room")
+    @Test("The limit of hanging readings is reached → no more begin until one has returned")
     func bounded() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: .milliseconds(20))
@@ -81,7 +81,7 @@ struct RereadingTests {
         try await readings.wait { $0.taken.contains(100) && !reader.isReading }
     }
 
-    @Test("A stop waits for no reading, and nothing is taken behind it")
+    @Test("A stop → waits for no reading, and uses no later result")
     func stop() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: nil)
@@ -97,7 +97,7 @@ struct RereadingTests {
         #expect(await reader.run { 2 } == false)
     }
 
-    @Test("A signal's action that waits for a reading ends with the service, at once")
+    @Test("The service ends while a signal's action waits for a reading → the action ends at once")
     func service() async throws {
         let readings = Readings()
         let reader = readings.reader(patience: nil)
@@ -111,7 +111,7 @@ struct RereadingTests {
         readings.release(1)
     }
 
-    @Test("Regular files are read, links to them too, and nothing that could keep its reader waiting")
+    @Test("Regular files, and links to them → read; anything that could block its reader → refused")
     func kinds() throws {
         let folder = NSTemporaryDirectory() + "coatcheck-" + UUID().uuidString
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)

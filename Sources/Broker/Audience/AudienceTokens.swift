@@ -5,7 +5,7 @@ package struct AudienceTokens: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns an access token for a target, fetched or renewed if the kept token is out of time.
+    /// Returns an access token for a target, which is fetched or renewed if the kept one has too little time left.
     ///
     /// `refused` is a token that an `upstream` has refused; a newer one is then returned. A child uses its parent's tokens. A
     /// token younger than a minute is not renewed for a child.

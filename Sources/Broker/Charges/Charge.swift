@@ -14,7 +14,7 @@ package struct Charge: Sendable {
         self.address = address
     }
 
-    /// Creates the charge of a caller; without an address only the refunds to others remain.
+    /// Creates the charge of a caller; if the address is missing, the charge only refunds others.
     package init(_ address: IPAddress?, in ledger: ChargeLedger) {
         self.init(ledger: ledger, address: address)
     }
@@ -49,7 +49,7 @@ package struct Charge: Sendable {
         return ledger.calls(of: key) < ChargeLedger.paidCalls
     }
 
-    /// Takes the cost of a call that the charge of a login or registration has yet to cover.
+    /// Takes the cost of a call, once the own charge of its login or registration is used up.
     func takeFurtherCall() throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeCall(from: address) else { return }
         throw Self.refusal(wait, "calls")

@@ -182,7 +182,7 @@ package final class ChargeLedger: Sendable {
     private func buckets(for item: ChargedItem) -> TokenBuckets { item == .handoff ? callbacks : logins }
 }
 
-/// The unexpired charges for one kind of item, by the item's key, by address and by network.
+/// The charges for one kind of item that are still in force, by the item's key, by address and by network.
 ///
 /// A value, guarded by the ledger's lock. Its memory is bounded by `capacity`.
 struct ChargeBook {

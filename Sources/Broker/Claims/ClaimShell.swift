@@ -196,7 +196,7 @@ extension BrokerClock {
     }
 }
 
-/// An exchange, or a session whose tokens are refreshed, as a row with one owner at a time for its provider calls.
+/// A row that one owner at a time makes provider calls for, either an exchange or a session that is refreshed.
 ///
 /// The store decides which claim is granted, and how a lapsed claim is treated. The rules differ, because a lapsed exchange is
 /// spent and a lapsed refresh is taken over.

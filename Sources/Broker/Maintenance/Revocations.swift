@@ -191,7 +191,7 @@ package struct Revocations: Sendable {
     private func settle(_ work: Begun) async throws(StoreFailure) -> Outcome {
         let (row, stored, provider) = (work.row, work.stored, work.provider)
         var answer = RevocationSlots.Answer.none
-        // Only the last call's time counts, because the store's time is the broker's own.
+        // Only the duration of the last call counts, because time spent in the store is not the provider's.
         var took = Duration.zero
         defer {
             let moment = context.clock.monotonic()
@@ -204,7 +204,7 @@ package struct Revocations: Sendable {
                 return .done
             }
         } catch { return .again }
-        // The origin in a session's own tokens is for the previous release only; the session's row is more recent.
+        // The origin in a session's own tokens is for the previous release only; the session's row is more reliable.
         let named = stored.accessVersion == nil ? stored.origin : nil
         let origin = named ?? session.map(SignInOrigin.init) ?? heldBy(stored, provider.profile, row)
         let reach = provider.profile.client(stored.client)?.revocationReach ?? .signIn

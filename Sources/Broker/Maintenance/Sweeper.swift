@@ -6,7 +6,7 @@ import Synchronization
 package final class Sweeper: Sendable {
     private let context: BrokerContext
     private let owner: String
-    /// Guards the time of the last announced lapse.
+    /// Guards the latest lapse time that was announced.
     private let announced: Mutex<WallTime>
 
     /// The name of the sweeper's lease.

@@ -133,7 +133,7 @@ package protocol IDTokenTaking: ProviderClient {
 
     /// Verifies an id_token and returns its user. The provider is called for its keys alone.
     ///
-    /// `mayFetchKeys` is called before newer keys are fetched for a token that fits no held key. Throws `identityRejected` for
+    /// `mayFetchKeys` decides whether newer keys are fetched for a token that fits no held key. Throws `identityRejected` for
     /// any fault in the token.
     func identify(
         _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
@@ -144,7 +144,7 @@ package protocol IDTokenTaking: ProviderClient {
 package protocol LogoutTokenVerifying: ProviderClient {
     /// Returns the session and user that a logout token names; throws `identityRejected` for any fault in it.
     ///
-    /// `mayFetchKeys` is called before newer keys are fetched for a token that fits no held key.
+    /// `mayFetchKeys` decides whether newer keys are fetched for a token that fits no held key.
     func verifyLogoutToken(
         _ token: Secret, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> LogoutNotice

@@ -79,7 +79,7 @@ final class StoreWatch: Sendable {
         var results = 0
     }
 
-    /// The age of the store's last failure before lapsed claims may be taken over.
+    /// The time that the store has to work before lapsed claims may be taken over.
     ///
     /// Owners that hold a pair come first.
     ///

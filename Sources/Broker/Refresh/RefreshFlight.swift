@@ -429,7 +429,7 @@ struct RefreshFlight: Sendable {
             context.cache.remove([session])
         } catch {
             _ = failed("markSubjectChecked", error)
-            // Tokens for another API are only read after this mark. The flight would fetch them repeatedly.
+            // Tokens for another API are only read after this mark. Without it, the flight would fetch them repeatedly.
             if audience != nil { return .subjectChecked(.unknown) }
         }
         return .subjectChecked(.same)

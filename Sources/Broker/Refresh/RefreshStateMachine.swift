@@ -50,7 +50,7 @@ struct RefreshStateMachine: Sendable {
         /// - `usable`: whether the access token has any time left.
         /// - `refreshable`: whether there is a refresh token, and a provider that takes it.
         /// - `unchecked`: whether the subject of the id_token has yet to be checked.
-        /// - `withheld`: set if the provider left the access token unbound although the session has a key.
+        /// - `withheld`: set if the access token was dropped, because the provider did not bind it to the session's key.
         /// - `needsOwn`: whether the session's own tokens have to be refreshed before a token for another API is requested.
         case read(
             version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,
@@ -85,7 +85,7 @@ struct RefreshStateMachine: Sendable {
         case condemned(Bool)
     }
 
-    /// The time since the provider answered with a withheld access token.
+    /// The age of the provider's answer with an unbound access token.
     enum Withheld: Sendable, Equatable {
         /// The answer is recent, so the provider is left alone.
         case lately
@@ -199,7 +199,7 @@ struct RefreshStateMachine: Sendable {
                 return .checkSubject
             }
             self.usable = usable
-            // The access token is withheld at this version and any other. A new one is requested after a pause.
+            // The session has no access token at any version. A new one is requested after a pause.
             if withheld == .lately || (withheld != nil && isRefreshed) {
                 // A living token for another API is served although the session's own is withheld.
                 let isServed = purpose != .own && usable && (need == .expiring || isServed(fresh: fresh, standing))

@@ -43,7 +43,8 @@ package struct RefreshTokens: Sendable {
     /// Returns a newer access token after an upstream has refused one.
     ///
     /// Throws `not_refreshable` if the upstream refuses every newer token (`ForcedRefreshes`), unless a newer one is already
-    /// stored. A child's token of the last minute is never forced, because a web page's script could then rotate the grant.
+    /// stored. A child's token that is less than a minute old is never replaced, because a web page's script could then rotate
+    /// the grant.
     package func accessToken(
         for session: LiveSession, insteadOf refused: AccessToken, at upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {
@@ -185,7 +186,7 @@ package struct RefreshTokens: Sendable {
             if !isNew {
                 context.events.emit(.refreshShared(provider: session.facts.provider, client: session.facts.client))
             }
-            // A withheld access token must stay in the broker.
+            // A withheld access token was dropped, so there is nothing to hand out.
             guard !stored.tokens.isWithheld else {
                 throw BrokerProblem(
                     .providerUnavailable,
@@ -239,7 +240,7 @@ extension StoredTokens {
 package final class AccessToken: Sendable {
     package let token: Secret
     package let credential: TokenSet.Credential
-    /// The key that the token is bound to; nil for a bearer token.
+    /// The key that the token is bound to, or nil.
     package let key: ProofKeyPair?
     /// The thumbprint of the certificate that the token is bound to, or nil.
     package let certificate: String?

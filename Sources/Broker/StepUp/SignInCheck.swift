@@ -5,7 +5,7 @@ package struct SignInCheck: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns a session whose sign-in meets a demand, either the given session or the same one read again.
+    /// Returns a session whose sign-in meets a demand, either the given one or the same one read again.
     ///
     /// Throws `step_up_required` if the sign-in falls short. Throws `step_up_failed` if the session's provider cannot step up
     /// as demanded. The app then does not open a browser in vain.

@@ -52,7 +52,7 @@ extension ExchangeSettlement {
             case .moved: continue
             case .ended: throw await ended(current, tokens, origin)
             case .takenAway:
-                // The exchange may have been settled by this very write, if an earlier answer to it was lost.
+                // An earlier try of this write may have settled the exchange, if its answer was lost.
                 let exchange: ExchangeRow?? = await insisting("exchange") { () async throws(StoreFailure) in
                     try await context.store.exchange(row.key)
                 }
@@ -282,7 +282,7 @@ extension ExchangeSettlement {
             let isOwn = try await context.store.settleExchange(
                 row.key, fence: row.fence, outcome: .session(session), outbox: outbox, registration: nil)
             if isOwn { return true }
-            // The exchange may have been settled by this very write, if an earlier answer to it was lost.
+            // An earlier try of this write may have settled the exchange, if its answer was lost.
             return try await context.store.exchange(row.key)?.outcome == .session(session)
         }
         guard let isSettled else { throw Self.notStored }

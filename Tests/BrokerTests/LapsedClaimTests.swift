@@ -125,6 +125,25 @@ import Testing
         #expect(try StoredTokens.open(row, one.context).tokens.accessToken.reveal() == "at-r1")
     }
 
+    @Test("A pair waits for its store until its access token has expired → callers who waited get a 503")
+    func expiresInHand() async throws {
+        let (one, store, live) = try await expired(.init(tokenLifetime: .seconds(10)))
+        let two = try TestBroker(store: store, vault: one.vault, provider: one.provider, clock: one.clock)
+        store.fail(.commitRefresh, Array(repeating: .refused, count: 1_000_000))
+        #expect(await ask(one, live)?.code == .storeUnavailable)
+        async let own = ask(one, live)
+        async let forced = problem { try await two.useCases.refreshTokens.refreshNow(live) }
+        async let expiring = ask(two, live)
+        try await eventually("callers wait on both replicas") { waits(one) > 0 && waits(two) > 1 }
+        one.clock.advance(.seconds(11))
+        store.fail(.commitRefresh, [])
+        let codes = await [own?.code, forced?.code, expiring?.code]
+        #expect(codes.allSatisfy { $0 == .providerUnavailable || $0 == .storeUnavailable })
+        #expect(one.provider.refreshes == 1)
+        #expect(await ask(one, live) == nil)
+        #expect(one.provider.refreshes == 2)
+    }
+
     @Test("A claim whose owner does not return → taken over a minute after it lapsed")
     func dead() async throws {
         let (broker, _, live) = try await expired()

@@ -7,6 +7,7 @@ extension RefreshFlight {
     func commit(_ work: inout Work) async -> RefreshStateMachine.Input {
         guard let fresh = work.fresh, work.stored != nil, work.row != nil else { return .storeFailed }
         var isKept = false
+        var hasWaited = false
         defer { if isKept { context.memory.store.wrote() } }
         let input: RefreshStateMachine.Input? = await context.clock.insist { () async throws in
             guard let stored = work.stored, let row = work.row else { return .storeFailed }
@@ -16,6 +17,7 @@ extension RefreshFlight {
         } failed: { error in
             // Answer last. A caller may begin another refresh at once, and the kept pair has to hold that refresh up.
             defer { flight.answer(.failure(BrokerProblem(.storeUnavailable, retryAfter: .seconds(2)))) }
+            hasWaited = true
             guard let failure = error as? StoreFailure else { return }
             // The store works if it reports a row of a newer format, so other refreshes may go on.
             if failure != .newerFormat, !isKept {
@@ -24,6 +26,7 @@ extension RefreshFlight {
             }
             _ = failed("commitRefresh", failure)
         }
+        work.hasWaitedForStore = hasWaited
         if work.isOutgrown {
             // A step-up has stored another refresh token, or the very one in this pair.
             await revoke(

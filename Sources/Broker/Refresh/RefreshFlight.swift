@@ -71,6 +71,8 @@ struct RefreshFlight: Sendable {
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
+        /// Whether the store failed while the pair in hand was to be written.
+        var hasWaitedForStore = false
         /// Whether the pair in hand belongs to a grant that a step-up has replaced.
         var isOutgrown = false
         /// The version whose subject was checked.
@@ -578,11 +580,12 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    /// Whether the access token that still lived when the flight read it has expired during the flight.
+    /// Returns whether the access token has expired during the flight: the token that the flight read, or a new one that
+    /// waited for its store.
     ///
-    /// A token that was stored meanwhile is used, however short its life.
+    /// Any other new token is used, however short its life.
     private func hasRunOut(_ row: SessionRow, _ work: Work) -> Bool {
-        guard need == .expiring, !work.isWritten else { return false }
+        guard !work.isWritten || work.hasWaitedForStore else { return false }
         let access = audience == nil ? work.stored?.access(version: row.tokenVersion) : work.kept?.access
         return access?.expiresAt.map { $0 <= context.clock.now() } ?? false
     }

@@ -188,6 +188,12 @@ import Testing
         // A store that is silent for long also counts as away.
         watch.answered(at: .seconds(202))
         #expect(spares(30, at: 202))
+        // A process that begins while the store is away cannot know since when.
+        let begun = StoreWatch(startedAt: .seconds(300))
+        for second in stride(from: 302, through: 310, by: 2) { begun.failed(at: .seconds(second)) }
+        begun.answered(at: .seconds(312))
+        #expect(begun.spared(lifetime, at: .seconds(313)).contains(lapsedFor: .seconds(40)))
+        #expect(begun.spared(lifetime, at: .seconds(372)) == .none)
         // A store that gets no requests is silent too, and counts as present.
         let unasked = StoreWatch(startedAt: .zero)
         #expect(unasked.spared(lifetime, at: .seconds(500)) == .none)

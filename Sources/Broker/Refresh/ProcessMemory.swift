@@ -91,6 +91,8 @@ final class StoreWatch: Sendable {
     ///
     /// After a longer one it counts as away.
     static let silence = Duration.seconds(10)
+    /// The absence that is assumed of a store which was away when the process began. No exchange is older.
+    private static let unknownAbsence = Duration.seconds(86_400)
     /// The greatest number of unwritten results.
     ///
     /// With so many, new work is refused.
@@ -140,8 +142,10 @@ final class StoreWatch: Sendable {
         state.withLock { state in
             let wasHeard = state.answeredAt.map { moment - $0 <= Self.silence } ?? false
             if state.hasFailed || !wasHeard { state.standsSince = max(state.standsSince, moment) }
-            // An absence can be observed only after the first answer.
-            if state.hasFailed || (!wasHeard && state.answeredAt != nil) {
+            if state.hasFailed, state.answeredAt == nil {
+                // The process began while the store was away, and cannot know since when.
+                state.absence = (moment - Self.unknownAbsence, moment)
+            } else if state.hasFailed || (!wasHeard && state.answeredAt != nil) {
                 Self.noteAbsence(since: state.answeredAt, at: moment, in: &state)
             }
             state.hasFailed = false

@@ -6,6 +6,8 @@ import Broker
 final class Standing {
     /// The greatest age of a cached session.
     static let cacheAge = 5_000
+    /// The longest time between two looks at the refresh token of a session whose step-up was refused, with two store calls.
+    private static let betweenLooks = 400
 
     /// An access token, and the end of its time in the store; nil while it is stored.
     private struct Stored {
@@ -68,6 +70,12 @@ final class Standing {
         kept.values.contains { kept in
             kept.session == session && kept.tokens.contains { $0.text == text && $0.stood(since: moment) }
         }
+    }
+
+    /// Returns whether two own tokens of a session were replaced so soon after each other that one look may have missed the first.
+    func hadTwoReplacementsAtOnce(_ session: Digest, in period: Range<Int>) -> Bool {
+        let moments = own[session, default: []].compactMap(\.until).filter(period.contains)
+        return zip(moments, moments.dropFirst()).contains { $1 - $0 < Self.betweenLooks }
     }
 
     // MARK: Subjects

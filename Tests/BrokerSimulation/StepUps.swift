@@ -67,7 +67,9 @@ extension Simulation {
                 call.isDelivered, family.mishaps.isEmpty, !family.identityFailed
             else { continue }
             if family.isUnfit {
-                if family.death == nil, !family.hasNoRefreshToken, weather.reach == .token {
+                // The broker leaves a token alone that the session may have had between two looks (decision 70).
+                let mayBeItsOwn = standing.hadTwoReplacementsAtOnce(session, in: call.sentAt..<call.sentAt + 30_000)
+                if family.death == nil, !family.hasNoRefreshToken, weather.reach == .token, !mayBeItsOwn {
                     say("FAULT: the grant of \(code) lives at the provider, although the step-up was refused")
                     verdict.endedSessionsAlive += 1
                 }

@@ -534,11 +534,13 @@ class Phone:
 
     async def one_call(self, session):
         cookie, dice = f"coatcheck={session.token}", self.random.random()
-        if session.idle and dice < 0.003:
+        # Every other session with a short whole life is used until the end of that life.
+        may_pause = session.idle and (not session.life or self.sign_ins % 2 == 0)
+        if may_pause and dice < 0.003:
             # Left alone, perhaps for too long.
             self.chaos.tally.events["sessions left alone"] += 1
             await asyncio.sleep(min(session.idle, 60) * self.random.uniform(0.5, 1.3))
-        if session.idle and 0.003 <= dice < 0.006:
+        if may_pause and 0.003 <= dice < 0.006:
             # The phone goes on with another session; the end of the run looks at this one.
             self.chaos.tally.events["sessions given up"] += 1
             return False

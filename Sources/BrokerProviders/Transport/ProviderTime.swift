@@ -24,6 +24,9 @@ struct ProviderTime: Sendable {
     /// The host to ask; nil if its answer would prove nothing.
     var host: String? { url?.base.host?.lowercased() }
 
+    /// The addresses that may be asked, which never include this machine's own.
+    static func addresses(areInternal: Bool) -> AddressPolicy { areInternal ? .any : .publicOnly }
+
     /// Requests the time once.
     func ask() async -> WallTime? {
         guard let url else { return nil }
@@ -56,8 +59,8 @@ extension ProviderHTTP {
     fileprivate func date(
         of url: EndpointURL, trusting trust: TrustRoots?, internalAddresses: Bool
     ) async -> WallTime? {
-        let client = client(
-            elsewhere: internalAddresses || allowsPrivate ? .any : .publicOnly, trusting: trust)
+        let policy = ProviderTime.addresses(areInternal: internalAddresses || allowsPrivate)
+        let client = client(elsewhere: policy, trusting: trust)
         let fields = try? await client.execute(ProviderTime.request(url), timeout: .seconds(5)).headers
         try? await client.shutdown()
         return fields.flatMap(ProviderTime.evidence)

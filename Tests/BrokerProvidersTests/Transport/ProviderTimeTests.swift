@@ -48,6 +48,14 @@ import Testing
         await http.shutdown()
     }
 
+    @Test("A provider whose addresses may not be internal → only public ones are asked for the time")
+    func addresses() {
+        let cases = ["1.1.1.1", "10.0.0.7", "192.168.1.7", "169.254.169.254", "fd00::7"].map { IPAddress($0) }
+        #expect(
+            cases.map { ProviderTime.addresses(areInternal: false).allows($0) } == [true, false, false, false, false])
+        #expect(cases.map { ProviderTime.addresses(areInternal: true).allows($0) } == [true, true, true, true, true])
+    }
+
     @Test("A name that leads to this machine → the connection is refused before a byte is sent")
     func thisMachine() async throws {
         let server = try RawServer { _ in .http(200, [("Date", Self.date)], []) }

@@ -91,7 +91,9 @@ final class StoreWatch: Sendable {
     ///
     /// After a longer one it counts as away.
     static let silence = Duration.seconds(10)
-    /// The absence that is assumed of a store which was away when the process began. No exchange is older.
+    /// The assumed absence of a store that was away when the process began.
+    ///
+    /// No exchange is older.
     private static let unknownAbsence = Duration.seconds(86_400)
     /// The greatest number of unwritten results.
     ///

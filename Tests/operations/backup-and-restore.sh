@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Walks "Backups" of docs/operate/backups.md: a backup beside a running broker, the machine lost, a restore that brings back nobody
-# who was logged out since.
+# Walks "Backups" of docs/operate/backups.md: a backup next to a running broker, the loss of the machine, and a restore.
+# Sessions that were logged out since stay ended.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings" "$work/backups"
 sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# As a new operator would: from an archive of `make dist` to a broker behind nginx under systemd on a clean Debian, by the very
-# commands of docs/operate/deployment.md. The Debian is booted by systemd-nspawn on this machine's network, with the cgroups of version
-# two that systemd wants. As root, with debootstrap and Debian's systemd-container.
+# Plays a new operator: from an archive of `make dist` to a broker behind nginx under systemd on a clean Debian, with the
+# commands of docs/operate/deployment.md. systemd-nspawn boots the Debian on this machine's network, with the cgroups of version
+# two that systemd needs. Run it as root, with debootstrap and Debian's systemd-container.
 #   install.sh ARCHIVE
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
@@ -12,7 +12,7 @@ place=$(mktemp -d /tmp/coatcheck-install.XXXXXX)
 system=$place/system
 trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
 cp -a --reflink=auto "$clean" "$system"
-# The network is this machine's: Debian's own page shall not want port 80.
+# The network is this machine's, so Debian's own page must not use port 80.
 mkdir -p "$system/etc/nginx/sites-enabled"
 : >"$system/etc/nginx/sites-enabled/default"
 boot "$system"
@@ -54,7 +54,7 @@ step "The commands of the document"
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
     "$root/docs/operate/deployment.md" >"$work/commands"
 same 1 "$(($(wc -l <"$work/commands") > 10))" "there are some"
-# Free ports, and an nginx that listens on nothing else.
+# Free ports, and an nginx that listens only on its own.
 sed -i "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" "$system/root/$folder/deploy/systemd/coatcheck.socket"
 sed -i -e "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" -e "s/|@LISTEN@|80|/|@LISTEN@|127.0.0.1:$NGINX_PORT|/" -e 's/auth.example.com/localhost/' "$work/commands"
 cp "$work/commands" "$system/root/$folder/commands.sh"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Walks "A provider is down for a day" of docs/operate/incidents.md: nobody is logged out, others are served, and it mends by itself.
+# Walks "A provider is down for a day" of docs/operate/incidents.md: sessions stay, other providers are served, and the
+# provider's return needs no operator.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 sign_in oidc ios ana

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Walks "Keys" of docs/operate/keys.md: rotate, seal again, remove; nobody is logged out.
+# Walks "Keys" of docs/operate/keys.md: rotate, seal again, remove. Every session stays.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"

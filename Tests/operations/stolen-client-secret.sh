@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Walks "A stolen client secret" of docs/operate/incidents.md: a new one from the provider; nobody is logged out by the change.
+# Walks "A stolen client secret" of docs/operate/incidents.md: a new secret from the provider. Every session survives the
+# change.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 start_stack
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f' >"$work/web.secret"
@@ -31,7 +32,7 @@ reloaded() { grep -q '"message":"configuration reloaded"' "$work/broker.log"; }
 wait_for 20 reloaded
 same 0 $? "the running broker takes it"
 device a-phone
-# A session whose refresh has just failed waits a moment before its next: Retry-After says so.
+# After a failed refresh, a session waits a moment before its next one, as Retry-After shows.
 refreshed() { request POST /v1/session/refresh; [ "$STATUS" = 200 ]; }
 wait_for 30 refreshed || true
 expect_status 200 "the old session is refreshed with the new secret"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Every command of the pages in docs/operate, pasted as root, under the shipped unit, on a Debian that systemd-nspawn has booted: what
-# root's commands leave behind has to be the broker's, and they say what is so. Needs root, debootstrap and systemd-container.
+# Runs every command of the pages in docs/operate as root, under the shipped unit, on a Debian that systemd-nspawn has booted.
+# The files that root's commands leave have to be the broker's, and the commands' messages have to be true. Needs root,
+# debootstrap and systemd-container.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"
 missing=$("$root/scripts/debian-root" able) || { echo "# skipped: $missing"; ok "nothing to boot here: $missing"; finish; }
@@ -9,11 +10,12 @@ place=$(mktemp -d /tmp/coatcheck-systemd.XXXXXX)
 system=$place/system
 trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
 cp -a --reflink=auto "$clean" "$system"
-# A debug build loads Swift's libraries, which no Debian has: from this machine, where it found them.
+# A debug build loads Swift's libraries, which Debian lacks. They come from the place on this machine where the build found
+# them.
 libraries=()
 while read -r folder; do libraries+=("--bind-ro=$folder"); done < <(ldd "$COATCHECK" | sed -nE 's|.*=> (/.*)/[^/]+ \(.*|\1|p' | grep -vE '^(/usr)?/lib(64)?(/|$)' | sort -u)
-# A network of its own: the ports are the documents'.
-# The container's own filter would refuse what the unit allows.
+# The container has its own network, so the ports are those of the documents. Its own system-call filter would refuse calls that
+# the unit allows.
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime' "${libraries[@]}"
 same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
 curl() { nsenter -t "$init" -n curl "$@"; }
@@ -25,7 +27,7 @@ MANAGEMENT=http://127.0.0.1:9090
 
 # ---- pasting ---------------------------------------------------------------------------------------------------------
 
-# documented: the commands of the document's blocks, one a line, without what is said behind them
+# documented: the commands in the documents' blocks, one a line, without the comments after them
 pages=("$root"/docs/{operate/{keys,backups,incidents,upgrades},reference/commands}.md)
 documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "${pages[@]}" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
 # pasted BEGINNING [SED-EXPRESSION]: runs the document's command that begins so; its output goes to "$work/out", its status to RUN

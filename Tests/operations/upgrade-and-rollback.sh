@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Walks "Upgrades" of docs/operate/upgrades.md: back up, check, stop, start; back to the older program on a schema that a newer one
-# has added to; and by the backup, where the newer one has left the older behind.
+# Walks "Upgrades" of docs/operate/upgrades.md: back up, check, stop, start. Then it returns to the older program: on a schema
+# that a newer one has extended, and with the backup if the newer one has made the schema unreadable.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings"
 sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
-# later READABLE-FROM: what a later release's migration would do to the database
+# later READABLE-FROM: changes the database as a later release's migration would
 later() {
     python3 - "$work/data/coatcheck.db" "$1" <<'P'
 import sqlite3, sys

@@ -1,22 +1,28 @@
-"""Three replicas on a PostgreSQL with a synchronous standby, phones that call them without pause, and everything that can go
-wrong going wrong meanwhile: guarantees 1 to 6 hold across replicas that are killed. `scripts/chaos` starts it;
-docs/operate/run.md says what it shows.
+"""Three replicas on a PostgreSQL with a synchronous standby, phones that call them without pause, and every kind of fault
+meanwhile. Guarantees 1 to 6 hold across replicas that are killed. `scripts/chaos` starts it, and docs/operate/run.md explains
+its output.
 
-The provider rotates strictly and its tokens live five seconds. A gate before it notes each use of a code and of a refresh
-token, and by whom. Meanwhile replicas are killed and started again, PostgreSQL is restarted, crashes and fails over, the
-provider is away or loses its answers, and the wall clocks of single replicas and of the database are stepped.
+The provider rotates strictly and its tokens live five seconds. A gate in front of it records each use of a code and of a
+refresh token, with the replica. Meanwhile replicas are killed and started again. PostgreSQL is restarted, crashes and fails
+over. The provider is away or loses its answers, and the wall clocks of single replicas and of the database are stepped.
 
-Some phones have sessions with short lives, which they use, leave alone now and then, and give up. These are judged by this
-program's own monotonic clock, which nobody steps.
+Some phones have sessions with short lives. They use them, pause now and then, and give them up. This program judges these
+sessions by its own monotonic clock, which is never stepped.
 
-Half of the phones have sessions that belong to a key: they send passes or proofs by a clock that is up to a day wrong, on a
-network that sends what may be sent twice with the same bytes. Beside each is a thief with its cookie.
+Half of the phones have sessions that belong to a key. They send passes or proofs by a clock that is up to a day wrong. Their
+network sends repeatable requests twice with the same bytes. Next to each is a thief with its cookie.
 
-What has to be zero: sessions ended for another reason than one that counts, 5xx without `Retry-After`, sessions that are
-unknown after their 201, refresh tokens and codes that were used again, log-outs undone after their 204, good proofs and passes
-refused, answers to thieves, sessions that are over before their idle time or their whole life, are doubted before it, or are
-opened three minutes after it. A session whose rotated token was lost with the provider's answer, or with the process that had it,
-ends with `refresh_lost`: counted apart.
+These counts have to be zero:
+
+- sessions that ended for a reason that does not count, or that are unknown after their 201
+- 5xx without `Retry-After`
+- refresh tokens and codes that were used again
+- log-outs that were undone after their 204
+- good proofs and passes that were refused, and answers to thieves
+- sessions that ended before their idle time or their whole life, were doubted before it, or opened three minutes after it
+
+A session whose rotated token was lost with the provider's answer, or with its process, ends with `refresh_lost`. These are
+counted separately.
 """
 
 import argparse
@@ -41,7 +47,7 @@ from support.verdicts import Verdicts  # noqa: E402
 
 TOKEN_LIFETIME = 5
 FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
-# By client: a pass is the shortest that there is.
+# The idle time by client; the shortest possible one is a pass's life.
 IDLE = {"brief": 30, "short": 120, "steady": 600, "finite": 60}
 # The whole life, by client.
 LIFE = {"finite": 75}
@@ -94,7 +100,7 @@ async def read_body(reader, fields, is_answer):
 
 
 class Unreached(Exception):
-    """No answer came: the other side is not there, or went away."""
+    """There was no answer: the other side is missing, or disconnected."""
 
 
 class Connections:
@@ -150,7 +156,7 @@ class Connections:
 
 
 class Tally:
-    """What was seen; `must_be_zero` decides."""
+    """The observed counts; `must_be_zero` decides."""
 
     MUST_BE_ZERO = {
         "wrongful log-outs": "wrongful",
@@ -200,7 +206,7 @@ class Family:
 
 
 class Gate:
-    """Stands before the provider's token endpoint and passes everything on."""
+    """A gate in front of the provider's token endpoint, which passes everything on."""
 
     def __init__(self, chaos):
         self.chaos = chaos
@@ -247,7 +253,7 @@ class Gate:
         answer = await self.ask(path, fields, body)
         use.ended = time.monotonic()
         use.status = answer.status if answer else 0
-        # Whoever has hung up hears no answer.
+        # A caller that has disconnected gets no answer.
         use.is_lost = answer is None or reader.at_eof()
         if token:
             self.judge(token, use, answer)
@@ -318,7 +324,7 @@ class Gate:
             return False
         if use.ended is None or died <= use.ended + 2:
             return True
-        # It was waiting for PostgreSQL.
+        # The process was waiting for PostgreSQL.
         return any(begin < died and end > use.ended for begin, end in self.chaos.database.away)
 
 
@@ -373,7 +379,7 @@ class Database(harness.Database):
     """PostgreSQL and its standby, and when they were away."""
 
     def __init__(self, fault):
-        # Its servers have a user of their own, who reads the clock.
+        # The database's servers run as another user, who has to read the clock.
         self.folder = tempfile.TemporaryDirectory(prefix="coatcheck-chaos-clock.")
         pathlib.Path(self.folder.name).chmod(0o755)
         self.clock = harness.Clock(None, folder=self.folder.name)
@@ -408,7 +414,7 @@ class Database(harness.Database):
 class Session:
     def __init__(self, token, subject, phone, asked_at):
         self.token, self.subject, self.phone = token, subject, phone
-        # When it was ended by its user: None while it was not; `is_sure` when a 204 said so.
+        # The time when its user ended it, None before; `is_sure` after a 204.
         self.ended_at = None
         self.is_sure = False
         # Whether its end was judged.
@@ -430,7 +436,7 @@ class Session:
 
 
 class Phone:
-    """A phone: signs in, calls, and sometimes logs out; a replica that is not there is followed by the next."""
+    """A phone: signs in, calls, and sometimes logs out; if a replica is missing, it uses the next."""
 
     client = "ios"
 
@@ -440,7 +446,7 @@ class Phone:
         self.connections = Connections()
         self.replica = number % len(chaos.replicas)
         self.sign_ins = 0
-        # Some never log out.
+        # Some phones never log out.
         self.stays = number % 2 == 0
         self.session = None
         if type(self) is Phone and number % 4 == 1:
@@ -449,7 +455,7 @@ class Phone:
             self.stays = True
 
     async def run(self):
-        # Not all at once.
+        # The phones start one after the other.
         await asyncio.sleep(self.number / 50)
         try:
             while not self.chaos.is_over:
@@ -463,7 +469,7 @@ class Phone:
         self.replica = (self.replica + 1) % len(self.chaos.replicas)
 
     async def call(self, method, path, **more):
-        """Makes one request of a replica; None when there was no answer."""
+        """Sends one request to a replica; returns None if there was no answer."""
         replica = self.asked = self.chaos.replicas[self.replica]
         try:
             answer = await self.connections.call(replica.url + path, method, **more)
@@ -481,7 +487,7 @@ class Phone:
             has_time = re.fullmatch(r"\d+", answer.fields.get("retry-after", ""))
             if not has_time or "set-cookie" in answer.fields:
                 self.chaos.tally.count("bare", f"replica {replica.number}: {method} {path}: {answer.told} {answer.body[:300]!r}")
-            # A phone would wait as long as it is told; this one tries the next.
+            # A real phone would wait as long as the answer asks; this one tries the next replica.
             await asyncio.sleep(0.05)
             self.next_replica()
         elif self.random.random() < 0.2:
@@ -512,7 +518,7 @@ class Phone:
             if answer.status == 503 and "retry" not in answer.json:
                 continue
             if not self.chaos.database.is_right(began):
-                # The database's time is everybody's: by it the provider's token is from the future.
+                # All replicas use the database's time, so the provider's token comes from the future.
                 self.chaos.tally.events["sign-ins refused by a wrong clock"] += 1
             elif answer.status < 500 and answer.told not in ("409 login_required", "410 login_expired"):
                 self.chaos.tally.answers[f"refused sign-in: {answer.told}"] += 1
@@ -569,7 +575,7 @@ class Phone:
                 session.was_used(sent)
                 self.chaos.gate.seen.add(answer.json["access_token"])
             if answer and answer.status == 400:
-                # OAuth's word for a session that is over: which way, the session's own answer says.
+                # OAuth has one word for a session that is over; the session's own answer has the reason.
                 answer = await self.call("GET", "/v1/session", Cookie=cookie)
         else:
             answer = await self.call("POST", "/v1/session/refresh", Cookie=cookie)
@@ -618,7 +624,7 @@ class BoundPhone(Phone):
         self.repeated = False
 
     async def call(self, method, path, needs_proof=False, **more):
-        """Makes a request with the evidence that it takes, and once more with what a refusal asks for."""
+        """Sends a request with the evidence that it needs, and once more with the evidence that a refusal asks for."""
         token = re.search(r"(?<![-\w])coatcheck=([^;]+)", more.get("Cookie", ""))
         if token and self.held_pass and self.held_pass.is_due and not needs_proof:
             await self.renew(token[1])
@@ -648,7 +654,7 @@ class BoundPhone(Phone):
         return (device or self.key).proof(method, path.partition("?")[0], token and token[1], nonce=nonce)
 
     async def send_perhaps_twice(self, method, path, more):
-        """Sends a request; one that may be repeated now and then with the same bytes, as HTTP libraries do."""
+        """Sends a request; a repeatable one is sometimes sent twice with the same bytes, as HTTP libraries do."""
         answer = await super().call(method, path, **more)
         self.repeated = method == "GET" and (answer is None or self.random.random() < 0.02)
         if self.repeated:
@@ -672,7 +678,7 @@ class BoundPhone(Phone):
         return self.held_pass is not before
 
     def refused(self, answer, used, request):
-        """Counts a refusal of what was asked for just now, where the clocks that made and judged it were right."""
+        """Counts a refusal of fresh evidence if the clocks that made and judged it were right."""
         clocks = (self.asked, used.replica, self.chaos.database) if used else ()
         if not all(clock.is_right(used.began) for clock in clocks):
             self.chaos.tally.events["refused by a wrong clock"] += 1
@@ -725,7 +731,7 @@ class Chaos(harness.Processes):
         self.busy = set()
 
     def still_lives(self, session, answer):
-        """Judges what a session's answer says of it; false when it is over."""
+        """Judges a session's answer; returns false if the session is over."""
         self.judge_life(session, answer)
         if answer is None or answer.status != 401:
             if answer and answer.status == 200 and session.is_sure and time.monotonic() > session.ended_at + 6:
@@ -801,7 +807,7 @@ class Chaos(harness.Processes):
             if await replica.is_up():
                 break
             if replica.process.poll() is not None:
-                # PostgreSQL was away at its start: whoever watches over it starts it again.
+                # PostgreSQL was away at its start, so the supervisor starts it again.
                 replica.deaths[replica.life] = time.monotonic()
                 self.tally.events["starts without a store"] += 1
                 await asyncio.sleep(0.2)
@@ -845,7 +851,7 @@ class Chaos(harness.Processes):
         seconds = self.random.choice([45, -45, self.random.randint(-120, 120), 600, -600, 7200, -7200, 91 * 86400, -30 * 86400])
         replica.set_clock(seconds)
         self.tally.events["clock steps"] += 1
-        # One that starts with a wrong clock sees no step.
+        # A process that starts with a wrong clock sees no step.
         if self.random.random() < 0.3 and replica.number not in self.busy and len(self.busy) < 2:
             self.busy.add(replica.number)
             replica.kill()
@@ -863,7 +869,7 @@ class Chaos(harness.Processes):
         self.database.set_clock(0)
 
     async def end_one(self):
-        """The wired-in fault `ended`: an operator's hand in the table."""
+        """The built-in fault `ended`: an operator changes the table by hand."""
         live = [s for s in self.sessions if s.ended_at is None]
         if live:
             victim = self.gate.by_subject and self.random.choice(live)
@@ -928,14 +934,14 @@ class Chaos(harness.Processes):
             await asyncio.sleep(min(self.random.uniform(0.8, 2.4), max(0, end - time.monotonic())))
         for task in tasks:
             await task
-        # Everything is well again; what waited goes on for a moment.
+        # All faults are over; delayed work goes on for a moment.
         for replica in self.replicas:
             if replica.process.poll() is not None:
                 await self.bring_back(replica)
         await asyncio.sleep(2)
 
     async def look_at_all(self):
-        """Asks every replica about every session that somebody had."""
+        """Asks every replica about every session of the phones."""
         connections = Connections()
         try:
             for session in self.sessions:
@@ -950,7 +956,7 @@ class Chaos(harness.Processes):
                         if answer.status < 500 and answer.json.get("code") not in EVIDENCE_CODES:
                             break
                         if answer.status == 503 and session.has_lapsed(time.monotonic()):
-                            # It has lapsed, and no lapse is believed for ten minutes after a clock has jumped.
+                            # The session has lapsed, but lapses are not believed for ten minutes after a clock has jumped.
                             break
                         await asyncio.sleep(0.2)
                     if answer and answer.status == 503 and session.has_lapsed(time.monotonic()):
@@ -965,7 +971,7 @@ class Chaos(harness.Processes):
             connections.close()
 
     async def look_at(self, session, replica, connections):
-        """Asks a replica about a session, with a proof where it belongs to a key."""
+        """Asks a replica about a session, with a proof if it belongs to a key."""
         fields, phone = {"Cookie": f"coatcheck={session.token}"}, session.phone
         if isinstance(phone, BoundPhone):
             fields["DPoP"] = phone.proof("GET", "/v1/session", ("", session.token))

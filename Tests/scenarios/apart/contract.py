@@ -1,6 +1,6 @@
-"""Checks openapi.yaml by itself: valid OpenAPI 3.1, in the form that generators of clients take; with the strict rules of
-strict.overlay.yaml over it every example fits its schema, and every answer's description names the codes that it may have. The
-two closed lists (problem codes, reasons of an ended session) are those of the sources.
+"""Checks openapi.yaml alone: valid OpenAPI 3.1, in the form that client generators accept. With the strict rules of
+strict.overlay.yaml, every example fits its schema, and every answer's description names its possible codes. The two closed
+lists (problem codes, reasons of an ended session) are those of the sources.
 
     python contract.py
 """
@@ -68,7 +68,7 @@ def walk(node, where=""):
             yield from walk(item, f"{where}/{index}")
 
 
-# What makes generators drop a type or invent one.
+# Keywords that make generators drop or invent a type.
 hard = [f"{where}/{name}" for where, name, _ in walk(loose) if name in ("allOf", "anyOf", "not", "if", "unevaluatedProperties")]
 say(not hard, "openapi.yaml has nothing that generators stumble over", ", ".join(hard[:5]))
 problems = [value["schema"] for _, name, value in walk(loose) if name == "application/problem+json"]
@@ -128,7 +128,7 @@ def answers(document):
 
 
 def found(document, node):
-    """A node, or what its reference leads to."""
+    """A node, or the target of its reference."""
     while "$ref" in node:
         reference, node = node["$ref"], document
         for part in reference[2:].split("/"):
@@ -136,14 +136,14 @@ def found(document, node):
     return node
 
 
-# /v1 may grow: what a generator makes of an answer goes on when a member or a word more comes. `outcome` tells two answers
-# of one call apart, and /livez has one word.
+# /v1 may grow, so a generated client has to accept a new member or word in an answer. `outcome` distinguishes two answers of
+# one call, and /livez has only one word.
 apart = {"RegistrationRequired.outcome", "GET /livez 200.status"}
 shut = [where for where, node in answers(loose) if node.get("additionalProperties") is False]
 say(not shut, "no answer in openapi.yaml refuses a member more", ", ".join(shut))
 shut = [where for where, node in answers(loose) if ("enum" in node or "const" in node) and where not in apart]
 say(not shut, "no word of an answer in openapi.yaml is one of a closed list", ", ".join(shut))
-# The strict rules name every word, and the contract's description tells it.
+# The strict rules name every word, and the contract's description explains it.
 open_words = {where: node for where, node in answers(loose)}
 words = {where: node for where, node in answers(contract) if "enum" in node and where in open_words}
 unsaid = [f"{where}: {word}" for where, node in words.items() for word in node["enum"] if f"`{word}`" not in node.get("description", "")]
@@ -171,7 +171,7 @@ def swift_cases(path):
     return values
 
 
-# Kept in rows, and told to nobody: `EndReason.shown` has another word for it.
+# This reason is stored in rows and never shown: `EndReason.shown` has another word for it.
 inside = {"logged_out_in_browser"}
 for schema, path in (("ProblemCode", "Sources/Broker/Problem/ProblemCode.swift"), ("EndReason", "Sources/Broker/Session/EndReason.swift")):
     documented, written = contract["components"]["schemas"][schema]["enum"], [case for case in swift_cases(path) if case not in inside]

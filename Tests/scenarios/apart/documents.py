@@ -1,5 +1,5 @@
-"""Checks what the documents say: every link leads somewhere, every block of code is run, compiled, checked or said not to be,
-and the table of failures has every code. (YAML blocks are loaded by ProviderSettingsTests.)
+"""Checks the documents: every link has a target, every block of code is run, compiled, checked or marked as neither, and the
+table of failures has every code. (ProviderSettingsTests loads the YAML blocks.)
 
     python documents.py [COATCHECK]
 """
@@ -30,7 +30,7 @@ pages = [root / name for name in sorted(set(tracked)) if (root / name).is_file()
 
 
 def prose(text):
-    """The text without its blocks and spans of code."""
+    """The text without blocks and spans of code."""
     return re.sub(r"`[^`\n]*`", "`code`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.M | re.S))
 
 
@@ -44,7 +44,7 @@ def anchors(page):
     return found
 
 
-# Links. Those to other sites are not followed: a test asks nobody outside. They have to be https and whole.
+# Links. Those to other sites are not followed, because a test asks no outside server. They have to be https and complete.
 for page in pages:
     name = page.relative_to(root)
     dead = []
@@ -68,7 +68,7 @@ sources = {
     "kotlin": squeezed("\n".join(p.read_text() for p in (root / "clients/kotlin").glob("*.kt"))),
     "typescript": squeezed("\n".join(p.read_text() for p in (root / "clients/typescript").glob("*.ts"))),
 }
-# Run as they stand there, by the test that is named.
+# Blocks that the named test runs unchanged.
 run = {"js": "backend-examples.sh", "python": "backend-examples.sh"}
 # Programs whole, behind the words "A first sign-in".
 first = {f"clients/{name}/README.md": test for name, test in (("swift", "swift-package.sh"), ("typescript", "typescript-client.sh"), ("kotlin", "kotlin-client.sh"))}
@@ -77,7 +77,7 @@ helps = {}
 
 
 def help_of(words):
-    """What a command says of itself; None without a program to ask."""
+    """A command's own help; None if there is no program to ask."""
     if not program:
         return None
     if words not in helps:
@@ -86,8 +86,8 @@ def help_of(words):
 
 
 def faults_of_shell(block):
-    """What is wrong with a block for the shell: syntax, commands of ours, files, targets."""
-    # A line that shows what a command prints is none.
+    """The faults of a shell block: syntax, the project's own commands, files, targets."""
+    # A line with a command's output is not a command.
     block = "\n".join(line for line in block.splitlines() if not re.match(r"^(ses_|\{)", line))
     checked = subprocess.run(["bash", "-n"], input=block.replace("…", "x"), capture_output=True, text=True)
     if checked.returncode:
@@ -106,7 +106,7 @@ def faults_of_shell(block):
             while text is not None and "USAGE: coatcheck " + " ".join(words) not in text and words:
                 words = words[:-1]
                 text = help_of(words)
-            # Of the program itself, whatever the command: its help does not name it.
+            # This option belongs to the program itself, and its help does not name it.
             if not words and " --generate-completion-script" in match.group(2):
                 continue
             if text is not None and not words:
@@ -154,7 +154,7 @@ for page in pages:
         else:
             say(False, f"{where}: is run, compiled or checked")
 
-# Commands within sentences, and lines for nginx that do not do what they seem to.
+# Commands within sentences, and lines for nginx that do something else than they seem to do.
 for page in pages:
     name = page.relative_to(root)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.M | re.S))
@@ -195,7 +195,7 @@ for row in table.splitlines():
 commands = (root / "docs/reference/commands.md").read_text()
 listed = re.findall(r"^\| (\d+) \|", commands[commands.index("What a command ends with:"):commands.index("Completions for the shell:")], re.M)
 say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md: the statuses of commands", listed)
-# Every command and option of the program is on the page, and no other.
+# The page has exactly the program's commands and options.
 if program:
     def subcommands(words):
         return re.findall(r"^  ([a-z-]+)  +\S", (help_of(words) or "").partition("SUBCOMMANDS:")[2], re.M)
@@ -238,7 +238,7 @@ for what, number in counted.items():
     figure = int(shown[2].replace(",", "")) if shown else 0
     say(shown and (figure < number if shown[1] else figure == number), f"SECURITY.md: the number of {what}", f"{shown and shown[0]}, counted {number}")
 
-# Figures of the comparison are those of docs/internals/performance.md, each of its own row.
+# Each figure of the comparison is in its own row of docs/internals/performance.md.
 compared, measured = (root / "docs/start/compare.md").read_text(), (root / "docs/internals/performance.md").read_text()
 figures = re.findall(r"^\| ([^|]+) \| ([^|]+) \| `make bench", compared, re.M)
 ratios = dict(re.findall(r"^\| ([^|]+ \| [^|]+) \| ([\d.]+ ×) \|", measured, re.M))

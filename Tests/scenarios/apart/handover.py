@@ -1,5 +1,5 @@
-"""Hand-overs into a web view, with a Chromium in its place: a page of the broker's origin, and one elsewhere with a backend of its
-own (guarantee 11). Refusals before acceptances.
+"""Hand-overs into a web view, which a Chromium plays: a page of the broker's origin, and one elsewhere with its own backend
+(guarantee 11). Refusals before acceptances.
 
     python handover.py
 """
@@ -23,7 +23,7 @@ SECRET_COOKIE = "coatcheck-handover"
 
 
 class Shop(http.server.BaseHTTPRequestHandler):
-    """A page elsewhere: its backend redeems the ticket of the address with the secret of that very request's cookie."""
+    """A page elsewhere: its backend redeems the address's ticket with the secret from that request's cookie."""
 
     broker = None
     sessions = {}
@@ -59,7 +59,7 @@ class Shop(http.server.BaseHTTPRequestHandler):
 
 
 class Stripping(http.server.BaseHTTPRequestHandler):
-    """A proxy in front of a broker that strips `Sec-Fetch-*`, as old engines and some proxies send none."""
+    """A proxy that strips `Sec-Fetch-*` in front of a broker, because old engines and some proxies send none."""
 
     protocol_version = "HTTP/1.1"
     port = 0
@@ -91,7 +91,7 @@ class Stripping(http.server.BaseHTTPRequestHandler):
 
 
 def stripped(case):
-    """Behind a proxy that strips `Sec-Fetch-*` the page's own `Origin` has to say where a post comes from."""
+    """Behind a proxy that strips `Sec-Fetch-*`, the page's own `Origin` has to show the source of a POST."""
     sandbox = Sandbox(case)
     proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stripping)
     threading.Thread(target=proxy.serve_forever, daemon=True).start()
@@ -114,7 +114,7 @@ def stripped(case):
         def put(secret):
             view.call("Network.setCookie", name=SECRET_COOKIE, value=secret, url=origin, httpOnly=True, sameSite="Strict")
 
-        # A page of nobody's, whose posts have the origin `null`, in a browser that has the secret.
+        # A page without an origin, whose POSTs have the origin `null`, in a browser that has the secret.
         url, secret = ticket()
         put(secret)
         view.call("Page.navigate", url="data:text/html,<body><form method=post action='" + url + "'></form>")
@@ -137,7 +137,7 @@ def stripped(case):
 
 
 def hand_over(case):
-    """An app hands its session over to a page of ours, and to one elsewhere."""
+    """An app hands its session over to a page of the broker, and to one elsewhere."""
     sandbox = Sandbox(case)
     shop = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
     threading.Thread(target=shop.serve_forever, daemon=True).start()
@@ -209,7 +209,7 @@ def hand_over(case):
             answer.status == 303 and f"coatcheck-web={child};" in ", ".join(answer.fields.get_all("Set-Cookie")),
             "a lost answer is repeated to the same secret, without Sec-Fetch-Site by our Origin", answer.status)
 
-        # Somebody else's.
+        # Another user's session.
         url, secret = ticket(ben)
         put(view, secret)
         case.verdict("409 other_session" in opened(view, url), "over somebody else's session nothing is replaced in silence")
@@ -218,7 +218,7 @@ def hand_over(case):
         put(view, secret)
         case.same("user-ben", json.loads(opened(view, url))["subject"], "with its cookies cleared it is opened")
 
-        # Without scripts.
+        # A browser without scripts.
         forget(view)
         url, secret = ticket(ana)
         put(view, secret)

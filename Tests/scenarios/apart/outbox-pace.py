@@ -1,7 +1,7 @@
-"""The pace of the outbox: revocations go as fast as the provider answers, next to sign-ins, and rest after a 429, on both engines;
-and another provider's backlog leaves them alone.
+"""The pace of the outbox, on both engines. Revocations go as fast as the provider answers, next to sign-ins, and rest after a
+429. Another provider's backlog does not delay them.
 
-One row of a session that was logged out is copied many times: the provider answers each copy as it answers the first.
+One row of a logged-out session is copied many times. The provider answers each copy like the first.
 """
 
 import contextlib

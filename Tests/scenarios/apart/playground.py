@@ -1,8 +1,8 @@
-"""The playground in a headless Chromium: every provider and every switch is clicked, and what is seen is looked at.
+"""The playground in a headless Chromium: every provider and every switch is clicked, and the display is checked.
 
     python playground.py [--pictures FOLDER]
 
-scripts/run starts it, as for a user; COATCHECK and COATCHECK_SANDBOX name the programs (else those that are built).
+scripts/run starts it, as for a user; COATCHECK and COATCHECK_SANDBOX name the programs (else the built ones).
 """
 
 import argparse
@@ -93,7 +93,7 @@ def ask(run, method, path, headers=None, body=None):
 
 
 def refusals(run):
-    """Who may not."""
+    """Callers that are refused."""
     _, page, headers = ask(run, "GET", "/playground/")
     token = re.search(r'playground-token" content="([^"]+)"', page).group(1)
     good = {"Content-Type": "application/json", "Playground-Token": token}
@@ -121,24 +121,24 @@ def pasted(run):
     same("201 204 201 201", " ".join(statuses), "the printed lines log in, log out, and log in at Zephr in both ways")
 
 
-# Whether the phone's buttons can be seen: its top is in sight, and most of it.
+# Whether the phone's buttons are visible: its top is in sight, and most of it.
 phone_in_sight = "(r => r.top > -20 && r.top < innerHeight / 2)(document.querySelector('.phone').getBoundingClientRect())"
 
 
 class Page:
-    """The page, and what a user does on it."""
+    """The page, and a user's actions on it."""
 
     def __init__(self, browser):
         self.browser = browser
 
     def opened(self):
-        """Counts the orders that are not answered yet: the phone takes one at a time."""
+        """Counts the unanswered orders; the phone accepts one at a time."""
         self.browser.run(
             "window.pending = 0; const plain = window.fetch; window.fetch = (url, options) => { if (url === 'wait') return plain(url, options);"
             "window.pending += 1; return plain(url, options).finally(() => { window.pending -= 1; }); }; 1")
 
     def click(self, selector):
-        """Clicks when nothing else is under way."""
+        """Clicks when no other order is in progress."""
         self.browser.until("window.pending === 0 && document.getElementById('busy').hidden", 75)
         self.browser.click(selector)
 
@@ -172,11 +172,11 @@ class Page:
         return self.browser.run("[...document.querySelectorAll('#messages .label')].map(e => e.innerText.trim())")
 
     def notices(self):
-        """How often it was said what the user noticed."""
+        """The number of notices about the user's view."""
         return self.browser.run("Number(document.getElementById('noticed').dataset.count)")
 
     def trouble(self, name, seconds=75):
-        """Throws a switch; the result is what the user noticed, and why."""
+        """Throws a switch; returns the user's view of it, and the reason."""
         before = self.notices()
         (self.browser if name == "kill-provider" else self).click(f"[data-trouble={name}]")
         self.browser.until(f"Number(document.getElementById('noticed').dataset.count) > {before}", seconds)
@@ -505,7 +505,7 @@ def payments(page, run, shots):
 
 
 def groups(page):
-    """The switches by who makes the trouble, and in each group those first that fit the moment."""
+    """The switches by the source of the trouble; in each group those that fit the moment come first."""
     browser = page.browser
     same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the switches are in three groups")
     order = "[...document.querySelectorAll('#switches .switches')].map(list => [...list.children].map(e => e.dataset.fits === 'true'))"
@@ -519,7 +519,7 @@ def groups(page):
 
 
 def diagram(page):
-    """The diagram follows what is said, and says so where somebody looks elsewhere."""
+    """The diagram follows the messages, and shows it while the user looks elsewhere."""
     browser = page.browser
     at_end = "(b => b.scrollHeight - b.scrollTop - b.clientHeight < 40)(document.getElementById('scroller'))"
     page.sign_in("oidc")
@@ -536,7 +536,7 @@ def diagram(page):
     browser.run("[...document.querySelectorAll('#messages summary')].at(-1).click(), 1")
     page.sees("(r => { const b = document.getElementById('scroller').getBoundingClientRect(); return r.bottom <= b.bottom + 1 || r.top <= b.top + 1; })"
               "([...document.querySelectorAll('#messages details')].at(-1).getBoundingClientRect())", "the newest row, opened, is seen whole")
-    # The event of it comes late, as where a browser draws few frames.
+    # The event arrives late, as in a browser that draws few frames.
     browser.run("window.addEventListener('scroll', event => event.stopImmediatePropagation(), { capture: true, once: true })")
     browser.run("document.getElementById('scroller').scrollTop = 0, 1")
     browser.until("document.getElementById('scroller').scrollTop === 0")
@@ -567,7 +567,7 @@ def diagram(page):
 
 
 def secrets_and_lines(page, run):
-    """What the diagram shows of a login is no secret, and its curl lines work."""
+    """The diagram of a login shows no secret, and its curl lines work."""
     browser = page.browser
     page.click("#clear")
     browser.until("document.querySelectorAll('#messages li').length === 0")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares the contract with the running broker, and lets schemathesis drive it from the contract: it has to find nothing.
-# (The event stream never ends and the relay answers with the upstream's words: both are left out by their tag.)
+# Compares the contract with the running broker. Then schemathesis drives the broker from the contract and has to find nothing.
+# (The event stream never ends, and the relay passes on the upstream's answers, so both are left out by their tag.)
 source "$(dirname "$0")/../support/lib.bash"
 with_packages
 start_stack

@@ -1,8 +1,9 @@
-"""Bodies of one-byte chunks (SEC-105): what a stranger can make the broker hold with them, from one address, from a line's /56 and from
-a /48, with the broker's own TLS and without; that the memory comes back; and what a chunk costs of the processor.
+"""Bodies of one-byte chunks (SEC-105): the memory that a stranger can make the broker hold from one address, from a line's /56
+and from a /48, with the broker's own TLS and without. The memory is returned later, and the processor's cost of a chunk is
+limited.
 
-Memory is anonymous resident memory (RssAnon of /proc). Each case has a broker of its own. In a network namespace, where 2001:db8::/32
-is local. What the processor's time is held to is a release build's.
+Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker. It runs in a network namespace, where
+2001:db8::/32 is local. The limits of processor time are those of a release build.
 """
 
 import os
@@ -131,7 +132,7 @@ class Broker(harness.Broker):
 
 
 def p99(broker, seconds):
-    """The time in which 99 of 100 of an honest client's requests are answered."""
+    """The time in which 99 of 100 requests of an honest client are answered."""
     end, found, until = broker.connect("127.0.0.77"), [], time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -183,7 +184,7 @@ def send(ends, data, until):
 
 
 def held(name, sources, allowed, is_secure=False):
-    """Bodies without their end, from many connections, then whole ones over and over."""
+    """Bodies without their end, from many connections, then whole ones repeatedly."""
 
     def run(case):
         broker = Broker(case, is_secure)
@@ -242,7 +243,9 @@ def processor(case):
 
 
 def flood(case):
-    """An honest client beside a line that sends such bodies without pause, and beside one that sends as many bytes in plain ones."""
+    """An honest client next to a line that sends such bodies without pause, and next to one that sends as many bytes in plain
+    bodies.
+    """
     broker = Broker(case)
     sources = addresses("2001:db8:1::/56", 8)
     length = len(CHUNKED) + 5 - len(HEAD)
@@ -283,7 +286,7 @@ CASES = {
     "network-48": (held("one /48", addresses("2001:db8:1::/48", 1), 128 * MIB), 240),
     "processor": (processor, 60), "flood": (flood, 60),
 }
-# What these bound by more: EVERY=1 runs them, too.
+# Cases of the same limits with more: EVERY=1 runs them, too.
 if os.environ.get("EVERY"):
     CASES |= {
         "address": (held("one IPv4 address", ["127.0.0.9"] * 128, 32 * MIB), 120),

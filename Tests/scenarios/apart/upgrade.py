@@ -1,10 +1,10 @@
-"""Upgrades from one release to the next and back, under traffic, on SQLite and on two replicas with PostgreSQL. `scripts/prove-upgrade`
-starts it: OLD_COATCHECK is the older release's program, COATCHECK the newer one's. A backup of the older release is restored by the
-newer one.
+"""Upgrades from one release to the next and back, under traffic, on SQLite and on two replicas with PostgreSQL.
+`scripts/prove-upgrade` starts it. OLD_COATCHECK is the older release's program, COATCHECK the newer one's. The newer release
+also restores a backup of the older one.
 
-Phones sign in, look at their sessions, refresh and log out without pause. As apps do, they ask again where nobody answers or the
-answer is 503. The provider rotates strictly: a refresh token that comes twice ends its family. Sleepers sign in once and are
-looked at after each change, so that each release reads what the other wrote.
+Phones sign in, look at their sessions, refresh and log out without pause. Like apps, they retry after 503 and after a missing
+answer. The provider rotates strictly: a refresh token that comes twice ends its family. Sleepers sign in once, and are checked
+after each change, so that each release reads the other's rows.
 """
 
 import collections
@@ -29,7 +29,7 @@ PATIENCE = 60
 
 
 class Traffic:
-    """Phones that call until they are told to stop, and what they saw."""
+    """Phones that call until they are stopped, and their results."""
 
     def __init__(self, case, brokers, sandbox):
         self.case, self.brokers, self.sandbox = case, brokers, sandbox
@@ -92,7 +92,7 @@ class Traffic:
             if answer.status != 204 and answer.json.get("reason") != "logged_out":
                 self.wrong.append(f"log-out: {answer.told}")
             self.figures["log-outs"] += 1
-            # A replica that is not told looks within five seconds.
+            # A replica without notices looks within five seconds.
             end = time.monotonic() + 6
             for other in range(len(self.brokers)):
                 while (answer := self.ask(turn + other, "GET", "/v1/session", session)).status == 200 and time.monotonic() < end:
@@ -176,7 +176,7 @@ def restored(case):
     (case.folder / "endings").mkdir(mode=0o700)
     broker = Broker(case, sandbox, start=False, settings={
         "management": {"admin_tokens": [{"name": "keeper", "sha256": sha256(ADMIN), "may": ["read", "maintain"]}]},
-        # A key that the older release does not know.
+        # The older release does not know this key.
         "limits": {"forced_refresh_pause": None},
         "store": {"endings_file": str(case.folder / "endings" / "endings")}})
     broker.program = OLD
@@ -219,7 +219,7 @@ def binding(mode):
 
 
 def bound(case):
-    """What belongs to a key, in the hands of the older release: 503, never served and never ended."""
+    """Bound sessions and tokens under the older release: 503, never served and never ended."""
     sandbox = start_sandbox(case)
     with Database() as database:
         for name, store in {"sqlite": None, "postgresql": {"url": database.url()}}.items():

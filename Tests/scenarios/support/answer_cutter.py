@@ -1,9 +1,9 @@
-"""A way to PostgreSQL that loses an answer:
+"""A proxy to PostgreSQL that loses an answer:
 
     python3 answer_cutter.py PORT TO MARKER
 
-While the file MARKER stands, the connection whose client sends the text in it is cut when the server has answered, before
-any of the answer is passed on; MARKER is removed then, and `MARKER.cut` made when it is done.
+While the file MARKER exists, the proxy looks for a client that sends the text in MARKER. After the server has answered, the
+proxy cuts that client's connection and passes none of the answer on. It removes MARKER, and makes `MARKER.cut` when it is done.
 """
 
 import os
@@ -24,7 +24,7 @@ def shut(*ends):
 
 
 def is_ready(answer):
-    """Whether a server's messages contain the one that ends an answer: `Z`, after the commit."""
+    """Whether a server's messages contain the end of an answer: `Z`, after the commit."""
     at = 0
     while at + 5 <= len(answer):
         if answer[at : at + 1] == b"Z":
@@ -34,7 +34,7 @@ def is_ready(answer):
 
 
 def is_marked(data):
-    """Whether it is what is waited for; says so once."""
+    """Whether the data contain the marked text; true only once."""
     try:
         with open(MARKER, "rb") as file:
             text = file.read()

@@ -1,4 +1,4 @@
-"""A certificate authority of one case, in its folder, and what it has signed."""
+"""A certificate authority of one case, in its folder, with the certificates that it has signed."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ class Authority:
         return base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")
 
     def context(self, name=None):
-        """What a client needs that trusts the root and shows a certificate."""
+        """The TLS context of a client that trusts the root and shows a certificate."""
         context = ssl.create_default_context(cafile=self.file(f"{self.name}.pem"))
         if name:
             context.load_cert_chain(self.file(f"{name}.pem"), self.file(f"{name}.key"))

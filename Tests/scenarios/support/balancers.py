@@ -7,7 +7,7 @@ import shutil
 from .harness import BACKEND, GaveUp, call, wait_for
 from .wire import free_port
 
-# `option httpchk` alone sends HTTP/1.0 without a Host, which is refused.
+# `option httpchk` alone sends HTTP/1.0 without a Host, and the broker refuses such a request.
 HAPROXY = """defaults
     mode http
     timeout connect 5s
@@ -22,7 +22,7 @@ backend broker
     server one 127.0.0.1:{broker} check port {management} inter 100ms fall 2 rise 1
 """
 
-# Without the line on streams it keeps an answer until the end.
+# Without the line about streams, lighttpd keeps an answer until its end.
 LIGHTTPD = """server.modules = ("mod_proxy")
 server.document-root = "{folder}"
 server.bind = "127.0.0.1"
@@ -64,7 +64,7 @@ BALANCERS = {"haproxy": HAPROXY, "lighttpd": LIGHTTPD, "varnish": VARNISH, "squi
 
 
 def missing():
-    """Names of servers that are not installed."""
+    """Names of missing server programs."""
     return [name for name in BALANCERS if not shutil.which("varnishd" if name == "varnish" else name, path=PATH)]
 
 
@@ -88,7 +88,7 @@ def wait(case, broker, name, url):
 
 
 def first_bytes(port, path, session, seconds=10, host=None):
-    """The answer's fields, and what came of its body within a time and two lines."""
+    """The answer's fields, and the part of its body that came within the time and two lines."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     connection.request("GET", path, headers={"Cookie": f"coatcheck={session}"} | ({"Host": host} if host else {}))
     try:
@@ -99,7 +99,7 @@ def first_bytes(port, path, session, seconds=10, host=None):
 
 
 def calls(case, broker, name, url):
-    """Requests through one of them. A cache may hand no answer of one caller to another."""
+    """Requests through one balancer. A cache may never give one caller's answer to another."""
     host = {"Host": f"127.0.0.1:{broker.port}"}
     ana, ben = broker.sign_in(), broker.sign_in("ben")
 

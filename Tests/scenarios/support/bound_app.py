@@ -1,8 +1,8 @@
-"""An app whose sessions belong to a key, before a proxy (forward-auth.sh, proxies.sh). Prints `ok` and `not ok` lines.
+"""An app whose sessions belong to a key, in front of a proxy (forward-auth.sh, proxies.sh). Prints `ok` and `not ok` lines.
 
-  bound_app.py gate SERVER SITE BROKER ORIGIN SERVICE   a recipe of deploy/forward-auth at SITE, which apps know as ORIGIN
-  bound_app.py service NAME SITE BROKER ORIGIN          a service of docs/backends/check-a-session.md at SITE, which apps know as ORIGIN
-  bound_app.py front SERVER SITE BROKER                 a recipe of deploy/proxy at SITE, before the broker itself
+    bound_app.py gate SERVER SITE BROKER ORIGIN SERVICE   a recipe of deploy/forward-auth at SITE, which apps know as ORIGIN
+    bound_app.py service NAME SITE BROKER ORIGIN          a service of docs/backends/check-a-session.md at SITE, likewise
+    bound_app.py front SERVER SITE BROKER                 a recipe of deploy/proxy at SITE, in front of the broker itself
 """
 
 import http.client
@@ -71,10 +71,10 @@ class Gate:
         return answer.json.get("fields", {}).get(name)
 
     def refused(self, expected, sentence, *request):
-        """A refusal that an app can go on from: code, nonce and challenge arrive, and nobody is signed out."""
+        """A refusal after which an app can continue: code, nonce and challenge arrive, and the session stays."""
         before = self.served()
         answer = self.ask(*request)
-        # nginx's auth_request keeps the fields of a refusal, and not its body.
+        # nginx's auth_request keeps the fields of a refusal, but loses its body.
         told_here = expected.split()[0] if self.server == "nginx" else expected
         says.same(f"401 {told_here}", told(answer), sentence)
         fields = answer.fields
@@ -139,7 +139,7 @@ def gate(server, site, broker, origin, service):
     refused("proof_invalid replayed", "once", "GET", "/orders", {"DPoP": caught})
     for method, target in [
         ("POST", "/orders"), ("HEAD", "/orders"), ("DELETE", "/orders/7"), ("GET", "/a%20b/~c?d=%2F"), ("GET", "/"),
-        # No app's requests, and Caddy has them refused.
+        # Apps do not send such requests, and Caddy's recipe refuses them.
         *([("GET", site + "/orders"), ("GET", origin + "/orders?e=f")] if server != "caddy" else []),
     ]:
         path = urllib.parse.urlsplit(target).path
@@ -210,7 +210,7 @@ def service(name, site, broker, origin):
 
 def front(server, site, broker):
     """The broker's own routes, by an app that knows them by the proxy's address."""
-    # Proofs are of the address that the broker says is its own; the app reaches it at the proxy's.
+    # Proofs name the broker's configured address; the app reaches the broker at the proxy's address.
     door = Door(broker)
     door.url = site
     phone, thief = Phone(door, COOKIE), Phone(door, COOKIE)

@@ -2,8 +2,8 @@
 
     python3 breaking_off.py PORT
 
-Each request is answered by the first pieces of a body in chunks; then the connection ends, without the last chunk. A
-target that ends in `/whole` is answered to its end.
+It answers each request with the first pieces of a chunked body, and then closes the connection before the last chunk. It
+finishes its answer to a target that ends in `/whole`.
 """
 
 import socket
@@ -20,7 +20,7 @@ while True:
     is_whole = head.split(b" ")[1].endswith(b"/whole")
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
     connection.sendall(b"9\r\n[{\"id\":1,\r\n")
-    # As the app sees it: some of it has arrived when the rest does not.
+    # The app sees a part of the answer, and then the connection breaks.
     time.sleep(0.3)
     connection.sendall(b"a\r\n\"last\":1}]\r\n0\r\n\r\n" if is_whole else b"7\r\n\"amou")
     connection.close()

@@ -1,5 +1,4 @@
-"""Canaille, an OpenID provider that is not part of this project, as a process (`openid_provider.py`), and a browser with which
-its one user signs in there.
+"""Canaille, an OpenID provider from outside this project, as a process (`openid_provider.py`), and a browser for its one user.
 """
 
 import json
@@ -35,7 +34,7 @@ class Canaille:
 
 
 class Browser:
-    """Somebody's browser: it keeps its cookies, and fills in the pages that ask for a name and a password."""
+    """A user's browser: it keeps cookies, and fills in the pages that ask for a name and a password."""
 
     def __init__(self, url):
         self.url, self.cookies = url, {}
@@ -53,7 +52,7 @@ class Browser:
         return answer
 
     def open(self, url):
-        """Opens an authorization URL, and signs in where a page asks for it; the address that the app gets."""
+        """Opens an authorization URL, signs in if a page asks for it, and returns the callback URL that the app gets."""
         answer = self.call("GET", url)
         for _ in range(12):
             location = answer.fields["Location"]

@@ -1,8 +1,8 @@
-"""One address at full speed, without a session: every request that makes a row or a call at a provider, for some seconds.
+"""One address at full speed, without a session: all requests that make a row or a call at a provider, for some seconds.
 
     python3 charges.py --broker http://127.0.0.1:PORT --host NAME --from ADDRESS --seconds N --issuer URL
 
-Prints one JSON object: for each kind of request how many were sent, and what they were answered with.
+Prints one JSON object: for each kind of request the number of requests, and their answers.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def start_pushed(client):
 
 
 def start_hosted(client):
-    """The newest login that waits for its hosted callback is what the callbacks below are for."""
+    """The callbacks below belong to the newest login that waits for a hosted callback."""
     status, _, data = client.send("hosted logins", "POST", "/v1/logins", {"provider": "oidc", "client": "hosted"})
     if status == 201:
         hosted["state"] = json.loads(data)["state"]

@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over a pipe by its DevTools protocol: nothing to install but the browser itself."""
+"""A headless Chromium, driven over a pipe by its DevTools protocol. Only the browser itself has to be installed."""
 
 import base64
 import json
@@ -33,7 +33,7 @@ class Chromium:
                 + "</fontconfig>")
         to_browser, commands = os.pipe()
         answers, from_browser = os.pipe()
-        # Root has no sandbox, and a page of our own on loopback needs none.
+        # Chromium's sandbox refuses to run as root, and the tests' own page on loopback needs none.
         alone = ["--no-sandbox"] if os.geteuid() == 0 else []
         self.process = subprocess.Popen(
             ["bash", "-c", f'exec 3<&{to_browser} 4>&{from_browser}; exec "$@"', "_", "chromium", "--headless", *alone,
@@ -166,7 +166,7 @@ class Chromium:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
 
     def picture(self, path, quality=82):
-        """A picture of what is seen: WebP, or PNG by the name."""
+        """Takes a picture of the window: WebP, or PNG, according to the name."""
         kind = {} if path.endswith(".png") else {"format": "webp", "quality": quality}
         data = base64.b64decode(self.call("Page.captureScreenshot", **kind)["data"])
         with open(path, "wb") as file:
@@ -174,7 +174,7 @@ class Chromium:
         return len(data)
 
     def complaints(self):
-        """What the page, its policy or its script complained of."""
+        """The complaints of the page, its policy or its script."""
         found = []
         for event in self.events:
             parameters = event["params"]

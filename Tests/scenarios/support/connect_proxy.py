@@ -1,8 +1,8 @@
-"""An HTTP proxy that leads every CONNECT to one loopback port and writes down what it was asked for:
+"""An HTTP proxy that leads every CONNECT to one loopback port, and records the requested names:
 
     python3 connect_proxy.py PORT TO LOG CREDENTIALS
 
-A host that begins with `refuse` is refused, one that begins with `silent` hears nothing.
+It refuses a host that begins with `refuse`, and never answers one that begins with `silent`.
 """
 
 import base64

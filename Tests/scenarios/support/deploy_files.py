@@ -1,5 +1,5 @@
-"""Looks through the files of deploy/ that nothing here can run: Kubernetes manifests by their schemas, Traefik's and Envoy's
-files by lists of their keys (Tests/scenarios/deploy-files.sh).
+"""Checks the files of deploy/ that no test can run: Kubernetes manifests by their schemas, Traefik's and Envoy's files by lists
+of their keys (Tests/scenarios/deploy-files.sh).
 
   deploy_files.py FOLDER            a line for each file, `ok N - …` or `not ok N - …`; FOLDER is deploy or a copy of it
 """
@@ -35,7 +35,7 @@ TRAEFIK = {
 }
 TRAEFIK_OPEN = {"http.routers.*.tls", "http.middlewares.*.headers.customRequestHeaders", "http.middlewares.*.headers.customResponseHeaders"}
 
-# By the message's type where there is one, else by the member that holds it.
+# The keys of each message: by its type if it has one, else by the member that holds it.
 ENVOY = {
     "": {"static_resources", "admin"},
     "static_resources": {"listeners", "clusters"},
@@ -98,28 +98,28 @@ FLAGS = {"UF", "UH", "UC", "UT", "UR", "UO", "LH", "NR", "DC", "UAEX"}
 
 
 def filled(path):
-    """A recipe with its placeholders filled in: YAML does not take an at sign everywhere."""
+    """A recipe with its placeholders filled in, because YAML does not allow an at sign everywhere."""
     return re.sub(r"@[A-Z_]+@", "10.0.0.5", path.read_text())
 
 
-# What a recipe of forward-auth hands to the broker, and all that it does; and what of it the service must not see.
+# The fields that a recipe of forward-auth sends to the broker, and those that it hides from the service.
 ASKED_WITH = {"cookie", "authorization", "dpop", "coatcheck-pass", "coatcheck-presence"}
 KEPT_BACK = {"dpop", "coatcheck-pass", "coatcheck-presence"}
-# What single paths demand, in each recipe.
+# The demands for single paths, in each recipe.
 DEMANDS = {"acr=mfa&max_age=300", "presence=1"}
 CONTRACT = yaml.safe_load((pathlib.Path(__file__).resolve().parents[3] / "openapi.yaml").read_text())
 IDENTITY = [
     name for name in CONTRACT["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"] if name.startswith("X-Auth-")]
 
-# These names with any other sign for the first two dashes: CGI makes the same variable of them.
+# These names with any other sign for the first two dashes, because CGI makes the same variable from them.
 FORGED = [name.replace("-", sign, 2) for name in IDENTITY for sign in "-_.!#$%&'*+^`|~"]
 
 
-# What a question of Envoy's has to become, by the path of the app's request.
+# The question that Envoy has to ask the broker, by the path of the app's request.
 QUESTIONS = {
     "/orders": "/v1/forward-auth", "/orders?next=/payments/": "/v1/forward-auth", "/payments/7": "/v1/forward-auth?acr=mfa&max_age=300",
     "/Payments/7?acr=pwd": "/v1/forward-auth?acr=mfa&max_age=300", "/payments/confirm": "/v1/forward-auth?presence=1"}
-# Calls a script of Envoy's with a request, and returns the one that it makes of it.
+# Runs Envoy's script with a request, and returns the resulting request.
 CALLER = """
 %s
 local fields = {[":method"] = "POST", [":path"] = "%s"}
@@ -145,7 +145,7 @@ def run_lua(text):
 
 
 def envoy_evidence(document):
-    """What of a bound session's evidence gets lost, or gets through, between app, broker and service."""
+    """The parts of a bound session's evidence that get lost, or through, between app, broker and service."""
     listeners = {listener["name"]: listener["filter_chains"][0]["filters"][0]["typed_config"] for listener in document["static_resources"]["listeners"]}
     filters = {item["name"].rpartition(".")[2]: item["typed_config"] for listener in listeners.values() for item in listener["http_filters"]}
     asked = {pattern["exact"] for pattern in filters["ext_authz"]["allowed_headers"]["patterns"]}
@@ -200,7 +200,7 @@ def envoy_faults(value, place):
         faults += [f"flag {flag}" for flag in value.get("flags", []) if flag not in FLAGS]
     for key, member in value.items():
         inner = place if key == "typed_config" else key
-        # In a matcher of statuses `value` is a message, in a header it is text; texts have no members.
+        # In a matcher of statuses `value` is a message; in a header it is text, without members.
         faults += envoy_faults(member, inner)
     return faults
 
@@ -239,7 +239,7 @@ def kubernetes_faults(path):
         if document["kind"] == "Kustomization":
             faults += kustomization_faults(path.parent, document)
             continue
-        # Components and monitors have no schema here; the output of kustomize shows a component.
+        # Components and monitors have no schema here; kustomize's output shows a component.
         if document["kind"] == "Component":
             continue
         if document["kind"] == "PodMonitor":
@@ -259,7 +259,7 @@ def kustomization_faults(folder, document):
     files = [*document.get("resources", []), *document.get("components", [])]
     files += [name for generator in document.get("configMapGenerator", []) for name in generator["files"]]
     faults += [f"no {name}" for name in files if not (folder / name).exists()]
-    # What its comment tells to type beforehand goes into the namespace that it names, and that has to be made there.
+    # The commands in its comment have to use the namespace that the file names, and to make it first.
     if space := document.get("namespace"):
         typed = re.findall(r"^#   kubectl (.*)", (folder / "kustomization.yaml").read_text(), re.M)
         faults += [f"no namespace: kubectl {line}" for line in typed if not line.startswith(("-n " + space + " ", "apply -f "))]
@@ -274,7 +274,7 @@ def kustomization_faults(folder, document):
 
 
 def monitor_faults(document):
-    """What Prometheus needs to find the pods, under the job that the rules ask for."""
+    """Checks that Prometheus finds the pods, under the job that the rules use."""
     endpoint, = document["spec"]["podMetricsEndpoints"]
     job = {"targetLabel": "job", "replacement": "coatcheck"}
     right = endpoint["port"] == "management" and job in endpoint["relabelings"] and document["spec"]["selector"]["matchLabels"] == {"app.kubernetes.io/name": "coatcheck"}
@@ -282,7 +282,7 @@ def monitor_faults(document):
 
 
 def pod_faults(document):
-    """What a schema does not say of a pod: each mount has its volume, each port its name, and none runs as root."""
+    """Checks a pod beyond its schema: each mount has its volume, each port its name, and no container runs as root."""
     template = document.get("spec", {}).get("template") if document["kind"] in ("Deployment", "StatefulSet", "Job") else None
     if not template:
         return []
@@ -302,7 +302,7 @@ def pod_faults(document):
         if security != {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}:
             faults.append("the container may more than it needs")
     if document["kind"] != "Job":
-        # The folder's configuration says how long a drain takes.
+        # The folder's configuration sets the length of a drain.
         if spec["terminationGracePeriodSeconds"] < 5 + 30 + 10:
             faults.append("the grace period is shorter than the drain")
     if document["kind"] == "StatefulSet" and document["spec"]["replicas"] != 1:

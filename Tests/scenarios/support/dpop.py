@@ -1,6 +1,6 @@
-"""A phone with a key of its own: it makes DPoP proofs (RFC 9449), keeps the nonce, and signs in with them.
+"""A phone with its own key: it makes DPoP proofs (RFC 9449), keeps the nonce, and signs in with them.
 
-Each part of a proof can be replaced by what it should not be.
+A test can replace each part of a proof by a wrong one.
 """
 
 import base64
@@ -22,7 +22,7 @@ def encoded(data):
 
 
 class Phone:
-    """One key, one clock that may be wrong, and what the broker gave it: session, pass, nonce."""
+    """One key, one clock that may be wrong, and the broker's values: session, pass, nonce."""
 
     def __init__(self, broker, client="ios", provider="oidc", clock=0):
         self.broker, self.client, self.provider, self.clock = broker, client, provider, clock
@@ -49,7 +49,7 @@ class Phone:
         return encoded(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
 
     def proof(self, method, path, session=None, header=None, **claims):
-        """A proof of one request; a claim or a member of the header that is None is left out."""
+        """A proof for one request. A claim or header member that is None is left out."""
         found = {
             "jti": secrets.token_urlsafe(16), "htm": method, "htu": self.broker.settings["server"]["public_url"] + path,
             "iat": int(time.time()) + self.clock, "nonce": self.nonce}

@@ -9,7 +9,7 @@ import urllib.parse as u
 
 BROKER, SANDBOX = sys.argv[1:]
 TENANT = "11111111-2222-4333-8444-555555555555"
-# name: iss of its callbacks (None where it publishes none), whether none is refused, PKCE, granted scope in A and C, in B
+# name: iss of its callbacks (None if it publishes none), whether a missing one is refused, PKCE, granted scope in A and C, in B
 PROVIDERS = {
     "oidc": (SANDBOX + "/oidc", True, True, "openid email", "openid email"),
     "cloudentity": (SANDBOX + "/cloudentity/example/demo", True, True, "openid email", "openid email"),
@@ -24,7 +24,7 @@ PROVIDERS = {
     "clever": ("https://clever.com", False, False, "", ""),
     "clover": (None, False, True, "", ""),
 }
-# What an error in a callback comes to: parameters, status, code, provider_error
+# The results of an error in a callback: parameters, status, code, provider_error
 ERRORS = [
     ("error=access_denied", 403, "access_denied", "access_denied"),
     ("error=consent_required", 403, "access_denied", "consent_required"),

@@ -1,22 +1,22 @@
-"""An HTTP proxy before the broker's replicas that asks them in turn, tells which requests came by with which evidence, and meddles
-with them where a test says so. Prints its port, and ends with its input.
+"""An HTTP proxy in front of the broker's replicas. It uses them in turn, reports each request with its evidence, and disturbs
+requests if a test asks for it. Prints its port, and ends with its input.
 
     python3 evidence_proxy.py TARGET_PORT… [--port PORT]
 
     GET /_calls                     the requests since the last DELETE: {method, path, proof, pass, presence, status, code, iat}
-    DELETE /_calls                  forgets them, and what was still to be meddled with
-    POST /_meddle/KIND/TIMES/PATH   with the next so many requests for a path:
+    DELETE /_calls                  forgets them, and the planned disturbances
+    POST /_meddle/KIND/TIMES/PATH   disturbs the next TIMES requests for a path:
         twice       sent to the broker twice, as a network stack does; the second answer is passed on
         cut         the connection is closed without an answer
         lost        sent to the broker, and the connection is closed without its answer
         late        sent to the broker; the answer is passed on after POST /_release
-        CODE        answered here with a 401 of that code: `use_dpop_nonce`, `proof_required`; `key` is `proof_invalid` for it;
-                    `step_up_required` wants a sign-in of the last five minutes; `presence-REASON` is `presence_invalid` for it
-        held        as `step_up_required`, but not before POST /_release
-        older       answered with the session as a replica shows it that has not read it again: the version before, no presence
-                    key, the class `older`; event streams, too
-        unversioned the same as a release shows it that knows no versions
-    POST /_end/PASS                 from now on that pass is taken out of requests, which is what it is worth when it has ended
+        CODE        answered here with a 401 and that code: `use_dpop_nonce`, `proof_required`; `key` makes `proof_invalid`;
+                    `step_up_required` requires a sign-in of the last five minutes; `presence-REASON` makes `presence_invalid`
+        held        like `step_up_required`, but after POST /_release
+        older       answered with the session as an out-of-date replica shows it: the version before, without a presence key,
+                    with the class `older`; event streams, too
+        unversioned the same, as a release without versions shows it
+    POST /_end/PASS                 from now on, that pass is removed from requests, as if it had ended
 """
 
 import base64

@@ -1,7 +1,7 @@
-"""The two servers that the test of the forward-auth recipes needs besides the broker (Tests/scenarios/forward-auth.sh).
+"""The two servers that the test of the forward-auth recipes needs in addition to the broker (Tests/scenarios/forward-auth.sh).
 
-  forward_auth.py upstream PORT   the protected service: answers with the headers it got, and /count with how many it got
-  forward_auth.py broker PORT     stands where a broker was, and answers as `PUT /mode` last said, by MODES
+  forward_auth.py upstream PORT   the protected service: answers with the headers that it got, and /count with their number
+  forward_auth.py broker PORT     takes a broker's place, and answers according to the last `PUT /mode` and MODES
 """
 
 import http.server
@@ -76,7 +76,7 @@ class Upstream(Handler):
         count[0] += 1
         fields = {}
         for name, value in self.headers.items():
-            # What a service would see that maps names to variables, as CGI does.
+            # The names that a service sees if it maps them to variables, as CGI does.
             plain = "".join(c if c.isalnum() else "_" for c in name.lower())
             fields.setdefault(plain, []).append(value)
         document = {"method": self.command, "path": self.path, "body": body, "fields": fields, "served": "protected"}

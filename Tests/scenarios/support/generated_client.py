@@ -68,7 +68,7 @@ say(isinstance(who, Session) and who.handle == made.handle, "the session is ther
 nobody = get_session.sync(client=AuthenticatedClient(base_url=BROKER, token="A" * 43))
 say(isinstance(nobody, Problem) and nobody.code == "session_required", "an unknown one is a problem")
 
-# Zephr, a partial registration: its login token is a cookie, which httpx's client keeps.
+# A partial registration of Zephr: its login token is a cookie, which httpx's client keeps.
 phone = Client(base_url=BROKER)
 started = start_login.sync_detailed(client=phone, body=StartLogin(provider="zephr", client="ios", social_provider="google"))
 cookie = started.headers["Set-Cookie"].split(";")[0].partition("=")

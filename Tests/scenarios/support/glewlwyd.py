@@ -1,7 +1,7 @@
-"""Glewlwyd, an OpenID provider that is not part of this project, on loopback: a process of its own with a database of its own,
-set up over its administration's API; and a browser with which somebody signs in there.
+"""Glewlwyd, an OpenID provider from outside this project, on loopback: a process with its own database, set up through its
+administration API, and a browser for its users.
 
-An issuer is an instance of its OpenID plugin; one process has as many as are added.
+Each issuer is an instance of its OpenID plugin; one process may have any number of them.
 """
 
 import contextlib
@@ -122,7 +122,7 @@ class Glewlwyd:
             "oauth-par-allowed": True, "oauth-par-required": True} | parameters)
 
     def client(self, name, redirect, **settings):
-        """Adds a client, public unless its settings say otherwise."""
+        """Adds a client, which is public by default."""
         self.add("client", **{
             "client_id": name, "name": name, "enabled": True, "confidential": False, "authorization_type": ["code", "refresh_token"],
             "redirect_uri": [redirect], "scope": [], "dpop_bound": "1"} | settings)
@@ -137,7 +137,7 @@ class Glewlwyd:
 
 
 class Browser:
-    """Somebody's browser: it keeps its cookies, and does what the provider's page does in it."""
+    """A user's browser: it keeps cookies, and does the work of the provider's page."""
 
     def __init__(self, provider, user=USER, password=PASSWORD):
         self.provider, self.user, self.password = provider, user, password
@@ -158,7 +158,9 @@ class Browser:
             raise GaveUp(f"glewlwyd lets {self.user} not in: {answer.status}")
 
     def open(self, url):
-        """Opens an authorization URL, logs in and consents where the page asks for it; the address that the app gets."""
+        """Opens an authorization URL, logs in and consents if the page asks for it, and returns the callback URL that the app
+        gets.
+        """
         answer = self.call("GET", url)
         page = answer.fields["Location"] or ""
         if "/login.html?" not in page:
@@ -177,7 +179,7 @@ class Browser:
 
 
 def signing_key():
-    """A key on P-256 as text: its private half and its public one."""
+    """A key on P-256 as text: its private and its public half."""
     key = ec.generate_private_key(ec.SECP256R1())
     return (
         key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),

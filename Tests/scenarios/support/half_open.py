@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Begins many TLS handshakes and leaves them open: PORT PID HOW-MANY. Prints what they cost as a JSON object.
+"""Begins many TLS handshakes and leaves them open: PORT PID HOW-MANY. Prints their cost as a JSON object.
 
-They come from many loopback addresses, so that no address's own limit stops them; each sends the first half of a hello.
+They come from many loopback addresses, so that an address's own limit does not stop them. Each sends the first half of a hello.
 """
 import json
 import resource
@@ -21,7 +21,7 @@ def resident():
 
 
 def hello():
-    """The first half of what a client says first."""
+    """The first half of a client's first message."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Asks one URL over and over while the broker behind it is restarted, and says what its clients saw.
+"""Requests one URL repeatedly while the broker behind it is restarted, and reports its clients' results.
 
-hammer.py PORT PATH COOKIE FOLDER: four clients that connect for every request and one that keeps its connection. Makes
-FOLDER/hammering once each of them was answered, and ends when FOLDER/enough is there, or after two minutes. Prints JSON:
-answers by status, `refused` and `broken` connections, the longest time in which every connection was one or the other, the
-longest wait for an answer.
+hammer.py PORT PATH COOKIE FOLDER: four clients connect for every request, and one keeps its connection. Makes FOLDER/hammering
+once each client was answered, and ends when FOLDER/enough exists, or after two minutes. Prints JSON: answers by status,
+`refused` and `broken` connections, the longest time in which all connections failed, and the longest wait for an answer.
 """
 
 import json

@@ -27,7 +27,7 @@ def start():
     pid = os.fork()
     if pid:
         return pid
-    # Out of the way first: a descriptor may be another's place.
+    # The descriptors are moved away first, because one may have the number that another needs.
     high = [os.dup(listener.fileno()) for listener in sockets]
     for place, descriptor in enumerate([os.dup2(descriptor, 200 + index) for index, descriptor in enumerate(high)]):
         os.dup2(descriptor, 3 + place, inheritable=True)

@@ -1,8 +1,8 @@
-"""What the scripts about faults share: brokers and provider emulators as processes, a gate in front of a provider that keeps
-its calls waiting and counts them, a clock that can be moved, and cases that run side by side.
+"""The shared parts of the fault scripts: brokers and provider emulators as processes, a gate in front of a provider that delays
+and counts its calls, a clock that can be moved, and concurrent cases.
 
-A case is a function that takes a `Case`; it has a folder and processes of its own, and a time limit. Output as the curl
-scripts': `ok` and `not ok`, the lines of one case together. The programs are COATCHECK and COATCHECK_SANDBOX.
+A case is a function that takes a `Case`. It has its own folder, processes and time limit. The output is that of the curl
+scripts: `ok` and `not ok`, with the lines of one case together. The programs are COATCHECK and COATCHECK_SANDBOX.
 """
 
 import argparse
@@ -42,7 +42,7 @@ MIB = 1 << 20
 
 
 def programs():
-    """Where the two programs are: as the environment says, else the release build's, else the debug build's."""
+    """The paths of the two programs: from the environment, else the release build's, else the debug build's."""
     builds = [ROOT / ".build" / kind for kind in ("dist", "debug")]
     build = next((folder for folder in builds if (folder / "coatcheck").exists()), builds[-1])
     return (os.environ.get(name) or str(build / program) for name, program in (
@@ -57,7 +57,7 @@ def sha256(text):
 
 
 class GaveUp(Exception):
-    """A case cannot go on."""
+    """Raised when a case cannot continue."""
 
 
 # ---- requests --------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class GaveUp(Exception):
 
 @dataclasses.dataclass
 class Answer:
-    """An answer; status 0 when there was none, with the reason as its body."""
+    """An answer; status 0 if there was none, with the reason as its body."""
 
     status: int
     fields: http.client.HTTPMessage
@@ -82,7 +82,7 @@ class Answer:
 
     @property
     def told(self):
-        """What it says in few words: `401 session_ended grant_revoked`."""
+        """The answer in a few words: `401 session_ended grant_revoked`."""
         found = self.json
         words = [str(self.status), found.get("code") or found.get("error") or "", found.get("reason") or ""]
         return " ".join(word for word in words if word)
@@ -115,7 +115,7 @@ def call(url, method="GET", body=None, seconds=40, connection=None, **fields):
 
 
 def wait_for(seconds, condition, pause=0.02):
-    """Returns what the condition gives as soon as that is true, or its last word after so many seconds."""
+    """Returns the condition's value as soon as it is true, or its last value after that number of seconds."""
     end = time.monotonic() + seconds
     while not (found := condition()) and time.monotonic() < end:
         time.sleep(pause)
@@ -123,7 +123,7 @@ def wait_for(seconds, condition, pause=0.02):
 
 
 def quantile(values, share):
-    """The value that so many of the sorted ones do not exceed."""
+    """The value that this share of the sorted values does not exceed."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else float("inf")
 
@@ -162,7 +162,7 @@ class Sandbox:
 
 @dataclasses.dataclass
 class GatedCall:
-    """A call that came to the gate: when, with which token, when it was over (answered or given up) and how."""
+    """A call at the gate: its time, its token, its end (answered or given up), and the result."""
 
     path: str
     form: dict
@@ -176,7 +176,7 @@ class GatedCall:
 
 
 class QuietHandler(http.server.BaseHTTPRequestHandler):
-    """A handler that keeps its connections, logs nothing, and takes a client that goes for the end of a connection."""
+    """A handler that keeps its connections, logs nothing, and treats a client's disconnection as the end of a connection."""
 
     protocol_version = "HTTP/1.1"
 
@@ -189,10 +189,10 @@ class QuietHandler(http.server.BaseHTTPRequestHandler):
 
 
 class Gate:
-    """Stands before a provider: passes calls on, and does with the next ones what it was told to.
+    """A gate in front of a provider: passes calls on, and applies the planned effects to the next ones.
 
-    `plan` holds what happens to the calls to come, first to last, `always` what happens to all others: functions of the
-    call and of a function that passes it on, which return (status, fields, body), or None to break off.
+    `plan` has the effects for the next calls in order, `always` the effect for all others. An effect is a function of the call
+    and of a function that passes it on. It returns (status, fields, body), or None to break off.
     """
 
     def __init__(self, sandbox):
@@ -267,7 +267,7 @@ class Gate:
             if not event:
                 time.sleep(0.02)
 
-    # What can happen to a call.
+    # The effects on a call.
 
     @staticmethod
     def pass_on(_, forward):
@@ -285,7 +285,7 @@ class Gate:
 
     @staticmethod
     def hang(seconds=60):
-        """Does nothing, and breaks off after so long."""
+        """Waits, and then breaks off."""
 
         def act(taken, _):
             Gate.wait(taken, seconds)
@@ -308,14 +308,14 @@ class Gate:
     def answer(status, body=b"", **fields):
         return lambda *_: (status, {name.replace("_", "-"): value for name, value in fields.items()}, body)
 
-    # What came.
+    # The received calls.
 
     def refreshes(self, token=None):
         return [c for c in list(self.calls) if c.refresh_token and token in (None, c.refresh_token)]
 
     @staticmethod
     def most_at_once(calls):
-        """How many of the calls were under way at one moment."""
+        """The greatest number of calls in progress at the same time."""
         now = time.monotonic()
         moments = sorted([(c.began, 1) for c in calls] + [(c.ended or now, -1) for c in calls])
         most = running = 0
@@ -352,7 +352,7 @@ class Clock:
 
 
 def merged(settings, more):
-    """Settings with others over them; None takes one out."""
+    """The settings, overridden by others; None removes a setting."""
     found = dict(settings)
     for key, value in more.items():
         found[key] = merged(found.get(key) or {}, value) if isinstance(value, dict) else value
@@ -360,7 +360,7 @@ def merged(settings, more):
 
 
 class Broker:
-    """A broker with its folder, which can be killed and started again; `settings` stand over those of every scenario's broker."""
+    """A broker with its folder, which can be killed and started again; `settings` override those of every scenario's broker."""
 
     def __init__(
             self, case, sandbox, gate=None, gated=(), clock=None, data=None, like=None, name="broker", settings=None, prefix=(), start=True):
@@ -457,7 +457,7 @@ class Broker:
     def log(self):
         return (self.case.folder / f"{self.name}.log").read_text(errors="replace")
 
-    # -- what it says of itself
+    # -- the broker's own reports
 
     def metric(self, name, **labels):
         """The sum of a metric's series that have these labels."""
@@ -486,7 +486,7 @@ class Broker:
     def call(self, method, path, session=None, body=None, **more):
         if session:
             more["Cookie"] = f"coatcheck={session}"
-        # The name that it is reached by, whatever stands before it.
+        # The Host is the broker's public name, even through a proxy.
         more.setdefault("Host", urllib.parse.urlsplit(self.settings["server"]["public_url"]).netloc)
         return call(self.url + path, method, body, **more)
 
@@ -510,7 +510,7 @@ class Broker:
             Content_Type="application/x-www-form-urlencoded")
 
     def log_in(self, user="ana", provider="oidc", client="ios", **authorize):
-        """A login up to the forward: the answers of its two calls."""
+        """A login up to the forward: the answers to its two calls."""
         begun = self.call("POST", "/v1/logins", body={"provider": provider, "client": client})
         if begun.status != 201:
             return begun, begun
@@ -577,7 +577,7 @@ class Database:
 
 
 class Processes:
-    """Processes with a folder for their files, which do not outlive this one."""
+    """Processes with a folder for their files; they end with this process."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -605,7 +605,7 @@ class Processes:
 
 
 class Case(Processes, Verdicts):
-    """One case: its folder, its processes, its verdicts, which are printed together."""
+    """One case: its folder, its processes, and its verdicts, which are printed together."""
 
     def __init__(self, name, title, folder):
         Processes.__init__(self, pathlib.Path(folder, name))
@@ -632,7 +632,7 @@ class Case(Processes, Verdicts):
 
 
 def main(cases, description, in_turn=()):
-    """Runs the cases `{name: (function, seconds it may take)}`, side by side but for those `in_turn`, and prints what they found."""
+    """Runs the cases `{name: (function, seconds)}` concurrently, except those `in_turn`, and prints their results."""
     options = argparse.ArgumentParser(description=description)
     options.add_argument("--work", help="a folder for their files, which is kept")
     options.add_argument("--only", default="", help="cases whose name has this in it")
@@ -642,7 +642,7 @@ def main(cases, description, in_turn=()):
     ended = threading.Lock()
 
     def end(status):
-        # Threads of a case that did not end in time would keep it from ending.
+        # Threads of a case that did not end in time would prevent the process from ending.
         with ended:
             sys.stdout.flush()
             if not options.work:
@@ -675,7 +675,7 @@ def main(cases, description, in_turn=()):
                 print("\n".join(case.lines), flush=True)
                 counts.update(passed=case.passed, failed=case.failed)
 
-    # A process dies with the thread that started it: each case has one that lives as long as it does.
+    # A process dies with the thread that started it, so each case has a thread that lives as long as the case.
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(1, len(chosen))) as pool:
         list(pool.map(lambda item: run(item[0], *item[1]), chosen.items()))
     print(f"\n{counts['passed']} passed, {counts['failed']} failed")

@@ -1,4 +1,4 @@
-"""schemathesis hooks: operations on a session get a live one, made anew for every request."""
+"""schemathesis hooks: each request of an operation on a session gets a new living session."""
 
 import json
 import os

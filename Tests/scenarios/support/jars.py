@@ -80,7 +80,7 @@ class Httpx(Jar):
 
 
 class Aiohttp(Jar):
-    """Its jar keeps no cookie of an address, so the site needs a name."""
+    """The jar of aiohttp ignores the cookies of an address, so the site needs a name."""
 
     def open(self):
         import aiohttp

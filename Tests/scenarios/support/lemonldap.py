@@ -1,8 +1,8 @@
-"""LemonLDAP::NG, an OpenID provider that is not part of this project, on loopback: one process with files of its own, and a
-browser with which somebody signs in there.
+"""LemonLDAP::NG, an OpenID provider from outside this project, on loopback: one process with its own files, and a browser for
+its users.
 
-Its people (dwho, rtyler, msmith) have their names for passwords; they sign in with a password alone or with more, which are
-two levels, and levels are its `acr`.
+Its users (dwho, rtyler, msmith) have their names as passwords. They sign in with a password alone or with more factors. These
+are two levels, which the provider reports as `acr`.
 """
 
 import html
@@ -64,7 +64,7 @@ class Lemonldap:
             "authChoiceModules": dict.fromkeys((PASSWORD, STRONG), "Demo;Demo;Null;;;{}"),
             "adaptativeAuthenticationLevelRules": {f'$_choice eq "{STRONG}"': "=4"},
             "demoExportedVars": {"cn": "cn", "mail": "mail", "uid": "uid"},
-            # A captcha of its own wants ImageMagick, asked for or not.
+            # A captcha of its own needs ImageMagick, even if it is not used.
             "captcha": "::Auth::Null", "notification": 0, "portalDisplayRegister": 0, "portalDisplayResetPassword": 0,
             "issuerDBOpenIDConnectActivation": 1, "oidcServiceMetaDataIssuer": self.url, "oidcServiceKeyIdSig": "key-1",
             "oidcServicePrivateKeySig": key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode(),
@@ -91,7 +91,7 @@ class Lemonldap:
 
 
 class Browser:
-    """Somebody's browser: it keeps its cookies, and fills in what the portal asks for."""
+    """A user's browser: it keeps cookies, and fills in the portal's forms."""
 
     def __init__(self, provider, user=USER):
         self.provider, self.user = provider, user
@@ -114,7 +114,9 @@ class Browser:
         return answer
 
     def open(self, url, how=PASSWORD):
-        """Opens an authorization URL, and signs in where the portal asks for it, in one of its ways; the address that the app gets."""
+        """Opens an authorization URL, signs in with one of the portal's methods if asked, and returns the callback URL that the
+        app gets.
+        """
         answer = self.call("GET", url)
         for _ in range(8):
             location = answer.fields["Location"]

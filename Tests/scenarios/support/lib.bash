@@ -1,5 +1,5 @@
-# Helpers of the scenarios in shell: start a broker and a provider emulator, send requests, say what is expected.
-# Needs bash, curl, jq, openssl and python3. Nothing here knows more of the broker than its HTTP interface.
+# Helpers of the shell scenarios: start a broker and a provider emulator, send requests, and check the results. Needs bash,
+# curl, jq, openssl and python3. These helpers know only the broker's HTTP interface.
 #
 #   COATCHECK, COATCHECK_SANDBOX   the two programs (default: those of .build/dist, else of .build/debug)
 #   VERBOSE=1                      print every request and answer
@@ -101,7 +101,7 @@ header() {
         tolower($1) == name { sub(/^[^:]*:[ \t]*/, ""); sub(/\r$/, ""); print }' "$work/headers"
 }
 
-# json PATH [FILE]: a member of a JSON file, `.a.b[0]`; empty when it is not there
+# json PATH [FILE]: a member of a JSON file, `.a.b[0]`; empty if it is missing
 json() {
     local path
     path=$(sed -E 's/\.([^].[]+)/"\1",/g; s/\[([0-9]+)\]/\1,/g; s/,$//' <<<"$1")
@@ -146,14 +146,14 @@ free_port() {
     fi
 }
 
-# with_packages: PYTHON is an interpreter that has what requirements.txt lists
+# with_packages: PYTHON becomes an interpreter with the packages of requirements.txt
 with_packages() {
     [ -z "${PYTHON:-}" ] || return 0
     "$here/setup" || give_up "the set-up of .venv"
     PYTHON="$root/.venv/bin/python"
 }
 
-# wait_for SECONDS COMMAND…: until it succeeds; longer where the command itself takes long
+# wait_for SECONDS COMMAND…: waits until the command succeeds; longer if the command itself is slow
 wait_for() {
     local tries=$(($1 * 20))
     shift
@@ -164,8 +164,8 @@ wait_for() {
     done
 }
 
-# start_stack [CONFIGURATION]: sandbox and broker on free ports, the broker's configuration from coatcheck.yaml; LIMITS are its
-# limits, where a script sets any
+# start_stack [CONFIGURATION]: starts sandbox and broker on free ports, the broker with coatcheck.yaml; LIMITS are its limits,
+# if set
 start_stack() {
     [ -n "${SANDBOX:-}" ] || start_sandbox
     BROKER_PORT=$(free_port)
@@ -180,7 +180,7 @@ start_stack() {
     device a-phone
 }
 
-# configure TEMPLATE: fills in what only this run knows
+# configure TEMPLATE: fills in the values of this run
 configure() {
     sed -e "s|@SANDBOX@|$SANDBOX|g" -e "s|@BROKER@|$BROKER|g" -e "s|@BROKER_PORT@|$BROKER_PORT|g" \
         -e "s|@MANAGEMENT_PORT@|$MANAGEMENT_PORT|g" -e "s|@CLOSED_PORT@|$CLOSED_PORT|g" -e "s|@WORK@|$work|g" \
@@ -196,7 +196,7 @@ start_sandbox() {
     "$COATCHECK_SANDBOX" --listen "127.0.0.1:$port" >"$work/sandbox.log" 2>&1 &
     pids+=($!)
     wait_for 60 curl -sf "$SANDBOX/_sandbox/health" || give_up "sandbox"
-    # Clients with secrets that the broker does not take for placeholders.
+    # Clients whose secrets do not look like placeholders.
     sandbox PUT /clients/oidc/web-client '{"secret":"wq8ZrT5nLk2YvB7x:c/d+e&f","auth":"client_secret_basic"}'
     sandbox PUT /clients/oidc/signing-client '{"secret":"wq8ZrT5nLk2YvB7xHs0dPq4mJc6t9RfA","auth":"client_secret_jwt"}'
     sandbox PUT /clients/clever/web-0001 '{"secret":"wq8ZrT5nLk2YvB7xHs0d","auth":"client_secret_basic"}'
@@ -230,7 +230,7 @@ start_postgresql() {
     POOLER="postgresql://coatcheck@127.0.0.1:${POOLER_PORT:-0}/postgres"
 }
 
-# postgresql COMMAND: has the server that was started last do something (Tests/scenarios/support/postgresql lists what)
+# postgresql COMMAND: sends a command to the server that was started last (Tests/scenarios/support/postgresql lists them)
 postgresql() {
     local before
     before=$(wc -l <"$work/postgresql.out")
@@ -239,8 +239,8 @@ postgresql() {
     [[ $(tail -1 "$work/postgresql.out") == "done $1 "* ]] || give_up "PostgreSQL's $1"
 }
 
-# shows REGULAR-EXPRESSION: whether the broker's metrics have such a line. (Not by a pipe: a grep that has seen enough would
-# make curl fail.)
+# shows REGULAR-EXPRESSION: whether the broker's metrics have such a line (without a pipe, because curl fails if grep ends
+# early)
 shows() { curl -s -m 10 -o "$work/shown" "$MANAGEMENT/metrics" && grep -qE "$1" "$work/shown"; }
 
 # in_log TEXT N SENTENCE: the broker's log has so many lines with this text. A thread of its own writes it, a moment after the
@@ -250,7 +250,7 @@ in_log() {
     same "$2" "$(grep -cF -e "$1" "$work/broker.log")" "$3"
 }
 
-# listens PORT: somebody does there
+# listens PORT: whether the port has a listener
 listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 # kill_broker SIGNAL
@@ -273,7 +273,7 @@ stop_stack() {
 }
 trap stop_stack EXIT
 
-# start_unsteady_network: a phone's bad network in front of the broker; NETWORK_PORT
+# start_unsteady_network: starts a phone's bad network in front of the broker; sets NETWORK_PORT
 start_unsteady_network() {
     mkfifo "$work/network.input"
     python3 "$root/Tests/scenarios/support/unsteady_proxy.py" "$BROKER_PORT" 1 <>"$work/network.input" >"$work/network.port" 2>"$work/network.log" &
@@ -282,8 +282,9 @@ start_unsteady_network() {
     NETWORK_PORT=$(cat "$work/network.port")
 }
 
-# start_bound_replicas: two replicas on one PostgreSQL with clients whose sessions belong to a key of the device. Apps reach them in
-# turn at BROKER, the network that tells what came by with which evidence (evidence_proxy.py); BROKER_PORT is the first replica's.
+# start_bound_replicas: starts two replicas on one PostgreSQL, with clients whose sessions belong to a key of the device. Apps
+# reach them in turn at BROKER, through the proxy that reports requests and their evidence (evidence_proxy.py). BROKER_PORT is
+# the first replica's.
 start_bound_replicas() {
     local ports=("$(free_port)" "$(free_port)") proxy
     proxy=$(free_port)
@@ -337,7 +338,7 @@ form_names() { jq -r ".[${1:-0}].body | split(\"&\") | map(split(\"=\")[0]) | jo
 # sent_header NAME [N]: a header field of that request
 sent_header() { jq -r --arg name "$1" ".[${2:-0}].headers[] | select((.[0] | ascii_downcase) == (\$name | ascii_downcase)) | .[1]" "$work/control"; }
 
-# block_behind FILE LANGUAGE TEXT: a document's first block of a language behind the line that has this text; fails without one
+# block_behind FILE LANGUAGE TEXT: a document's first block in a language after the line with this text; fails if there is none
 block_behind() {
     awk -v fence="\`\`\`$2" -v text="$3" 'index($0, text) { found = 1 } found && $0 == fence { inside = 1; next }
         inside && $0 == "```" { exit } inside { lines++; print } END { exit !lines }' "$1"
@@ -345,7 +346,7 @@ block_behind() {
 
 # ---- signing in ------------------------------------------------------------------------------------------------------
 
-# start_login PROVIDER CLIENT [MORE-MEMBERS]: a login of this device; AUTHORIZATION_URL is what its browser opens
+# start_login PROVIDER CLIENT [MORE-MEMBERS]: starts a login of this device; AUTHORIZATION_URL is the page for its browser
 start_login() {
     post /v1/logins "{\"provider\":\"$1\",\"client\":\"$2\"${3:+,$3}}"
     AUTHORIZATION_URL=$(json .authorization_url)
@@ -353,7 +354,7 @@ start_login() {
     LOGIN_TOKEN=$(json .login_token)
 }
 
-# browser URL USER: the user opens the URL and consents; CALLBACK is where the provider sends the browser back to
+# browser URL USER: the user opens the URL and consents; CALLBACK is the provider's redirect
 browser() {
     local url=$1
     case $url in *\?*) url="$url&sandbox_user=$2" ;; *) url="$url?sandbox_user=$2" ;; esac
@@ -366,7 +367,7 @@ browser() {
     done
 }
 
-# location URL [curl options…]: where it redirects to, byte for byte
+# location URL [curl options…]: the address of a redirect, byte for byte
 location() { curl -s -m 20 -o /dev/null -D - "$@" | sed -n 's/^[Ll]ocation: *//p' | tr -d '\r' | tail -1; }
 
 # forward URL [MORE-MEMBERS]: the app hands the callback URL to the broker
@@ -379,7 +380,7 @@ sign_in() {
     forward "$CALLBACK" ${LOGIN_TOKEN:+"\"login_token\":\"$LOGIN_TOKEN\""}
 }
 
-# refusals PROVIDER CLIENT: what no provider's login may accept; the last answer is that of a code nobody issued
+# refusals PROVIDER CLIENT: values that a login must refuse at every provider; the last answer is that for an invented code
 refusals() {
     local before
     before=$(calls "$1/token")
@@ -417,7 +418,7 @@ log_out() {
     same "401 logged_out" "$STATUS $(json .reason)" "gone here at once"
 }
 
-# told PROVIDER/ENDPOINT N: the provider hears of it N times; the calls are listed in "$work/control"
+# told PROVIDER/ENDPOINT N: waits until the provider has N such calls; they are listed in "$work/control"
 told() {
     wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
     sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"

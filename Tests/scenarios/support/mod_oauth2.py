@@ -1,4 +1,4 @@
-"""Apache with mod_oauth2 in front of an API: a resource server that is not part of this project. It checks access tokens by the
+"""Apache with mod_oauth2 in front of an API: a resource server from outside this project. It checks access tokens by the
 provider's keys, and the proofs that come with them.
 """
 
@@ -46,7 +46,7 @@ OAuth2TokenVerify jwks_uri {keys} {binding}
 
 
 class Behind:
-    """The API that Apache stands before: it says what has reached it."""
+    """The API behind Apache: it reports the received requests."""
 
     def __init__(self):
         self.calls = calls = []
@@ -76,7 +76,7 @@ class Behind:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
-# It asks for a certificate, and lets the module look whether it is the token's (RFC 8705).
+# Apache asks for a certificate, and the module compares it with the token's (RFC 8705).
 TLS = """SSLEngine on
 SSLCertificateFile {folder}/{certificate}.pem
 SSLCertificateKeyFile {folder}/{certificate}.key
@@ -107,11 +107,11 @@ class Apache:
             folder=folder, port=port, api=self.behind.url, keys=f"{issuer}/jwks",
             modules="\n".join(f"LoadModule {module}_module {MODULES}/mod_{module}.so" for module in modules.split()),
             user="" if os.getuid() else "User www-data\nGroup www-data",
-            # Who signs the provider's certificate, this module's HTTP client is not told.
+            # This module's HTTP client does not know the authority of the provider's certificate.
             binding="type=mtls&mtls.policy=required&jwks_uri.ssl_verify=false" if authority else "type=dpop",
             word="Bearer" if authority else "DPoP",
             tls=TLS.format(folder=authority.folder, certificate=name, root=authority.name) if authority else ""))
-        # In one process: workers would outlive one that is killed.
+        # Apache runs in one process, because workers would outlive a killed one.
         case.start([PROGRAM, "-d", folder, "-f", configuration, "-X"], f"{name}.log")
         if not wait_for(60, lambda: self.call("/standard").status == 401):
             raise GaveUp("Apache did not start: " + self.log()[-600:])

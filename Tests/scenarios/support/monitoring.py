@@ -1,8 +1,8 @@
-"""Holds dashboard, rules and documents to what the broker shows at /metrics (Tests/scenarios/monitoring.sh).
+"""Compares dashboard, rules and documents with the broker's /metrics (Tests/scenarios/monitoring.sh).
 
-  monitoring.py names METRICS-FILE            every metric that is named somewhere is there, with its sentence
+  monitoring.py names METRICS-FILE            every metric that is named somewhere exists, with its help text
   monitoring.py dashboard PROMETHEUS          every query of the dashboard is answered
-  monitoring.py impatient FROM TO TARGET      a copy of Prometheus's configuration and rules that does not wait
+  monitoring.py impatient FROM TO TARGET      a copy of Prometheus's configuration and rules without waits
   monitoring.py firing PROMETHEUS             the alerts that fire, one a line: name and labels
 """
 
@@ -28,7 +28,7 @@ say = verdicts.verdict
 
 
 def families(text):
-    """The families of a scrape, with their sentences; those without a sample are not there."""
+    """The families of a scrape, with their help texts; families without a sample are left out."""
     sentences = dict(re.findall(r"^# HELP (\S+) (.+)$", text, re.MULTILINE))
     types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     samples = {re.match(r"[a-z0-9_]+", line)[0] for line in text.splitlines() if line and not line.startswith("#")}
@@ -67,7 +67,7 @@ def check_names(path):
     say(len(known) > 30, "the document has a table of metrics", str(known))
     say(all(there.values()), "every metric says what it is", str([n for n, s in there.items() if not s]))
     elsewhere = {name for name, is_elsewhere in known.items() if is_elsewhere}
-    # Names that are Prometheus's own; the words of sentences are none.
+    # Only names of Prometheus itself are excepted, and not the words of sentences.
     board, shown = panels()
     expressions = [target["expr"] for panel in shown for target in panel["targets"]]
     expressions += [rule["expr"] for rule in rules()]
@@ -95,7 +95,7 @@ def check_shape():
     say(not bad, "each alert says whether it wakes somebody", str(bad))
     places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in board["panels"]]
     say(len(places) == len(set(places)) and all(p["gridPos"]["x"] + p["gridPos"]["w"] <= 24 for p in shown), "no panel lies on another")
-    # A rule that no unit test names is never seen to fire.
+    # A rule without a unit test might never fire.
     tested = (ROOT / "Tests/scenarios/support/prometheus/rules.test.yaml").read_text()
     bad = [rule["alert"] for rule in rules() if f'"{rule["alert"]}"' not in tested]
     say(not bad, "each alert has a unit test", str(bad))
@@ -112,10 +112,10 @@ def check_dashboard(prometheus):
             text = target["expr"].replace("$__rate_interval", "1m").replace("$instance", ".*")
             try:
                 empty = not ask(prometheus, "query", query=text)["result"]
-                # What compares with zero, or asks for PostgreSQL or TLS, has nothing to show on a quiet SQLite.
+                # Panels that compare with zero, or that need PostgreSQL or TLS, are empty on a quiet SQLite.
                 if "> 0" in text or "PostgreSQL" in panel["title"] or "TLS of its own" in panel["title"]:
                     empty = False
-                # Nor has anything after a scrape that was missed, until the next.
+                # After a missed scrape all panels are empty until the next one.
                 deadline = time.monotonic() + 20
                 while empty and time.monotonic() < deadline:
                     time.sleep(0.2)
@@ -129,7 +129,7 @@ def impatient(source, target, address):
     source, target = pathlib.Path(source), pathlib.Path(target)
     target.mkdir(exist_ok=True)
     text = re.sub(r"^( +for:) .*$", r"\1 0s", (source / "rules.yaml").read_text(), flags=re.MULTILINE)
-    # But for one: a busy machine's broker that misses a scrape is not away.
+    # One wait stays, because a broker on a busy machine may miss a scrape.
     text, found = re.subn(r"(alert: CoatcheckDown\n.*\n +for:) 0s", r"\1 10s", text)
     assert found == 1
     (target / "rules.yaml").write_text(text)

@@ -1,11 +1,12 @@
-"""Clients with IPv6 addresses of their own, for Tests/scenarios/networks.sh: runs in a network namespace where 2001:db8::/32 is local.
+"""Clients with their own IPv6 addresses, for Tests/scenarios/networks.sh. It runs in a network namespace where 2001:db8::/32 is
+local.
 
     networks.py logins --networks NET[,NET…] --each N      starts N logins from each /64 of the networks, one after the other
-    networks.py connections --networks NET[,NET…] --each N opens N silent connections from each /64, holds them until stdin ends
-    networks.py phones --networks NET --count N            N phones, each in a /64 of its own, sign in
-    networks.py user --address ADDRESS                     one user signs in
+    networks.py connections --networks NET[,NET…] --each N opens N silent connections from each /64, until stdin ends
+    networks.py phones --networks NET --count N            signs in N phones, each with its own /64
+    networks.py user --address ADDRESS                     signs in one user
 
-Prints one JSON object; `connections` prints it when all have been tried.
+Prints one JSON object; `connections` prints it after all attempts.
 """
 
 import argparse
@@ -73,7 +74,7 @@ async def exchange(reader, writer, method, path, host, body=None):
 
 
 async def ask(address, path, body):
-    """One request from an address: its status (0: turned away, or no answer), and its JSON."""
+    """One request from an address: its status (0: refused, or no answer), and its JSON."""
     try:
         async with asyncio.timeout(120):
             reader, writer = await asyncio.open_connection(sock=await connect(address))
@@ -87,7 +88,7 @@ async def ask(address, path, body):
 
 
 async def consent(url):
-    """What the user's browser does at the provider: the callback's URL."""
+    """Plays the user's browser at the provider, and returns the callback's URL."""
     for hop in range(5):
         target = urllib.parse.urlsplit(url)
         query = target.query + ("&sandbox_user=ana" if hop == 0 else "")

@@ -1,10 +1,10 @@
-"""Starts Canaille, an OpenID provider that is not part of this project, on loopback.
+"""Starts Canaille, an OpenID provider from outside this project, on loopback.
 
     python openid_provider.py --port 0 --redirect-uri com.example.app:/oauth2redirect [--redirect-uri ...]
 
-Prints one JSON line when it answers: {"issuer": ..., "port": ..., "pid": ...}. It keeps its data in a temporary folder, and knows one
-user (`ana`, password `correct horse battery staple`) and two clients: `mobile-app`, public with PKCE, and `web-app`, with
-a secret with reserved characters.
+Prints one JSON line when it answers: {"issuer": ..., "port": ..., "pid": ...}. Its data are in a temporary folder. It has one
+user (`ana`, password `correct horse battery staple`) and two clients: `mobile-app`, public with PKCE, and `web-app`, whose
+secret has reserved characters.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def main():
             "CANAILLE_OIDC": {"ACTIVE_JWKS": [key.as_dict(private=True)]},
         }
     )
-    # Behind plain http the redirect to https would never end.
+    # With plain http, the redirect to https would never end.
     for extension in app.extensions.values():
         if type(extension).__name__ == "Talisman":
             extension.force_https = False
@@ -92,7 +92,7 @@ def main():
                 ),
             ]
             for client in clients:
-                # What its own console does for a new client: the client is its tokens' audience.
+                # Canaille's own console does the same for a new client: the client becomes its tokens' audience.
                 backend.save(client)
                 client.audience = [client]
                 backend.save(client)

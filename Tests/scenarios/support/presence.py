@@ -1,4 +1,4 @@
-"""A user with two keys, of which one asks for the user, a broker whose upstream wants that one's proof, and the upstream."""
+"""A user with a silent key and a presence key, a broker whose upstream requires presence, and the upstream."""
 
 import collections
 import http.server
@@ -13,7 +13,7 @@ PAY = "/v1/relay/pay/payments"
 
 
 class Upstream:
-    """An upstream that counts what reaches it, and keeps the fields; it can be away."""
+    """An upstream that counts its requests, and keeps their fields; it can be away."""
 
     def __init__(self):
         self.calls, self.fields = collections.Counter(), []
@@ -73,7 +73,9 @@ class User:
         return self.face.proof(method, path, session or self.session, **claims)
 
     def send(self, method, path, presence=None, through=None, **fields):
-        """A request with a fresh proof of the silent key; where another nonce is asked for, once more with the same proof of presence."""
+        """A request with a fresh proof of the silent key. If another nonce is required, it is repeated with the same proof of
+        presence.
+        """
         if presence:
             fields["Coatcheck_Presence"] = presence
         for _ in range(2):
@@ -88,7 +90,7 @@ class User:
         return self.send("PUT", KEY, self.presence("PUT", KEY), through)
 
     def pay(self, through=None, method="POST"):
-        """A call as a client makes it: it asks the user once it is told to, with the answer's nonce in hand."""
+        """A call in the way of a client: it prompts the user after the broker's refusal, with the answer's nonce."""
         answer = self.send(method, PAY, through=through)
         if told(answer) == "401 presence_required":
             answer = self.send(method, PAY, self.presence(method, PAY), through)

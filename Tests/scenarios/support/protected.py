@@ -1,5 +1,5 @@
-"""The two servers around a proxy with a recipe of deploy/forward-auth, in this process: the service that it protects, and one that
-answers where the broker was.
+"""The two servers around a proxy with a recipe of deploy/forward-auth, in this process: the protected service, and a server in
+the broker's place.
 """
 
 import http.server

@@ -1,8 +1,8 @@
-"""Sends ambiguous and hostile bytes to a running broker (SEC-101 to SEC-106): raw-sockets.sh starts it and this.
+"""Sends ambiguous and hostile bytes to a running broker (SEC-101 to SEC-106); raw-sockets.sh starts both.
 
-Every refused request is followed at once, on the same connection, by a whole second request that would end the victim's
-session: there must be exactly one answer with the right status, the connection must end, and at the end the victim must
-still be signed in. Slow clients must be cut while others are served. Output as every scenario's.
+A whole second request follows each refused request at once, on the same connection, and would end the victim's session. So
+there must be exactly one answer with the right status, the connection must end, and at the end the victim must still be signed
+in. Slow clients must be cut while others are served. The output is that of every scenario.
 """
 
 import argparse
@@ -78,7 +78,7 @@ class Route:
         self.name, self.line, self.fields = name, line, list(fields)
 
     def request(self, *fields, body=b"", line=None, host=f"Host: {AUTHORITY}", version="HTTP/1.1"):
-        """Fields and bodies are text (as Latin-1) or bytes; a line stands for method and target."""
+        """Builds a request from fields and a body, as text (Latin-1) or bytes; `line` replaces method and target."""
         text = [f"{line or self.line} {version}"] + ([host] if host else []) + self.fields + list(fields)
         head = b"\r\n".join(part if isinstance(part, bytes) else part.encode("latin1") for part in text)
         return head + b"\r\n\r\n" + (body if isinstance(body, bytes) else body.encode("latin1"))
@@ -235,7 +235,7 @@ def run(jobs, work):
 
 
 def broken_chunks():
-    """The head is well formed, the body is not: the request is refused where its body is read."""
+    """The head is well formed and the body is not, so the request is refused while its body is read."""
     jobs = []
     for route in ROUTES:
         for name, body in (
@@ -265,7 +265,7 @@ def broken_chunks():
 
 
 def other_names(route):
-    """A name that is not ours is 421, whichever way it comes."""
+    """A name that is not the broker's is 421, in any form."""
     method, target = route.line.split(" ")
     for name, data in (
         ("Host evil.example", route.request("Connection: close", host="Host: evil.example")),
@@ -282,7 +282,7 @@ def other_names(route):
 
 
 def upgrade(route):
-    """An upgrade is not taken up; what follows is not read as requests (SEC-101)."""
+    """An upgrade is ignored, and the following bytes are not read as requests (SEC-101)."""
     for name, fields in (
         ("h2c", ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"]),
         ("websocket", ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]),
@@ -320,7 +320,7 @@ def deep_json():
         took = time.monotonic() - begin
         verdict(len(found) > 0 and 400 <= found[0][0] < 500 and took < 2,
                 f"{name} of 4,000 combining marks: {found[0][0] if found else 0}, ten in {took * 1000:.0f} ms", f"{len(found)} answers")
-    # 200 of the worst at once: one would not be noticed.
+    # 200 of the worst requests at once, because a single one would not be noticed.
     body = '{"' + "n" * 30_000 + '":{' + '"a":1,' * 4999 + '"a":1}}'
     data = LOGINS.request(f"Content-Length: {len(body)}", body=body) * 20
     begin = time.monotonic()
@@ -373,8 +373,8 @@ class Normal(threading.Thread):
                 found, _ = exchange(routes[self.served % len(routes)])
             except OSError as error:
                 found = [(str(error), {}, b"")]
-            # 40,000 pipelined requests come at once, and other tests beside: seconds of waiting are theirs by right on a
-            # small machine. Who is starved waits for as long as the slow ones stay.
+            # 40,000 pipelined requests arrive at once, next to other tests, so seconds of waiting are normal on a small
+            # machine. A starved client waits as long as the slow ones stay.
             if time.monotonic() - begin >= 8:
                 self.slow.append(f"{time.monotonic() - begin:.1f} s at {begin - self.begin:.1f} s")
             self.served += 1
@@ -389,7 +389,7 @@ def well_formed():
 
 
 def trickle(data, pause):
-    """Sends `data` a byte at a time, and then nothing, until the other side ends it; returns the answers and when."""
+    """Sends `data` a byte at a time, and then nothing, until the other side ends; returns the answers and the time."""
     end, begin = connect(), time.monotonic()
     end.settimeout(pause)
     got, index = b"", 0
@@ -420,7 +420,9 @@ def silent(data):
 
 
 def server_holds(end):
-    """Is whether the broker still has the connection: what the kernel keeps of its answer hides its end from us."""
+    """Whether the broker still has the connection. This client cannot see its end, because the kernel still keeps a part of the
+    answer.
+    """
     here, there = end.getsockname()[1], int(PORT)
     with open("/proc/net/tcp") as table:
         for line in table:
@@ -431,8 +433,9 @@ def server_holds(end):
 
 
 def slow_reader(data):
-    """Reads nothing: what it did not read must not be kept for it. Returns when the other side has ended it, and the
-    answers if that was at once."""
+    """Reads nothing, so the broker must not keep the unread answer. Returns the time when the other side ended, and the answers
+    if that was at once.
+    """
     end, begin = connect(receive_buffer=4096), time.monotonic()
     end.settimeout(1)
     sent = 0
@@ -547,7 +550,7 @@ def victim(line):
 def last():
     statuses = victim("GET /v1/session")
     verdict(statuses == [200], f"none of {smuggled_count} smuggled second requests ended the victim's session", f"{statuses}")
-    # The detector detects: by itself the second request does end it.
+    # This checks the check: alone, the second request does end the session.
     ended, after = victim("DELETE /v1/session"), victim("GET /v1/session")
     verdict(ended == [204] and after == [401], "the second request by itself does", f"{ended}, then {after}")
     try:

@@ -1,7 +1,7 @@
-"""nginx, Caddy, HAProxy and Apache with the recipes of deploy/proxy and deploy/forward-auth, from these very files.
+"""nginx, Caddy, HAProxy and Apache with the recipe files of deploy/proxy and deploy/forward-auth.
 
-A recipe is a list of files; each placeholder gets its value, and the line with @BROKER@ is repeated for each replica, as the
-README tells operators to do. `edits` are `(file, pattern, replacement)`; one that changes nothing is an error of the test's.
+A recipe is a list of files. Each placeholder gets its value, and the line with @BROKER@ is repeated for each replica, according
+to the README. `edits` are `(file, pattern, replacement)`; an edit that changes nothing is the test's error.
 """
 
 import functools
@@ -33,7 +33,7 @@ http {{
 
 
 def missing():
-    """Programs that are not installed."""
+    """Missing programs."""
     return [name for name in SERVERS if not shutil.which({"apache": "apache2"}.get(name, name))]
 
 
@@ -42,7 +42,9 @@ SERVING = {}
 
 
 def serving(function):
-    """Makes a case end its servers itself: the signal that ends them with its thread would leave the workers of nginx and Apache."""
+    """Lets a case end its servers itself, because the signal that ends them with its thread would leave workers of nginx and
+    Apache.
+    """
 
     @functools.wraps(function)
     def run(case):
@@ -96,7 +98,7 @@ class Recipe:
                 text = changed
         lines = []
         for line in text.splitlines(keepends=True):
-            # A line of code that is no member of a list of replicas has the first of them.
+            # A line of code outside a list of replicas gets the first replica.
             replicas = self.replicas if "@BROKER@" in line and not line.lstrip().startswith(("#", "--")) else self.replicas[:1]
             for number, replica in enumerate(replicas, 1):
                 lines.append(line.replace("@BROKER@", replica).replace("coatcheck1", f"coatcheck{number}"))

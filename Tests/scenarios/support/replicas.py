@@ -1,5 +1,5 @@
-"""Three replicas on one PostgreSQL, of which the first is the one that dies; a provider behind a gate each; the database from
-outside, for scenarios that hold a call of the provider or a statement.
+"""Three replicas on one PostgreSQL, the first of which will die; a gate in front of the provider for each; and the database,
+for scenarios that hold a call of the provider or a statement.
 """
 
 import collections
@@ -20,7 +20,7 @@ def psql(database, *more):
 
 
 class Lock:
-    """A transaction of another program's, which holds what it has locked."""
+    """A transaction of another program, which holds its locks."""
 
     def __init__(self, database, sql):
         self.process = subprocess.Popen(
@@ -37,9 +37,9 @@ class Lock:
 
 
 class Replicas:
-    """Three replicas, of which the first is the one that dies; a provider behind a gate; the database.
+    """Three replicas, the first of which will die; a gate in front of a provider; the database.
 
-    `settings` are a function of the gate and of the sandbox.
+    `settings` is a function of the gate and of the sandbox.
     """
 
     def __init__(self, case, database, settings):
@@ -47,7 +47,7 @@ class Replicas:
         self.sandbox = Sandbox(case)
         self.sandbox.settings("oidc", refresh_mode="rotate-strict")
         self.brokers = []
-        # Each has a gate of its own, so that what waits for its end beside a round does not meet what a round holds.
+        # Each replica has its own gate, so that a delayed call of one round does not meet the calls that another round holds.
         self.gates = {name: Gate(self.sandbox) for name in ("dying", "second", "third")}
         for name, gate in self.gates.items():
             broker = Broker(
@@ -66,7 +66,7 @@ class Replicas:
         found = subprocess.run(psql(self.database, "-c", sql), capture_output=True, text=True, check=True)
         return [line.split("|") for line in found.stdout.splitlines()]
 
-    # -- what is under way
+    # -- calls in progress
 
     def hold(self, broker, ask, reaches=True):
         """Begins a call of a replica whose call of the provider is held: after the provider's work, or before it."""
@@ -85,7 +85,7 @@ class Replicas:
     def kill(self):
         self.dying.stop(signal.SIGKILL)
 
-    # -- what the provider knows
+    # -- the provider's state
 
     def tokens(self, provider="oidc"):
         return {item["token"]: item for item in self.sandbox.control("GET", f"/tokens?provider={provider}").json["items"]}

@@ -1,4 +1,4 @@
-"""Compares the contract with a running broker: every documented path exists, and has the documented methods and no others.
+"""Compares the contract with a running broker: every documented path exists, with exactly the documented methods.
 
     python routes.py PUBLIC-URL MANAGEMENT-URL ADMIN-TOKEN
 """

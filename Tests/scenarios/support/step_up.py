@@ -1,4 +1,5 @@
-"""Step-ups as an app does them: the login of a session, the browser, the forward; for scenarios with the sandbox for a provider."""
+"""Step-ups in the way of an app: the login of a session, the browser, the forward; for scenarios with the sandbox as provider.
+"""
 
 import re
 import urllib.parse

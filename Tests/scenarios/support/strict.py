@@ -13,7 +13,7 @@ root = pathlib.Path(__file__).resolve().parents[3]
 
 
 class Untouched(Exception):
-    """A target of the overlay that the contract does not have."""
+    """Raised for a target of the overlay that the contract lacks."""
 
 
 def steps(target):
@@ -25,7 +25,7 @@ def steps(target):
 
 
 def merge(node, update):
-    """Merges as the Overlay Specification says: objects member by member, lists by appending, the rest by replacing."""
+    """Merges according to the Overlay Specification: objects member by member, lists by appending, all else by replacing."""
     for name, value in update.items():
         if isinstance(value, dict) and isinstance(node.get(name), dict):
             merge(node[name], value)

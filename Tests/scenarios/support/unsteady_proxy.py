@@ -1,9 +1,9 @@
-"""A TCP proxy that is a phone's network: it refuses, cuts in the middle of requests and answers, is slow, falls silent, and
-comes back. By its seed, the same each time in what it may do. Prints its port, and ends with its input.
+"""A TCP proxy that plays a phone's network: it refuses, cuts within requests and answers, is slow, falls silent, and returns.
+Its seed decides its behaviour. Prints its port, and ends with its input.
 
     python unsteady_proxy.py TARGET_PORT [SEED [whole-heads]]
 
-With `whole-heads` no answer is cut within its head: Foundation's URL loading traps on that on Linux.
+With `whole-heads` it never cuts an answer within its head, because Foundation's URL loading traps on that on Linux.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ whole_heads = "whole-heads" in sys.argv
 
 
 async def pump(reader, writer, most, delay):
-    """Passes bytes on, `most` of them at most; tells whether all went through."""
+    """Passes bytes on, `most` of them at most; returns whether all went through."""
     while chunk := await reader.read(65536):
         await asyncio.sleep(delay)
         writer.write(chunk[:most])

@@ -1,11 +1,11 @@
-"""What a scenario says: `ok` and `not ok`, a line each, and at the end `N passed, N failed`, which the runner adds up."""
+"""The output of a scenario: `ok` and `not ok`, a line each, and at the end `N passed, N failed`, which the runner adds up."""
 
 import sys
 import threading
 
 
 class Verdicts:
-    """Sentences that hold or do not; each is printed at once, from whichever thread it comes."""
+    """Sentences that hold or do not; each is printed at once, from any thread."""
 
     def __init__(self):
         self.passed = self.failed = 0

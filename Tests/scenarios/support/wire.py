@@ -1,4 +1,4 @@
-"""HTTP/1.1 byte by byte, for what no client library would send or show."""
+"""HTTP/1.1 byte by byte, for messages that a client library would never send or show."""
 
 import pathlib
 import socket
@@ -9,12 +9,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def free_port():
-    """A port that nobody listens on, and that no other scenario is told for a while."""
+    """A port without a listener, which other scenarios do not get for a while."""
     return int(subprocess.run([ROOT / "scripts/free-port"], check=True, capture_output=True, text=True).stdout)
 
 
 def read_all(end, seconds=10):
-    """What came, and how it ended: `fin`, `reset` or `open`."""
+    """The received bytes, and the connection's end: `fin`, `reset` or `open`."""
     data, deadline = bytearray(), time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0:
         end.settimeout(left)
@@ -31,7 +31,7 @@ def read_all(end, seconds=10):
 
 
 def answers(data):
-    """The bytes of answers taken apart: [(status, fields, body)]; a piece that is no answer is (0, {}, piece).
+    """Splits bytes into answers: [(status, fields, body)]; a piece that is no answer is (0, {}, piece).
 
     A chunked body without its end has the field `cut`.
     """
@@ -65,7 +65,7 @@ def answers(data):
             length = 0 if status in (204, 304) else int(fields["content-length"])
             body, rest = rest[:length], rest[length:]
         else:
-            # Without a length it reaches to the end. Another answer in it is one that nobody asked for.
+            # Without a length, the body reaches to the end. A second answer inside it is an unrequested one.
             end = rest.find(b"HTTP/1.")
             body, rest = (rest, b"") if end < 0 else (rest[:end], rest[end:])
         found.append((status, fields, body))

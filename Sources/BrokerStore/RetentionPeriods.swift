@@ -1,6 +1,6 @@
 package import Broker
 
-/// The periods for which used rows are kept, and other numbers that all engines share.
+/// The keeping periods of used rows, and other numbers that all engines share.
 package enum RetentionPeriods {
     /// For logins and registrations, counted from their expiry; for exchanges, counted from their creation.
     package static let spent = Duration.seconds(86_400)
@@ -32,7 +32,7 @@ extension SessionRow {
     }
 }
 
-/// The monotonic time by which stores time their claims.
+/// The monotonic time for timing claims.
 package enum MonotonicTime {
     private static let start = ContinuousClock.now
 

@@ -14,7 +14,7 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
     case notOurs(String)
     /// The file is not an endings file.
     case notEndings(String)
-    /// A newer version changed the schema, and this version cannot work with it (SEC-130).
+    /// A newer version changed the schema in an incompatible way (SEC-130).
     case tooNew(found: Int, known: Int)
     /// SQLite's own check found the copy faulty.
     case damaged(String)

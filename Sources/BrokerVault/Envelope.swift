@@ -131,7 +131,7 @@ enum Envelope {
 
 /// The purpose of a subkey.
 ///
-/// Each purpose has its own HKDF label, so that no two purposes share a key (SEC-110).
+/// Each purpose has its own HKDF label, and therefore its own key (SEC-110).
 enum Purpose {
     case seal(SealedKind)
     case index(IndexKind)

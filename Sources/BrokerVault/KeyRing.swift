@@ -3,7 +3,7 @@ import Synchronization
 
 /// The operator's keys, and the index key, which does not rotate (guarantee 5).
 ///
-/// The newest key whose time has come seals, and all keys open. The ring's description never contains a key.
+/// The newest key whose time has come seals, and all keys open. The ring's description omits the keys.
 package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
     /// One key's public part, for `coatcheck keys list`.
     package struct Entry: Sendable, Equatable {
@@ -12,7 +12,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         package let created: WallTime
         /// Whether new rows are sealed with this key.
         package let seals: Bool
-        /// The future time from which this key seals; nil otherwise.
+        /// The future time when this key starts to seal; nil otherwise.
         package let waitsUntil: WallTime?
     }
 
@@ -20,7 +20,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
         let id: String
         let key: SecretBytes
         let created: WallTime
-        /// The time from which this key seals, when every process has read it; nil if it always seals.
+        /// The time when this key starts to seal, after every process has read it; nil if it always seals.
         var sealsFrom: WallTime?
 
         func seals(at now: WallTime) -> Bool { sealsFrom.map { $0 <= now } ?? true }
@@ -84,7 +84,7 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
     /// Returns a ring with a new first key.
     ///
     /// The other keys follow and still open their rows (SEC-49). The new key seals from `sealsFrom`, so that every process can
-    /// read it before; with nil it seals at once. Throws if the last new key does not seal yet.
+    /// read it before; with nil it seals at once. Throws if the last new key still waits to seal.
     package func rotated(
         now: WallTime, sealsFrom: WallTime? = nil, random: (Int) throws(VaultFailure) -> [UInt8]
     ) throws(KeyRingFailure) -> KeyRing {
@@ -136,9 +136,9 @@ package struct KeyRing: Sendable, CustomStringConvertible, CustomReflectable {
     package var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// The fault for which a key file is refused.
+/// The fault of a refused key file.
 ///
-/// It contains a place or an id, but never a key (SEC-110).
+/// The text contains a place or an id, and omits keys (SEC-110).
 package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible {
     /// Not the expected JSON, with the place of the fault.
     case notJSON(reason: String, byte: Int)
@@ -154,7 +154,7 @@ package enum KeyRingFailure: Error, Sendable, Equatable, CustomStringConvertible
     case tooManyKeys
     case duplicateID(String)
     case sameKeyTwice(String, String)
-    /// The key does not seal yet.
+    /// The key still waits to seal.
     case waits(String, until: String)
     /// The key is the sealing one.
     case seals(String)
@@ -300,7 +300,7 @@ extension KeyRing {
 
 /// A key ring with all subkeys derived.
 ///
-/// It is immutable, so that a request uses one ring throughout.
+/// A loaded ring is immutable, so that a request uses one ring throughout.
 final class LoadedRing: Sendable {
     /// The subkeys of one key of the ring.
     struct Subkeys: Sendable {

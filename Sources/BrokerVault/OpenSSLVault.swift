@@ -6,9 +6,9 @@ import Synchronization
 ///
 /// Calls are short and synchronous, and allowed from any thread. The ring can be replaced under traffic.
 package final class OpenSSLVault: Vault {
-    /// The number of uses after which a GCM key with random nonces should be rotated.
+    /// The number of uses of a GCM key with random nonces that makes a rotation advisable.
     ///
-    /// It is far below 2^32 (NIST SP 800-38D section 8.3).
+    /// The number is far below 2^32 (NIST SP 800-38D section 8.3).
     package static let rotationAdvisedAfter = 1 << 30
 
     private let algorithms: Algorithms
@@ -236,7 +236,7 @@ struct Algorithms: Sendable {
 
     /// The process's algorithms; nil if the library's provider lacks one.
     ///
-    /// They exist until the process ends.
+    /// The fetched algorithms exist until the process ends.
     static let shared: Algorithms? = {
         defer { ERR_clear_error() }
         guard let sha256 = EVP_MD_fetch(nil, "SHA256", nil),
@@ -312,7 +312,7 @@ struct Algorithms: Sendable {
 
 /// Returns the C text of a parameter's name.
 ///
-/// `OSSL_PARAM` keeps the pointer, and a `String` would not stay alive for it.
+/// `OSSL_PARAM` keeps the pointer, and a `String` would be freed too early.
 func parameterName(_ text: StaticString) -> UnsafePointer<CChar> {
     UnsafeRawPointer(text.utf8Start).assumingMemoryBound(to: CChar.self)
 }

@@ -3,7 +3,7 @@ import COpenSSL
 
 /// Key material in its own memory, which is wiped when the last reference ends (SEC-110).
 ///
-/// Its description never contains the bytes.
+/// Its description omits the bytes.
 final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
     /// The number of bytes.
     let count: Int
@@ -27,12 +27,12 @@ final class SecretBytes: Sendable, CustomStringConvertible, CustomReflectable {
 
     /// Returns whether both hold the same bytes.
     ///
-    /// The duration does not depend on the bytes (SEC-53).
+    /// The duration is the same for all bytes (SEC-53).
     func isEqual(to other: SecretBytes) -> Bool {
         count == other.count && CRYPTO_memcmp(pointer, other.pointer, count) == 0
     }
 
-    /// Whether all bytes are equal, as in no random key.
+    /// Whether all bytes are equal, which a random key never is.
     var isUniform: Bool {
         var difference: UInt8 = 0
         for offset in 0..<count { difference |= pointer[offset] ^ pointer[0] }

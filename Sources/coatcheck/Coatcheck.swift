@@ -14,7 +14,7 @@ struct Coatcheck: AsyncParsableCommand {
         ])
 
     static func main() async {
-        // This comes first, because a certificate hook may send SIGHUP before the broker is ready.
+        // Ignore SIGHUP first, because a certificate hook may send it before the broker is ready.
         if CommandLine.arguments.dropFirst().first == Serve.configuration.commandName ?? "serve" {
             signal(SIGHUP, SIG_IGN)
         }

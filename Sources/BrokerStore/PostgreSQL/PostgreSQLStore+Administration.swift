@@ -116,7 +116,7 @@ extension PostgreSQLStore: StoreAdministration {
 enum PostgreSQLAdministrationSQL {
     /// Counts the sessions that are live at a time.
     ///
-    /// Whole hours are counted by the index alone. The hour in which some sessions lapse is counted row by row.
+    /// Whole hours are counted by the index alone. The hour with partial lapses is counted row by row.
     static let liveSessions = Statement(
         "live_sessions", "i",
         """
@@ -147,8 +147,8 @@ enum PostgreSQLAdministrationSQL {
 
     /// The condition that a digest comes after the one in a parameter.
     ///
-    /// The upper bound is true for all digests. Without values, the planner expects a comparison to match a third of the table.
-    /// For one page it would then read and sort the whole table. Between two bounds it expects few rows.
+    /// The upper bound is true for all digests. The planner sees only parameters, and expects a comparison to match a third of
+    /// the table. For one page it would then read and sort the whole table. Between two bounds it expects few rows.
     private static func after(_ key: String, _ number: Int) -> String {
         "\(key) > $\(number) AND \(key) < '\\x\(String(repeating: "ff", count: 33))'"
     }

@@ -51,7 +51,7 @@ extension PostgreSQLStore {
                     throw StoreFailure.unavailable("a claim has no verdict")
                 }
                 let isGateOpen = try columns.truth()
-                // If the claim failed on a closed gate, the result has no row.
+                // If the claim failed on a closed gate, the row is absent.
                 let hasRow = !verdict.claims || (verdict == .again && isGateOpen)
                 return ClaimAnswer(
                     verdict: verdict, isGateOpen: isGateOpen, row: hasRow ? try ExchangeRow(&columns) : nil)

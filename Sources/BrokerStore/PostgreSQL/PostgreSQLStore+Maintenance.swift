@@ -143,8 +143,8 @@ extension PostgreSQLStore {
 ///
 /// Rows that another worker has locked are skipped, so that replicas can work at the same time.
 ///
-/// PostgreSQL plans these statements without knowing their limit, and then expects a tenth of the table. Two rules keep the
-/// plans small:
+/// PostgreSQL plans these statements for an unknown limit, and then expects a tenth of the table. Two rules keep the plans
+/// small:
 /// - A step chooses rows in the order of an index.
 /// - The next step finds these rows by a list of their keys (`ANY (ARRAY (…))`), because PostgreSQL expects a list to be short.
 ///   A join would read the whole table for one batch.
@@ -197,7 +197,7 @@ enum PostgreSQLMaintenanceSQL {
     static let lease = Statement("lease", "t", "SELECT until FROM leases WHERE name = $1 AND format = 1")
     /// Writes a row of the name if commits wait for a standby.
     ///
-    /// This commit makes the standby confirm all earlier ones.
+    /// The standby then confirms this commit and all earlier ones.
     static let confirm = Statement(
         "confirm", "t",
         """
@@ -228,7 +228,7 @@ enum PostgreSQLMaintenanceSQL {
 
     /// Removes logins, registrations and handoffs after their keeping time.
     ///
-    /// Values: the time before which they were spent, the current time, the limit for each kind.
+    /// Values: the latest time of spent rows, the current time, the limit for each kind.
     static let sweepSpent = Statement(
         "sweep_spent", "iii",
         """

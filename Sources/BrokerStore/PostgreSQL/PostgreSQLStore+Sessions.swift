@@ -166,8 +166,8 @@ extension PostgreSQLStore {
                 .time(commit.idleExpiresAt),
             ] + commit.outbox.parameters + [.integer(commit.version)]
         var statements = [BoundStatement(PostgreSQLSessionSQL.stepUp, values)]
-        // While a statement waits for the session's lock, another transaction may store a target's first row. The statement
-        // would not see that row, so a statement before it takes the lock.
+        // While a statement waits for the session's lock, another transaction may store a target's first row. That row would be
+        // invisible to the statement, so an earlier statement takes the lock.
         if !commit.isNewGrant {
             statements.insert(BoundStatement(PostgreSQLSessionSQL.hold, [.digest(commit.tokenDigest)]), at: 0)
         }

@@ -7,7 +7,7 @@ package import Broker
 package final class PostgreSQLStore: BrokerStore {
     let lanes: PostgreSQLLanes
     let pendingLogins: PendingLoginEstimate
-    /// The exchange of notices between replicas; nil if there are no other replicas to notify.
+    /// The exchange of notices between replicas; nil if other replicas are not notified.
     let endings: EndingExchange?
     /// Times claims instead of the server's clock, for tests.
     private let testClock: (@Sendable () -> Duration)?
@@ -91,8 +91,8 @@ package final class PostgreSQLStore: BrokerStore {
 
     /// Waits until the standby has all earlier commits, if commits wait for a standby.
     ///
-    /// Call this before reporting work that was already done. PostgreSQL does not wait for the standby if a transaction writes
-    /// nothing, and the first writer's commit may still be unconfirmed.
+    /// Call this before reporting work that was already done. PostgreSQL waits for the standby only after a write, and the
+    /// first writer's commit may still be unconfirmed.
     func confirm() async throws(StoreFailure) {
         // There are several rows, so that concurrent confirmations seldom wait for each other.
         let name = "confirmation-\(Int.random(in: 0..<Self.confirmations))"
@@ -130,8 +130,8 @@ extension PostgreSQLStore {
 
     /// Connects, migrates unless `migrating` is false, and starts the connections.
     ///
-    /// Every error is a sentence for the operator. `listening` is a direct connection for other replicas' notices, or nil if
-    /// there is none.
+    /// Every error is a sentence for the operator. `listening` is a direct connection for other replicas' notices, if there is
+    /// one.
     package static func open(
         _ settings: ConnectionSettings, listening: ConnectionSettings?, connections: Int = standardConnections,
         migrating: Bool = true, testClock: (@Sendable () -> Duration)? = nil
@@ -156,7 +156,7 @@ extension PostgreSQLStore {
 
     /// Returns whether commits wait for a standby.
     ///
-    /// If they do not, a fail-over to a standby loses the last answered writes.
+    /// Otherwise a fail-over to a standby loses the last answered writes.
     package static func waitsForStandby(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Bool {
         try await connected(settings) { connection throws(StoreOpenFailure) in
             let names = try connection.execute("SHOW synchronous_standby_names", within: .seconds(5))

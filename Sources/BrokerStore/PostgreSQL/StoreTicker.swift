@@ -1,9 +1,9 @@
 import Broker
 import Synchronization
 
-/// A thread that serves waiting work while the connections do not: jobs without a connection, and notices to be sent.
+/// A thread for work that would otherwise wait: jobs without a connection, and notices to be sent.
 ///
-/// It sleeps until it is signalled, and then ticks every 100 ms until the work is done.
+/// The thread sleeps until it is signalled, and then ticks every 100 ms until the work is done.
 final class StoreTicker: Sendable {
     private struct State {
         var lanes: [PipelineLane] = []

@@ -25,7 +25,7 @@ extension SessionRow {
         let subjectUnchecked = try columns.truth()
         let endedAt = columns.optionalTime()
         let reason = try columns.optionalText()
-        // A reason that this version does not know was written by a newer version.
+        // An unknown reason was written by a newer version.
         if let reason, EndReason(rawValue: reason) == nil { throw StoreFailure.newerFormat }
         let facts = try columns.sealed()
         let tokens = try columns.optionalSealed()

@@ -4,7 +4,7 @@ import GRDB
 /// The statements for sessions' tokens for other APIs in SQLite.
 ///
 /// Besides the deletions in this file, triggers delete a session's rows when it ends, and when a step-up begins another grant.
-/// Every statement that does either deletes them, even in a release that does not know the table.
+/// Every statement that does either deletes them, even in a release from before the table.
 enum AudienceSQL {
     static let migration = """
         CREATE TABLE audience_tokens (
@@ -38,7 +38,7 @@ enum AudienceSQL {
         WHERE key = ?1 AND session = ?2
             AND EXISTS (SELECT 1 FROM sessions WHERE token = ?2 AND subject_unchecked = 0 AND ended_at IS NULL)
         """
-    /// Stores a row, but never over a newer one.
+    /// Stores a row, unless a newer one exists.
     static let store = """
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

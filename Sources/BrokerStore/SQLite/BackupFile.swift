@@ -13,7 +13,7 @@ package final class BackupFile: Sendable {
 
     /// Opens the backup.
     ///
-    /// Refuses an empty file, and a database with its log, which is not a backup.
+    /// Refuses an empty file. Also refuses a database with a log, because it is in use, or was copied while in use.
     package init(_ path: String) throws(StoreOpenFailure) {
         self.path = path
         guard let size = DatabaseFiles.size(path) else { throw .file(path, reason: "there is no such file") }

@@ -19,7 +19,7 @@ package struct DatabaseCopy: Sendable {
     /// The number of sampled values for each place.
     private static let sampled = 20
 
-    /// Checks a copy that no process has open; throws a sentence for the operator if it is unusable.
+    /// Checks a closed copy; throws a sentence for the operator if it is unusable.
     package static func inspect(_ path: String) async throws(StoreOpenFailure) -> DatabaseCopy {
         let result: Result<DatabaseCopy, StoreOpenFailure> = await withUnsafeContinuation { continuation in
             DispatchQueue.global().async {

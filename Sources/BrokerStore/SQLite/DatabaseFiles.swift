@@ -6,8 +6,7 @@ import Synchronization
     import Glibc
 #endif
 
-/// The database's files: a 0700 directory, 0600 files whatever the umask, and a lock file that is held for life (SEC-51,
-/// SEC-127).
+/// The database's files: a 0700 directory, 0600 files under any umask, and a lock file that is held for life (SEC-51, SEC-127).
 ///
 /// The database file is locked too, because the lock file's name can be lost, and hard links give a database several names.
 /// That descriptor is opened before SQLite opens the file, and closed after. Closing any descriptor of a file drops the
@@ -92,7 +91,7 @@ final class DatabaseFiles: Sendable {
 
     /// Puts `copy` in the database's place, and keeps the old database with its log under `kept`.
     ///
-    /// Returns false if the old file was empty and therefore not kept.
+    /// Returns false if the old file was empty and therefore dropped.
     func replace(with copy: String, keeping kept: String) throws(StoreOpenFailure) -> Bool {
         var status = stat()
         let isEmpty = stat(path, &status) == 0 && status.st_size == 0

@@ -16,7 +16,7 @@ import Synchronization
 ///
 /// A write that arrives while others run joins their transaction. One that arrives during the disk's sync joins the next. After
 /// a shared transaction, the next one waits half a millisecond for more writes. Otherwise a fast disk would sync too often. A
-/// lone write never waits.
+/// lone write starts at once.
 ///
 /// All waits are bounded. A full queue refuses writes. A write that a hanging disk delays for 10 s fails, although it may still
 /// be written. On a full disk the reserve is freed, and only endings are written until the reserve exists again.
@@ -64,11 +64,11 @@ final class GroupCommitWriter: Sendable {
     ///
     /// Endings have twice the room.
     static let maximumWaiting = 8192
-    /// The longest time for which a write may wait, its transaction included.
+    /// The longest wait of a write, its transaction included.
     static let patience = DispatchTimeInterval.seconds(10)
     /// The interval for retrying writes that a full disk refused, and for finding overdue ones.
     private static let interval = DispatchTimeInterval.seconds(1)
-    /// The number of writes from which a transaction counts as shared.
+    /// The fewest writes of a shared transaction.
     private static let company = 4
     private static let gathering = Duration.microseconds(500)
 
@@ -294,7 +294,8 @@ final class GroupCommitWriter: Sendable {
                     }
                     try database.run("COMMIT")
                 } catch {
-                    // A failed COMMIT may leave the transaction open. If the rollback fails too, there is nothing to undo.
+                    // A failed COMMIT may leave the transaction open. A failed rollback means that the transaction is already
+                    // closed.
                     if database.isInsideTransaction { try? database.run("ROLLBACK") }
                     throw error
                 }

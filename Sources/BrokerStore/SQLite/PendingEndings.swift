@@ -18,7 +18,7 @@ final class PendingEndings: Sendable {
     private let endings = Mutex<[Digest: Ending]>([:])
     /// Whether there are any endings.
     ///
-    /// This spares the lock in normal operation, when there are none.
+    /// The flag spares the lock in normal operation.
     private let any = Atomic<Bool>(false)
 
     var count: Int { any.load(ordering: .acquiring) ? endings.withLock { $0.count } : 0 }

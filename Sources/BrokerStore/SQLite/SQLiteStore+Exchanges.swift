@@ -109,7 +109,7 @@ extension SQLiteStore {
     ) async throws(StoreFailure) -> EndedSessions? {
         let pending = pendingLogins
         let (replaced, beyond) = (noting(.replaced, session.createdAt), noting(.sessionLimit, session.createdAt))
-        // The response promises nothing about these endings, so it does not wait for the endings file.
+        // The response makes no promise about these endings, so it is sent before they are in the endings file.
         let note: @Sendable (EndedSessions?) -> Void = { ended in
             replaced(ended?.replaced ?? [])
             beyond(ended?.beyondLimit ?? [])
@@ -234,7 +234,7 @@ enum ExchangeSQL {
     static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     /// Marks the exchange of a dead owner as spent for an unknown reason (4).
     ///
-    /// This process's claims that lapsed between the last two moments are spared. Owners in other processes never return.
+    /// Claims of this process that lapsed between the last two moments are spared. Owners in other processes are gone.
     static let lapse = """
         UPDATE exchanges SET outcome = 4, spent_reason = 4
         WHERE key = ?1 AND outcome = 0 AND format = 1
@@ -266,7 +266,7 @@ extension ExchangeRow {
     /// Reads the columns of `ExchangeSQL.columns`.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try self.init(&columns) { columns in
-            // A claim from before claims had names belongs to no current owner.
+            // A claim from before claims had names lacks a current owner.
             let name = try columns.optionalBytes().flatMap { ClaimID($0) } ?? ClaimID(random: [])
             let until = try columns.duration()
             // The claim of an ended process lapsed with the process. Treat it as long ago.

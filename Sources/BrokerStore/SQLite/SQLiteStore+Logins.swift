@@ -77,9 +77,9 @@ extension SQLiteStore {
 
 /// The count of pending logins, for the cap on their total (SEC-119).
 ///
-/// It avoids counting 100,000 rows each time, and never counts too few. Taken and burned logins are subtracted at once. Expired
-/// ones are subtracted by a new count, which is made when the cap is reached. Only the writer uses it. A rollback causes a new
-/// count as well.
+/// An incremental count avoids reading 100,000 rows each time. The count may be too high, but not too low. Taken and burned
+/// logins are subtracted at once. Expired ones are subtracted by a new count, which is made when the cap is reached. Only the
+/// writer uses it. A rollback causes a new count as well.
 final class PendingLoginCount: Sendable {
     private struct State {
         var count: Int?

@@ -12,7 +12,7 @@ extension SQLiteStore {
 
     package func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow] {
         let impossible = now.advanced(by: RetentionPeriods.longestPostponement).sql
-        // This is called often and usually finds no work, so the check needs no transaction. If endings are unwritten, the
+        // Calls are frequent and usually find an empty outbox, so the check avoids a transaction. If endings are unwritten, the
         // transaction also writes them.
         if endings.count == 0 {
             let due = try await readers.read { database in
@@ -140,7 +140,8 @@ extension SQLiteStore {
 
     /// Copies the log back into the database and empties it, because old frames still hold deleted data (SEC-51).
     ///
-    /// This never waits. A reader in mid-query postpones the rest to the next time, and so does a reader that begins now.
+    /// The writer does not wait for readers. A reader in mid-query postpones the rest to the next time, and so does a reader
+    /// that begins now.
     private func emptyLog() async throws(StoreFailure) {
         do throws(StoreFailure) {
             try await writer.exclusively { database in

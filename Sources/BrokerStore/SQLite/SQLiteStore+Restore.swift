@@ -6,7 +6,7 @@ extension SQLiteStore {
     /// The result of a restore.
     package struct Restored: Sendable {
         package let copy: DatabaseCopy
-        /// The name under which the old database is kept; nil if there was none.
+        /// The old database's new name; nil if there was none.
         package let kept: String?
         /// The number of the copy's sessions that had ended after the backup; nil without an endings file.
         package let ended: Int?
@@ -14,7 +14,7 @@ extension SQLiteStore {
 
     /// Puts a backup in the database's place.
     ///
-    /// This holds the database's lock, so a running broker makes it fail. SQLite checks the copy first, and then `accept`,
+    /// The restore holds the database's lock, so it fails while a broker runs. SQLite checks the copy first, and then `accept`,
     /// which throws its own sentence. The old database is kept next to it under a name with `stamp`. The sessions in the
     /// endings file are ended in the copy before it takes the database's place.
     package static func restore(
@@ -67,7 +67,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Reads the endings file; nil if the file is not configured or does not exist.
+    /// Reads the endings file; nil if the file is unset or missing.
     private static func readEndings(
         _ path: String?, each: (EndingEntry) throws -> Void
     ) throws(StoreOpenFailure) -> EndingsSummary? {
@@ -83,7 +83,7 @@ extension SQLiteStore {
         }
     }
 
-    /// Ends the endings file's sessions in a copy that no process has open, and returns their number.
+    /// Ends the endings file's sessions in a closed copy, and returns their number.
     private static func end(_ endings: String?, in copy: String) throws(StoreOpenFailure) -> Int {
         do {
             let queue = try DatabaseQueue(path: copy)

@@ -100,7 +100,7 @@ extension SQLiteStore {
 
     /// Returns whether the endings file has these endings.
     ///
-    /// The session of a `token` selector is included, because an earlier call may have reported it as not kept.
+    /// The session of a `token` selector is included, because an earlier call may have reported it as unkept.
     func areKept(_ selector: SessionSelector, _ ended: [Digest]) async -> Bool {
         guard let endingsLog else { return true }
         if case .token(let tokenDigest) = selector { return await endingsLog.isWritten([tokenDigest] + ended) }
@@ -108,7 +108,7 @@ extension SQLiteStore {
         return await endingsLog.isWritten(nil)
     }
 
-    /// Refuses the selected sessions from now on, because the disk did not accept their endings.
+    /// Refuses the selected sessions from now on, because the disk refused their endings.
     ///
     /// The writer retries until it does.
     func refused(
@@ -205,7 +205,7 @@ extension SQLiteStore {
                 if let audience = commit.audience { try database.store(audience) }
                 return .committed
             }
-            // Only these columns are read, so that a damaged row does not keep its token pair waiting for ever.
+            // Only these columns are read. Otherwise a damaged row could keep its token pair waiting for ever.
             return try database.first(SessionSQL.standing, [commit.tokenDigest.sql]) { columns in
                 try columns.requireFormat()
                 guard columns.optionalInteger() == nil else { return .ended }
@@ -252,7 +252,7 @@ extension SQLiteStore {
 
 /// A session that is to be ended: its row's id and its digest.
 ///
-/// The digest is nil if that column is damaged. The format is not read, because ending changes only columns that every format
+/// The digest is nil if that column is damaged. The format is skipped, because ending changes only columns that every format
 /// keeps.
 struct NamedSession {
     let id: Int64

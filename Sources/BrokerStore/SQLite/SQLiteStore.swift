@@ -5,8 +5,8 @@ import Synchronization
 
 /// The embedded store: SQLite in WAL mode, durable at every commit, for one process.
 ///
-/// Reads run on several threads of their own, and writes on one. Callers only wait, so no blocking call reaches the cooperative
-/// pool. A caller that hangs up does not roll back its write.
+/// Reads run on several threads of their own, and writes on one. Callers only wait, so the cooperative pool is free of blocking
+/// calls. A write continues after its caller hangs up.
 package final class SQLiteStore: BrokerStore {
     let writer: GroupCommitWriter
     /// The lanes for reads of single rows.
@@ -68,7 +68,7 @@ package final class SQLiteStore: BrokerStore {
     /// Whether the reserve for endings exists, or is switched off; for metrics.
     package var hasReserve: Bool { reserve?.isReady ?? true }
 
-    /// The number of endings that the disk has not accepted yet; for metrics.
+    /// The number of endings that still wait for the disk; for metrics.
     package var pendingEndings: Int { endings.count }
 
     /// The number of endings that the endings file lacks, and the reason why it fails; for metrics and readiness.
@@ -187,7 +187,7 @@ private final class EndingsJob: LaneJob {
 /// The moment of a transaction by the process's monotonic clock, and the id of this process.
 struct ClaimClock: Sendable {
     let epoch: Int64
-    /// The time at which this process opened the store.
+    /// The time when this process opened the store.
     let begun: Duration
     let moment: Duration
 }

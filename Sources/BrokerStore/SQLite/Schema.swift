@@ -1,6 +1,6 @@
 /// The history of the SQLite schema.
 ///
-/// Append only: a released migration is never changed.
+/// Append only: a released migration is final.
 ///
 /// `readableFrom` is the oldest program version (a migration's number) that still works with the database afterwards. After an
 /// additive migration, the previous version still works (SEC-130).
@@ -243,19 +243,17 @@ enum Schema {
         ALTER TABLE sessions ADD COLUMN grant_version INTEGER NOT NULL DEFAULT 0;
         """
 
-    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release neither
-    // reads nor changes it.
+    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release ignores it.
     private static let presences = """
         ALTER TABLE sessions ADD COLUMN presence_key TEXT;
         ALTER TABLE sessions ADD COLUMN presence BLOB;
         """
 
-    // The number by which an app distinguishes a session's newer state from an older one. The previous release neither shows
-    // nor raises it.
+    // The number that orders the states of a session for apps. The previous release ignores it.
     private static let versions = "ALTER TABLE sessions ADD COLUMN version INTEGER NOT NULL DEFAULT 1"
 
-    // Indexes for the tombstones of a provider and of a client, by their end. `hold_for` is the duration for which a provider
-    // asked to be left alone. A duration is stored because `hold_until` is a moment of a process that may have ended.
+    // Indexes for the tombstones of a provider and of a client, by their end. `hold_for` is the pause that a provider asked
+    // for. A duration is stored because `hold_until` is a moment of a process that may have ended.
     private static let listings = """
         CREATE INDEX sessions_by_provider_and_end ON sessions (provider, ended_at, handle) WHERE ended_at IS NOT NULL;
         CREATE INDEX sessions_by_client_and_end ON sessions (client, ended_at, handle) WHERE ended_at IS NOT NULL;

@@ -79,7 +79,7 @@ private struct CurrentRow: DatabaseValueConvertible, StatementColumnConvertible 
 
     init(sqliteStatement: SQLiteStatement, index: CInt) { statement = sqliteStatement }
 
-    /// Returns the row whatever its first column is, null included.
+    /// Returns the row for any first column, null included.
     static func fromStatement(_ statement: SQLiteStatement, atUncheckedIndex index: CInt) -> CurrentRow? {
         CurrentRow(sqliteStatement: statement, index: index)
     }
@@ -98,7 +98,7 @@ struct Columns: ColumnReader {
 
     /// Creates the columns of a statement's current row.
     ///
-    /// They are invalid after its next step.
+    /// The columns are invalid after its next step.
     init(_ statement: SQLiteStatement) {
         self.statement = statement
         count = sqlite3_column_count(statement)

@@ -4,7 +4,7 @@ import Synchronization
 
 /// A client's connection: its peer, and whether the client is still there.
 ///
-/// Created once for each connection, so that constant values are computed once and not for every request.
+/// Created once for each connection, so that constant values are computed once.
 package final class ClientConnection: Sendable {
     /// The TCP peer's address without its port, for the log; `-` for a Unix socket.
     package let peerText: String
@@ -115,7 +115,7 @@ package final class ClientConnection: Sendable {
 
     /// Runs work that is useless without the client; cancels the request's task when the client leaves.
     ///
-    /// All other work has to be finished, so a leaving client does not cancel its handler (library note 2).
+    /// All other work has to be finished, so its handler continues after the client leaves (library note 2).
     package func cancellingWhenGone<Value, Failure: Error>(
         _ work: () async throws(Failure) -> Value
     ) async throws(Failure) -> Value {

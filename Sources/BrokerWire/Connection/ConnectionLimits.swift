@@ -14,13 +14,13 @@ package struct ConnectionLimits: Sendable {
     package var idleOfStrangers: Duration = .seconds(75)
     /// The longest silence before the head of the first request, and within a request.
     package var idleInRequest: Duration = .seconds(60)
-    /// The time after accepting in which a draining server still waits for the first request.
+    /// The time for a new connection's first request, which a draining server also grants.
     ///
-    /// The request is probably on its way, and its client has no other connection to use.
+    /// The request is probably on its way, and its client may have only this connection.
     package var firstRequest: Duration = .seconds(1)
     /// The time for reading and discarding the rest of a closed connection's input, so that the answer arrives.
     package var linger: Duration = .seconds(2)
-    /// The same time for the rest of a body that its route leaves unread.
+    /// The reading time for the rest of a body that its route leaves unread.
     package var lingerOfDroppedBody: Duration = .seconds(1)
     /// The most bytes of such a body that are read.
     package var droppedBody = 64 * 1024
@@ -30,7 +30,7 @@ package struct ConnectionLimits: Sendable {
     package var halfClosed: Duration = .seconds(10)
     /// The fewest bytes per second that a client has to read while it is sent data.
     package var minimumRate = 1024
-    /// The time over which that rate is averaged.
+    /// The averaging time of that rate.
     package var rateWindow: Duration = .seconds(30)
     /// The time before averaging begins, counted from the first wait for the client.
     package var rateGrace: Duration = .seconds(10)

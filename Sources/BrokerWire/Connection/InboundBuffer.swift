@@ -30,7 +30,9 @@ final class InboundBuffer: ChannelDuplexHandler {
     private var context: ChannelHandlerContext?
     private var held = ByteBuffer()
     private var isReadHeld = false
-    /// Whether the client has closed its side and the decoder has not been told, because it decodes nothing after that.
+    /// Whether the client has closed its side before the decoder was notified.
+    ///
+    /// The decoder stops at that notice.
     private var isEndHeld = false
     private var isFeeding = false
     /// Whether the decoder is working on a slice, so that it may produce further parts.

@@ -63,7 +63,7 @@ package struct ServerConnection: Sendable, Equatable {
         case body
         /// The end of the request arrived.
         case end
-        /// The input was refused and is no request.
+        /// The input was refused before it became a request.
         case refused(FramingRefusal)
         /// The body is read for the first time.
         case bodyRead

@@ -107,7 +107,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     var takesInput: Bool { served < Self.turn && waiting.isEmpty && state.takesInput }
     var discardsInput: Bool { state.discardsInput }
 
-    /// The form of the body that is being received; nil if there is none.
+    /// The form of the body that is being received; nil without such a body.
     var openBody: InboundBuffer.BodyForm? {
         guard state.isBodyOpen else { return nil }
         return bodyLeft.map { .length($0) } ?? .chunked
@@ -194,7 +194,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// Takes a part in its turn.
     private func take(_ part: Part) {
         guard !state.discardsInput else { return }
-        // A request that is answered while its slice is being decoded does not know the parts that follow.
+        // While a slice is being decoded, its later parts are still unknown.
         guard waiting.isEmpty, input?.isDecoding != true, takesNow(part) else { return waiting.append(part) }
         process(part)
         advance()
@@ -288,7 +288,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         guard served < Self.turn else { return yieldTurn() }
         guard waiting.isEmpty, !state.isServing, input?.count ?? 0 == 0 else { return }
         served = 0
-        // Requests before the end are answered. The rest of the input is no whole request.
+        // Requests before the end are answered. The rest of the input is an incomplete request.
         if hasInputEnded { perform(state.handle(.inputClosed(more: false), at: Self.now)) }
     }
 
@@ -419,7 +419,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     private func begin(_ answer: Answer) {
         guard !state.discardsInput, state.isServing else { return }
-        // After a body that was not read to its end, the connection cannot carry another request.
+        // Another request on the connection requires that the body was read to its end.
         let closes = answer.closes || bodyServed?.isRead == false
         perform(state.handle(.answer(closes: closes, more: hasMore), at: Self.now))
         let (bytes, rest) = encoder.begin(answer, state.framing)
@@ -469,7 +469,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
                 // An incomplete body must not look complete.
                 bound.value.cut(number)
             }
-            // The same applies to a body whose writer forgot to end it.
+            // A body whose writer forgot to end it must not look complete either.
             bound.value.cut(number)
         }
         if isStreaming, requests == number { connection.serves(task) }
@@ -507,7 +507,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         connection.served()
         bodyFault = .incomplete
         endBody(.incomplete)
-        // This comes last, because it may begin the next request.
+        // Keep this call last, because it may begin the next request.
         perform(state.handle(.answerEnded(more: hasMore), at: Self.now))
     }
 

@@ -56,7 +56,7 @@ final class AcceptHandler: ChannelDuplexHandler {
     private func resume() {
         guard isReadHeld, !isPaused else { return }
         isReadHeld = false
-        // This uses `read`, which checks the cap again.
+        // The method `read` checks the cap again.
         context?.channel.read()
     }
 }

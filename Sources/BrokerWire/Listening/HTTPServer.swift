@@ -97,7 +97,7 @@ package final class HTTPServer: Sendable {
         _ channel: any Channel, service: any WireService, terms: ConnectionTerms, _ configuration: Configuration
     ) throws {
         var account: PeerAccount?
-        // This happens before a byte of TLS is read.
+        // Check the address before a byte of TLS is read.
         if let ledger = configuration.ledger, let address = channel.remoteAddress.flatMap({ PeerAddress($0) }) {
             guard let opened = ledger.open(address) else { throw ChannelError.eof }
             account = opened

@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// Counts the connections and bytes of each address and each network, so that none of them can take everything (SEC-105).
+/// Counts the connections and bytes of each address and each network, so that each has a bounded share (SEC-105).
 ///
 /// Only addresses with open connections are kept.
 package final class PeerLedger: Sendable {
@@ -10,7 +10,7 @@ package final class PeerLedger: Sendable {
 
     private let policies: @Sendable (PeerAddress) -> [PeerPolicy]
     private let refused: Observer?
-    /// Guards the accounts, and ensures that a connection is counted in all of them or in none.
+    /// Guards the accounts, and ensures that a connection is counted in all of them at once.
     private let accounts = Mutex<[PeerPolicy.Key: PeerAccount]>([:])
 
     /// Creates a ledger.
@@ -60,7 +60,7 @@ package final class PeerLedger: Sendable {
 
 /// The account of an address's or a network's connections.
 ///
-/// Whatever an address uses is also charged to its networks.
+/// The use of an address is also charged to its networks.
 final class PeerAccount: Sendable {
     private struct State {
         var policy: PeerPolicy

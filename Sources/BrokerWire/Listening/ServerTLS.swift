@@ -3,7 +3,9 @@ import NIOSSL
 
 /// A certificate and its key for handshakes with TLS 1.2 or newer, HTTP/1.1, and without client certificates.
 package struct ServerTLS: Sendable {
-    /// The reason why a certificate cannot be served, in a sentence for the operator that names neither file.
+    /// The fault of a certificate, in a sentence for the operator.
+    ///
+    /// The caller adds the file's name.
     package enum Failure: Error, Sendable, Equatable, CustomStringConvertible {
         case noCertificate
         case noKey

@@ -60,7 +60,8 @@ package protocol BodyWriter: Sendable {
 
     /// Ends the connection within the body, so that the body does not look complete.
     ///
-    /// This is possible at once and from any thread, even while a piece waits for room. An answer that has ended is unchanged.
+    /// Call `cut` from any thread, even while a piece waits for room. The effect is immediate. An answer that has ended is
+    /// unchanged.
     func cut()
 }
 
@@ -68,7 +69,7 @@ package protocol BodyWriter: Sendable {
 ///
 /// HTTPTypes checks field values when they are made, so a value cannot end its line.
 struct AnswerEncoder {
-    /// The size in bytes up to which a body is copied behind its head, because a second write costs more.
+    /// The largest body, in bytes, that is copied behind its head, because a second write costs more.
     private static let copied = 4096
 
     /// The framing of the current answer's body.

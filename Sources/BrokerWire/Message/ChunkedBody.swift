@@ -23,7 +23,7 @@ struct ChunkedBody {
 
     private enum Place { case size, parameters, sizeEnd, data, dataEnd, lineEnd, over, broken }
 
-    /// The size in bytes from which chunks are not copied.
+    /// The smallest chunk, in bytes, that is handed on without copying.
     private static let long = 1024
     /// The longest chunk-size line, in bytes, without its end.
     private static let longestLine = 1024
@@ -92,7 +92,7 @@ struct ChunkedBody {
                 took(run)
                 continue
             }
-            // The faulty byte stays in the input, so that the input is not empty when the fault is reported.
+            // The faulty byte stays in the input, so that the report of the fault finds some input.
             guard read(bytes[index]) else {
                 place = .broken
                 break
@@ -192,7 +192,7 @@ struct EmptyLine {
                     index &+= ends.trailingZeroBitCount &>> 3
                 }
                 guard index < count else { break }
-                // A line end that is not followed by another, which is the usual case.
+                // A single line end, which is the usual case.
                 if index &+ 4 <= count {
                     let word = UInt32(littleEndian: start.loadUnaligned(fromByteOffset: index, as: UInt32.self))
                     if word == 0x0A0D_0A0D { return index &+ 4 }
@@ -226,7 +226,7 @@ struct EmptyLine {
 }
 
 extension ByteBuffer {
-    /// The same bytes in a smaller buffer if possible, because a few bytes of a read keep all of its memory.
+    /// The bytes in a smaller buffer if possible, because a few bytes of a read keep all of its memory.
     var compact: ByteBuffer {
         readableBytes * 4 < storageCapacity ? ByteBuffer(bytes: readableBytesView) : self
     }

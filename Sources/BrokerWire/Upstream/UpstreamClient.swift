@@ -3,8 +3,8 @@ package import NIOSSL
 
 /// The connections to one upstream, in a pool for each event loop.
 ///
-/// A call stays on the event loop of the app's connection. One upstream's faults and time-outs leave the others alone.
-/// Redirects are not followed, bodies not decoded, and credentials not kept (SEC-61). The connections close with the last
+/// A call stays on the event loop of the app's connection. One upstream's faults and time-outs leave the others alone. The
+/// client leaves redirects, encoded bodies and credentials to its caller (SEC-61). The connections close with the last
 /// reference to the client.
 package final class UpstreamClient: Sendable {
     private let pools: [ObjectIdentifier: NIOLoopBoundBox<UpstreamPool>]
@@ -143,7 +143,7 @@ package enum UpstreamFailure: Error, Sendable {
         }
     }
 
-    /// The same failure for a call that was sent before, so that the upstream may have seen the request.
+    /// The form of the failure for a call that was sent before, so that the upstream may have seen the request.
     var afterSending: UpstreamFailure {
         switch self {
         case .connectionTimedOut: .call(.timedOut)

@@ -6,7 +6,7 @@
 package struct UpstreamConnection: Sendable, Equatable {
     /// The stage of the connection's call.
     package enum Phase: Sendable, Equatable {
-        /// There is no call.
+        /// The connection is idle.
         case idle
         /// The request is being sent, and the answer's head has not arrived.
         case sending
@@ -129,7 +129,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case timedOut
         /// The request's body is incomplete.
         case requestCut
-        /// The answer is no longer needed.
+        /// The call was abandoned.
         case abandoned
     }
 
@@ -195,7 +195,7 @@ package struct UpstreamConnection: Sendable, Equatable {
             if isSending, phase != .draining { since = now }
             return .reschedule
         case .bytes:
-            // These bytes were not asked for, or exceed the answer.
+            // The bytes are unrequested, or exceed the answer.
             if phase == .idle || phase == .draining || phase == .ending { return stop(.malformed) }
             hasAnswer = true
             if phase == .receiving { since = now }
@@ -309,7 +309,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case .sending: isWritable ? nil : since + call.limit
         case .waiting: since + call.limit
         case .receiving: isWanted && !(isSending && isWritable) ? since + silence : nil
-        // The answer is complete, so a request that makes no progress is abandoned, whichever side delays it.
+        // The answer is complete, so a stuck request is abandoned, even if the app causes the delay.
         case .draining: since + silence
         case .ending: since + linger
         }

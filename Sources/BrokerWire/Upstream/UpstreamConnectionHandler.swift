@@ -11,7 +11,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// An error that stops the sending of a request that is no longer needed.
+    /// An error that stops the sending of an abandoned request.
     struct Stopped: Error {}
 
     private let pool: UpstreamPool
@@ -164,7 +164,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         return codings.count == 1 && codings.allSatisfy { $0.isASCIIEqual(to: "chunked") }
     }
 
-    /// Returns the head of a request that began since the last call; nil if there is none.
+    /// Returns the head of a request that began since the last call; nil without one.
     func takeBegun() -> HTTPRequestHead? {
         defer { begun = nil }
         return begun

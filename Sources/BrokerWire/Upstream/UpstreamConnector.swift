@@ -11,7 +11,9 @@ struct UpstreamConnector: Sendable {
 
     let target: UpstreamTarget
 
-    /// Connects a channel to the upstream and to no other address, without sending any of the request.
+    /// Connects a channel to the upstream's address only.
+    ///
+    /// The request is sent later.
     func open(on eventLoop: any EventLoop, before deadline: NIODeadline) -> EventLoopFuture<any Channel> {
         // The proxy makes the connection. A literal address is checked here, and a name is resolved and judged by the proxy.
         if target.proxy != nil, let address = target.address, !target.allows(address) {

@@ -17,7 +17,7 @@ final class UpstreamExchange {
 
     /// The most bytes of a body that may wait for their reader.
     private static let ahead = 65_536
-    /// The size up to which waiting pieces are merged.
+    /// The largest merged piece, in bytes.
     private static let merged = 8192
 
     let request: UpstreamRequest

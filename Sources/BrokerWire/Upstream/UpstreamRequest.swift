@@ -117,7 +117,7 @@ package struct UpstreamRequest: Sendable {
 ///
 /// Target and field values are checked when they are made, so a value cannot end its line.
 enum RequestEncoder {
-    /// The size in bytes up to which a body is copied behind its head, because a second write costs more.
+    /// The largest body, in bytes, that is copied behind its head, because a second write costs more.
     private static let copied = 4096
 
     /// Returns a request's head, followed by a small whole body.

@@ -13,7 +13,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
 
     /// Finds the owner of the database, or of the nearest existing folder above it.
     ///
-    /// Returns nil if the caller is not root, root owns the files, or the store is not SQLite.
+    /// Returns a user only if root runs the command, the store is SQLite, and another user owns it.
     init?(of settings: StoreSettings) {
         guard geteuid() == 0, case .sqlite(let path, _) = settings else { return nil }
         var place = path
@@ -32,7 +32,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
 
     /// Runs a step as that user, and returns to root afterwards.
     ///
-    /// This is no security boundary, because code that takes over the process meanwhile could return to root.
+    /// The step is not isolated: code that takes over the process meanwhile could return to root.
     func running<Value>(_ step: () async throws -> Value) async throws -> Value {
         let before = (group: getegid(), others: Self.groups())
         guard setgroups(1, [group]) == 0, setegid(group) == 0, seteuid(user) == 0 else {
@@ -52,7 +52,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         return try await user.running { try await step(user) }
     }
 
-    /// Returns a user's name, or the number if there is no name.
+    /// Returns a user's name, or the number for a user without a name.
     static func name(of user: uid_t) -> String {
         guard let entry = getpwuid(user), let name = entry.pointee.pw_name else { return "user \(user)" }
         return String(cString: name)

@@ -41,7 +41,7 @@ enum OnlineCheck {
 
     /// Reading the configuration has already refused other URIs.
     ///
-    /// This line reports the comparison.
+    /// The finding reports the comparison.
     private static func site(_ provider: ProviderSection) -> Finding? {
         guard let site = provider.cloverSite else { return nil }
         let count = provider.clients.reduce(0) { $0 + $1.settings.profile.redirectURIs.count }
@@ -119,8 +119,9 @@ enum OnlineCheck {
         }
     }
 
-    /// Compares the clock with the store's; returns nil if the store has no clock or does not answer, which another finding
-    /// reports.
+    /// Compares the clock with the store's; returns nil for a store without a clock.
+    ///
+    /// If the store is silent, another finding reports that.
     private static func storeClock(_ settings: StoreSettings) async -> Finding? {
         guard case .postgresql(let place) = settings, let time = try? await PostgreSQLStore.time(place.connection)
         else { return nil }

@@ -2,7 +2,7 @@ import Broker
 import Foundation
 import Glibc
 
-/// Writes files with secrets: closed to other users whatever the umask, and synced to disk (SEC-51).
+/// Writes files with secrets: closed to other users under any umask, and synced to disk (SEC-51).
 ///
 /// A file that root makes belongs to the folder's owner. A replaced file keeps its owner, group and mode, so that the broker
 /// can still read it.

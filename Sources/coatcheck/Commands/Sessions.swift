@@ -106,7 +106,7 @@ struct Sessions: AsyncParsableCommand {
                     + FormPairs.encode(
                         [("provider", provider)] + named("client", client) + named("binding", unbound ? "none" : nil))
             }
-            // Sessions without a key are ended in batches, and each call continues where the last one stopped.
+            // Sessions without a key are ended in batches, and each call continues behind the last one.
             var (ended, unreadable): (Int64, Int64) = (0, 0)
             var cursor: String?
             repeat {

@@ -3,7 +3,7 @@ import Broker
 import BrokerStore
 import Foundation
 
-/// Copies a store into another one, whatever their engines are.
+/// Copies a store into another one, also between engines.
 struct StoreCopy: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "copy", abstract: "Copy everything into another, empty store; no broker may be at work on either.",

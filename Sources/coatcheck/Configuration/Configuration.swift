@@ -23,7 +23,7 @@ struct Configuration: Sendable {
     let lines: ConfigLines
     /// Faults that are allowed but unwise.
     ///
-    /// They are logged at the start.
+    /// The start logs them.
     let warnings: [ConfigProblem]
 
     /// The settings of the domain itself.
@@ -64,7 +64,7 @@ struct Configuration: Sendable {
         return try load(text: text, sources: .process(directory: folder(of: path)))
     }
 
-    /// Returns the folder where a configuration file's relative paths begin.
+    /// Returns the folder that resolves a configuration file's relative paths.
     static func folder(of path: String) -> String {
         let directory = path.contains("/") ? String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)]) : ""
         return path.hasPrefix("/") && directory.isEmpty ? "/" : directory

@@ -45,7 +45,7 @@ enum ConfigurationRules {
         }
     }
 
-    /// A client that needs a proof for every request cannot pass a proxy that does not forward the proof's request line.
+    /// A client that needs a proof for every request is refused by a proxy that hides the proof's request line.
     private static func checkEvidence(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.may.contains(.forwardAuth) {
             guard !backend.settings.originalRequest else { continue }
@@ -147,7 +147,7 @@ enum ConfigurationRules {
         let providers = Dictionary(draft.providers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         /// Returns the fault of a reference.
         ///
-        /// Returns nil if there is none, or if the provider itself is unreadable, which is reported elsewhere.
+        /// An unreadable provider is reported elsewhere.
         func fault(_ provider: ProviderName, _ clients: Set<ClientName>?) -> String? {
             guard draft.providerNames.contains(provider.text) else {
                 return "names a provider that is not configured"
@@ -203,7 +203,7 @@ enum UpstreamTLSRules {
         if connection.identity != nil || connection.trust != nil, !settings.base.isSecure {
             report("needs an https `base_url`")
         }
-        // Such a token is valid only on connections with its client's certificate.
+        // The token is valid only on connections with its client's certificate.
         let bound = (provider?.clients.map(\.settings.profile) ?? []).filter {
             $0.senderConstraint == .mtls && settings.clients?.contains($0.name) != false
         }

@@ -68,7 +68,7 @@ enum EffectRules {
 
     /// Two upstreams at one address.
     ///
-    /// Calls that need a step-up at one must not pass through the other without it.
+    /// Calls that need a step-up at one must not bypass it through the other.
     private static func checkNeighbours(
         _ upstream: UpstreamSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {

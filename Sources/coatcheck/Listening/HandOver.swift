@@ -17,7 +17,7 @@ struct HandOver: Sendable, Equatable {
 
     /// Reads the environment of the process `pid`.
     ///
-    /// Without these variables, nothing was handed over.
+    /// If these variables are absent, the list is empty.
     init(_ environment: [String: String], pid: Int32) throws(StartFailure) {
         let (countText, pidText) = (environment["LISTEN_FDS"], environment["LISTEN_PID"])
         guard countText != nil || pidText != nil else {

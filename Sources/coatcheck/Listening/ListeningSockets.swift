@@ -6,7 +6,7 @@ import Synchronization
 
 /// The sockets of the broker's listeners: those that were handed over, and its own for the others.
 ///
-/// They are closed after everything else has ended, so that clients always find an open port until the next process.
+/// The sockets are closed after everything else has ended, so that clients always find an open port until the next process.
 /// Connections that arrive in between wait if the socket was handed over. On the broker's own sockets they are asked to retry.
 final class ListeningSockets: Sendable {
     /// The longest time for sending such an answer.

@@ -34,7 +34,7 @@ final class Outages: Sendable {
 
     /// Handles a notice of the connection for other replicas' notices.
     ///
-    /// This connection is always kept open, so its state shows whether PostgreSQL is reachable.
+    /// The connection is always kept open, so its state shows whether PostgreSQL is reachable.
     func note(_ notice: EndingNotice) {
         let now = monotonic()
         switch notice {

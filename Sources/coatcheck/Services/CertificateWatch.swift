@@ -191,7 +191,7 @@ final class CertificateWatch: Sendable {
     }
 }
 
-/// Rereads the files without waiting for one that does not answer.
+/// Rereads the files, but does not wait for hanging ones.
 struct CertificateRereading: Sendable {
     private struct Texts: Sendable {
         let texts: CertificateWatch.Texts

@@ -41,7 +41,7 @@ final class ClockCheck: Sendable {
 
     /// Compares once.
     ///
-    /// If the store does not answer, there is no result.
+    /// A silent store gives no result.
     func look() async {
         guard let comparison, (try? await comparison.look()) != nil, let ahead = context.watch.ahead else { return }
         let isApart = ahead > Self.tolerance || ahead < .zero - Self.tolerance

@@ -24,7 +24,7 @@ final class FreedMemory: Sendable {
     func look(at cache: SessionCache, _ moment: Duration) {
         guard rule.withLock({ $0.mayTry(at: moment) }) else { return }
         let released = cache.released
-        // This walks the free lists, so keep it off threads that others wait for.
+        // The check walks the free lists, so keep it off threads that others wait for.
         DispatchQueue.global(qos: .utility).async { [self] in check(released, moment) }
     }
 
@@ -66,7 +66,7 @@ final class FreedMemory: Sendable {
 struct FreedMemoryRule: Sendable {
     /// The process's memory at a moment, in bytes.
     struct Figures: Sendable, Equatable {
-        /// The resident bytes that neither the heap's users nor files account for, which are approximately free.
+        /// The resident bytes beyond the heap's used ones and files, which are approximately free.
         var unused: Int
         /// The bytes in use on the heap.
         var used: Int
@@ -82,7 +82,7 @@ struct FreedMemoryRule: Sendable {
     static let freed = 1 << 20
     /// The shortest time between two attempts, because they delay all allocations.
     static let pause = Duration.seconds(10)
-    /// The time after which the remainder is attempted again.
+    /// The longest time until the remainder is attempted again.
     static let patience = Duration.seconds(60)
 
     /// The fewest unused bytes so far.

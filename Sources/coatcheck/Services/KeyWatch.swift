@@ -4,8 +4,8 @@ import Synchronization
 
 /// Keeps the vault's ring in step with the key file.
 ///
-/// The file is read again when its text changes, even through a replaced file or another link target, and when a new key's time
-/// to seal has come.
+/// The file is read again when its text changes, even through a replaced file or another link target. A new key is used when
+/// its time to seal has come.
 final class KeyWatch: Sendable {
     private struct State {
         /// The digest of the last text, valid or not.
@@ -90,7 +90,7 @@ final class KeyWatch: Sendable {
         state.withLock { lookAtTime(&$0, moment) }
     }
 
-    /// A waiting key is already known, so its time comes whatever happens to the file.
+    /// A waiting key is already known, so its time comes even if the file is gone.
     private func lookAtTime(_ state: inout State, _ moment: WallTime) {
         guard state.ring.sealingID(at: moment) != state.sealing else { return }
         do throws(StartFailure) { try take(state.ring, &state, moment) } catch {
@@ -133,7 +133,7 @@ final class KeyWatch: Sendable {
     }
 }
 
-/// Checks the key file every two seconds and on demand, without waiting for a file that does not answer.
+/// Checks the key file every two seconds and on demand, but does not wait for a hanging file.
 struct KeyRereading: Sendable {
     static let interval = Duration.seconds(2)
 

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Reads files on demand, each time on a thread of its own.
 ///
-/// A file that blocks, for example on a hanging mount, delays neither the next reading nor the end of the process. Values are
+/// A file may block, for example on a hanging mount. The next reading and the end of the process are not delayed. Values are
 /// handled one after the other. A value that arrives after a newer one is discarded.
 final class Rereading<Value: Sendable>: Sendable {
     private struct State {
@@ -18,7 +18,7 @@ final class Rereading<Value: Sendable>: Sendable {
     ///
     /// Each keeps a thread.
     static var maximum: Int { 4 }
-    /// The time after which a reading counts as hanging.
+    /// The longest time before a reading counts as hanging.
     static var patience: Duration { .seconds(5) }
 
     private let sleep: @Sendable (Duration) async throws -> Void
@@ -44,7 +44,7 @@ final class Rereading<Value: Sendable>: Sendable {
 
     /// Begins a reading, and returns when its value was handled, it hangs, or the task is cancelled.
     ///
-    /// Returns false if too many readings hang, so that none was begun. A hanging reading's value is handled when it arrives.
+    /// Returns false if too many readings hang already. A hanging reading's value is handled when it arrives.
     func run(_ read: @escaping @Sendable () -> Value) async -> Bool {
         let number = state.withLock { state -> Int? in
             guard state.underWay < Self.maximum, !state.isStopped else { return nil }

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Checks at intervals whether the store's role has the rights that the tables need.
 ///
-/// A process that starts without them is not ready until it has them. A process that loses some later, because another role has
+/// A process that starts without them becomes ready when it has them. A process that loses some later, because another role has
 /// migrated, reports the loss and stays in the balancer. It still serves sessions.
 final class RightsWatch: Sendable {
     private struct State {
@@ -20,7 +20,7 @@ final class RightsWatch: Sendable {
     private static let interval = Duration.seconds(30)
     /// The pause while rights are lacking.
     ///
-    /// It is short, because an operator is probably granting them.
+    /// The pause is short, because an operator is probably granting them.
     private static let faultyInterval = Duration.seconds(2)
 
     /// Creates the check.

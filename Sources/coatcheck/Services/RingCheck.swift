@@ -43,10 +43,10 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     /// Whether the ring is the store's, which requires that nine of ten values open.
     ///
     /// A few unopened values may be damaged, or their key may be on its way. They are no reason to refuse all requests. Values
-    /// from a ring that wrongly replaced this one are not counted, because none of the store's rings opens them.
+    /// from a ring that wrongly replaced this one are left out, because the store's rings cannot open them.
     var isGood: Bool { (tried - foreign - opened) * 10 <= tried - foreign }
 
-    /// Whether the ring cannot be the store's, because it opens no value and lacks the values' keys.
+    /// Whether the ring is foreign, because it opens no value and lacks the values' keys.
     var opensNothing: Bool { opened == 0 && !missing.isEmpty }
 
     var description: String {

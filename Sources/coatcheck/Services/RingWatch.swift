@@ -5,8 +5,8 @@ import Synchronization
 
 /// Checks at intervals whether the key ring opens the stored values, and turns readiness red if not.
 ///
-/// A ring that opens no value is not the store's, so new sign-ins are refused under it. The file's ring replaces it, with its
-/// index key, as soon as that ring opens a value.
+/// A ring that opens no value belongs to another store, so new sign-ins are refused under it. The file's ring replaces it, with
+/// its index key, as soon as that ring opens a value.
 final class RingWatch: Sendable {
     private struct State {
         /// The last result.
@@ -27,7 +27,7 @@ final class RingWatch: Sendable {
     private static let interval = Duration.seconds(30)
     /// The pause while the ring does not match.
     ///
-    /// It is short, because an operator is probably replacing the ring.
+    /// The pause is short, because an operator is probably replacing the ring.
     private static let faultyInterval = Duration.seconds(2)
 
     init(
@@ -44,7 +44,7 @@ final class RingWatch: Sendable {
     /// Whether the ring opened the store's rows at the last check.
     var isGood: Bool { state.withLock { $0.found?.isGood ?? true } }
 
-    /// The last result in words; empty if there is none.
+    /// The last result in words; empty before the first.
     var description: String { state.withLock { $0.found?.description ?? "" } }
 
     /// The number of values that were sealed by a ring that was not the store's, as text; nil if it is zero.
@@ -52,7 +52,7 @@ final class RingWatch: Sendable {
 
     /// Checks once.
     ///
-    /// If the store does not answer, there is no result.
+    /// A silent store gives no result.
     func look() async {
         guard let sample = try? await RingCheck.sample(of: store, vault) else { return }
         var check = RingCheck(sample, vault)

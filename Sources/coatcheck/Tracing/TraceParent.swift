@@ -34,7 +34,7 @@ struct TraceParent: Sendable, Equatable {
 
 /// Makes the ids of traces and spans.
 ///
-/// They are random, never all zeros, and not secret.
+/// The ids are random and public, and never all zeros.
 enum TraceID {
     /// Returns 32 hexadecimal digits.
     static func fresh() -> String { hexadecimal(.random(in: 1 ... .max)) + hexadecimal(.random(in: 1 ... .max)) }

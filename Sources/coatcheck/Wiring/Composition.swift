@@ -92,7 +92,7 @@ struct Composition: Sendable {
         let last = running.current
         await last.relay.shutdown()
         await last.transport.shutdown()
-        // If the last seals cannot be stored, they are not counted. The count serves an advice, so this is acceptable.
+        // If the last seals cannot be stored, they are lost. That is acceptable, because the count only serves an advice.
         try? await parts.sealUse.tell()
         await parts.store.close()
     }
@@ -104,7 +104,7 @@ extension Composition {
 
     /// Returns the services in the order of their start.
     ///
-    /// They stop in the opposite order:
+    /// The services stop in the opposite order:
     /// - Readiness turns red.
     /// - The listeners for apps and backends drain.
     /// - The background work ends.
@@ -155,7 +155,7 @@ extension Composition {
             ReloadOnHangup(
                 signals: hangups,
                 action: { [ringWatch = parts.ringWatch] in
-                    // These run concurrently, because one's files may hang.
+                    // Run both concurrently, because the files of one may hang.
                     async let keysAreRead: Void = keys.look(isAsked: true)
                     await reload.run()
                     await certificates.look(isAsked: true)

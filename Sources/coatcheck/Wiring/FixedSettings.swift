@@ -39,7 +39,7 @@ enum FixedSettings {
         return checks.filter { !$0.isSame }.map(\.path) + stored
     }
 
-    /// Compares the digests of the running configuration's settings with another's.
+    /// Compares the digests of two configurations' settings.
     static func compare(
         _ running: [String: Digest], with other: [String: Digest]
     ) -> [ManagementComparison.Item] {

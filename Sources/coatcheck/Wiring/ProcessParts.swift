@@ -23,7 +23,7 @@ struct ProcessParts: Sendable {
     let clockCheck: ClockCheck
     let resealing: Resealing
     let store: any AdministeredStore
-    /// The same store, if several processes share it.
+    /// The store again, if several processes share it.
     let shared: (any SharedStore)?
     /// The context without providers, which belong to a configuration.
     let context: BrokerContext

@@ -35,8 +35,7 @@ struct TimedStore: AroundStore {
 
     /// Counts a failure of the store.
     ///
-    /// A caller that gave up is not counted, because it shows no fault of the store. Neither is a row of a newer release, which
-    /// was found and left alone.
+    /// A caller that gave up and a row of a newer release are left out, because neither shows a fault of the store.
     private func count(_ failure: StoreFailure, of operation: StoreOperation) {
         guard failure != .newerFormat, !Task.isCancelled else { return }
         metrics.counter("coatcheck_store_failures_total", [("operation", operation.rawValue)]).increment(by: 1)

@@ -1,8 +1,8 @@
 /// The state machine of one pipelining connection: events go in, actions come out.
 ///
-/// It is free of libpq, threads and clocks. Each write ends with its own sync, so a failed write leaves its neighbours alone. A
-/// write is answered when its sync was, because only then is it committed. Reads that are sent together share a sync: if one
-/// fails, the server skips the reads behind it, and they are sent again.
+/// The machine is free of libpq, threads and clocks. Each write ends with its own sync, so a failed write leaves its neighbours
+/// alone. A write is answered when its sync was, because only then is it committed. Reads that are sent together share a sync:
+/// if one fails, the server skips the reads behind it, and they are sent again.
 struct ConnectionMachine {
     /// Names an operation on this connection.
     typealias Ticket = UInt64
@@ -58,7 +58,7 @@ struct ConnectionMachine {
         var refill = 0
         /// The number of reads that share a sync.
         var batch = 1
-        /// The longest time for which the server may be silent.
+        /// The longest silence of the server.
         var answerWithin = Duration.seconds(6)
         var firstPause = Duration.milliseconds(50)
         var longestPause = Duration.seconds(2)
@@ -98,7 +98,7 @@ struct ConnectionMachine {
     var count: Int { underWay.reduce(0) { $0 + $1.tickets.count } }
     var isReady: Bool { phase == .ready }
 
-    /// The time at which the next `ticked` is due if nothing else happens; nil if none is due.
+    /// The time of the next `ticked`; nil if no `ticked` is due.
     var deadline: Duration? {
         switch phase {
         case .resting(let until): until
@@ -180,7 +180,7 @@ struct ConnectionMachine {
     /// Handles a connection that is lost, or as good as lost.
     private mutating func lost(at now: Duration) -> [Action] {
         guard phase == .ready else { return [] }
-        // A failed operation changed nothing. If the server also ended the connection, it never began the operations behind.
+        // A failed operation changed nothing. If the server also ended the connection, the operations behind were left out.
         let isBrokenOff = underWay.first.map { $0.cameToNothing && $0.fault?.endsConnection == true } ?? false
         let answers = underWay.flatMap { batch in
             let mayBeDone = batch.isWrite && !isBrokenOff && !batch.cameToNothing

@@ -6,7 +6,7 @@ import CLibPQ
 package struct ConnectionSettings: Sendable {
     /// Whether a pooler between broker and server lends out connections for single transactions.
     package let isPooled: Bool
-    /// Keywords and values in the order in which libpq reads them.
+    /// Keywords and values in libpq's reading order.
     ///
     /// Later ones win.
     let parameters: [(keyword: String, value: String)]
@@ -14,7 +14,7 @@ package struct ConnectionSettings: Sendable {
     package let isLocal: Bool
     /// Whether the URL holds a password.
     package let hasPassword: Bool
-    /// The server's place in a form for people: hosts and database, without user and password.
+    /// The server's place in a form for people: only hosts and database.
     package let place: String
 
     private static let defaults: [(String, String)] = [
@@ -53,7 +53,7 @@ package struct ConnectionSettings: Sendable {
         let resolved = resolve(given)
         isLocal = Self.addresses(resolved).allSatisfy { Self.isLocal($0) }
         var parameters = Self.defaults.filter { given[$0.0] == nil }
-        // libpq's default `prefer` cannot be distinguished from a `prefer` in a service file. Both are too weak here.
+        // libpq's default `prefer` looks like a `prefer` in a service file. Both are too weak here.
         let isSaid =
             (given["sslmode"] ?? variable("PGSSLMODE")) != nil || ![nil, "prefer"].contains(resolved["sslmode"])
         if !isLocal, !isSaid {
@@ -102,7 +102,7 @@ package enum ResolvedOptions {
     /// An invalid option: libpq fails on it after it resolved the options and before it contacts a server.
     private static let stop = ("target_session_attrs", "none-at-all")
 
-    /// Returns the options with which libpq would connect.
+    /// Returns the options of a libpq connection.
     ///
     /// If libpq refuses them, returns only the given ones.
     package static func find(_ given: [String: String]) -> [String: String] {

@@ -3,7 +3,7 @@ import CLibPQ
 
 /// A libpq connection, used by one thread at a time.
 ///
-/// Each wait has a deadline, so a silent server cannot block the thread for longer.
+/// Each wait has a deadline, which limits the effect of a silent server.
 final class LibPQConnection {
     let handle: OpaquePointer
     let notices = NoticeSink()
@@ -13,7 +13,7 @@ final class LibPQConnection {
 
     /// Connects.
     ///
-    /// This blocks for up to `connect_timeout` for each host.
+    /// Blocks for up to `connect_timeout` for each host.
     init(_ settings: ConnectionSettings, wakeup: Wakeup) throws(StoreOpenFailure) {
         self.wakeup = wakeup
         let keywords = settings.parameters.map(\.keyword)
@@ -141,7 +141,7 @@ final class NoticeSink {
 enum SessionSetup {
     /// Names and values.
     ///
-    /// A setting that the engine does not know is skipped.
+    /// Settings unknown to the engine are skipped.
     static let values: [(name: String, value: String)] = [
         ("statement_timeout", "5000"), ("lock_timeout", "4000"), ("idle_in_transaction_session_timeout", "10000"),
         ("default_transaction_isolation", "read committed"), ("plan_cache_mode", "force_generic_plan"),

@@ -5,7 +5,7 @@ import CLibPQ
 final class PipelineConnection {
     private static let readable: Int16 = 1
     private static let writable: Int16 = 4
-    /// The number of statements after which all are planned again.
+    /// The number of statements between two complete replannings.
     ///
     /// A plan made for small tables reads too much once they have grown (decision 38).
     private static let planLife = 500
@@ -41,7 +41,7 @@ final class PipelineConnection {
     /// Through a pooler, plans are never kept.
     private var replans = false
     private var sent: [Sent] = []
-    /// The place in `sent` to which the next result belongs.
+    /// The place in `sent` of the next result.
     private var next = 0
     private let batch: Int
     private var nextTicket: ConnectionMachine.Ticket = 0
@@ -113,7 +113,7 @@ final class PipelineConnection {
             guard PQsetnonblocking(fresh.handle, 1) == 0, PQenterPipelineMode(fresh.handle) == 1 else {
                 throw .unreachable("libpq has no pipeline mode")
             }
-            // Warnings from setting up belong to no operation.
+            // Discards the warnings from setting up.
             _ = fresh.notices.takeWarning()
             connection = fresh
             observer.changed(id, isUp: true)
@@ -133,9 +133,9 @@ final class PipelineConnection {
             default: isLost = true
             }
         }
-        // The thread must not sleep now, because nothing would wake it.
+        // A lost connection would never wake the thread.
         if isLost { return }
-        // Jobs may be waiting while no connection is up. This thread then checks their patience.
+        // Without a connection, this thread still checks the patience of waiting jobs.
         let limit = machine.deadline.map { max($0 - now, .zero) }
         _ = wakeup.wait(for: connection?.descriptor ?? -1, events: events, atMost: limit)
     }
@@ -187,7 +187,9 @@ final class PipelineConnection {
         return entry
     }
 
-    /// Returns jobs to the lane whose sync was never sent, and which are therefore not committed.
+    /// Returns jobs to the lane after their sync could not be sent.
+    ///
+    /// These jobs are not committed.
     private func unsent(_ jobs: ArraySlice<any PipelineJob>) {
         isLost = true
         giveBack(jobs)
@@ -265,7 +267,7 @@ final class PipelineConnection {
 
     /// Whether the next result belongs to an operation.
     ///
-    /// If not, only the batch's sync is outstanding.
+    /// Otherwise only the batch's sync is outstanding.
     private var isNextDue: Bool { next < sent.count && sent[next].batch == sent[0].batch }
 
     private func note(_ result: OpaquePointer, _ connection: LibPQConnection) {

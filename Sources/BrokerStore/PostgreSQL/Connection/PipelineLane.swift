@@ -10,9 +10,9 @@ final class PipelineLane: Sendable {
     ///
     /// Further ones are refused.
     static let maximumWaiting = 10_000
-    /// The longest time for which a job may wait for a connection.
+    /// The longest wait of a job for a connection.
     static let patience = Duration.seconds(5)
-    /// The time after which a silent connection no longer keeps jobs from the others.
+    /// The longest time that a silent connection keeps jobs from the others.
     static let haste = Duration.milliseconds(50)
 
     private struct State {
@@ -63,7 +63,7 @@ final class PipelineLane: Sendable {
     private let wakeups: [Wakeup]
     /// The number of waiting jobs that are left to connections which are awake.
     private let gathering: Int
-    /// Wakes the ticker, which watches jobs that no connection was woken for.
+    /// Wakes the ticker, which watches jobs that were left waiting.
     private let alarm: @Sendable () -> Void
     let monotonic: @Sendable () -> Duration
 
@@ -128,7 +128,7 @@ final class PipelineLane: Sendable {
 
     /// Returns the connection's share of the waiting jobs, at most `limit`.
     ///
-    /// If no job waits, the connection counts as idle.
+    /// If the queue is empty, the connection counts as idle.
     func take(_ limit: Int, for connection: Int) -> [any PipelineJob] {
         let (jobs, isLast): ([any PipelineJob], Bool) = state.withLock { state in
             state.rest(connection)
@@ -183,7 +183,7 @@ final class PipelineLane: Sendable {
             while let job = state.jobs[state.head...].first, now >= job.patience { late += state.take(1) }
             let hasWaited = state.jobs[state.head...].first.map { now >= $0.patience - Self.patience + Self.haste }
             guard hasWaited == true else { return (late, state.count > 0, nil) }
-            // From now on no job is left to these connections until they return.
+            // From now on these connections get jobs only after they return.
             state.awake = []
             return (late, true, state.wake())
         }
@@ -276,7 +276,7 @@ final class PostgreSQLLanes: Sendable {
             let wakeups = (0..<count).compactMap { _ in Wakeup() }
             guard wakeups.count == count else { return nil }
             return PipelineLane(wakeups: wakeups, gathering: gathering, monotonic: MonotonicTime.now) {
-                // A connection that is up watches the queue itself. A silent one cannot.
+                // A connection that is up watches the queue itself, unless it is silent.
                 if gathering > 0 || observer.standing < total { ticker.signal() }
             }
         }

@@ -36,12 +36,12 @@ struct ServerFault: Error, Sendable, Equatable {
     /// The pooler pgbouncer reports 08P01 for a server that it lost and that may have committed.
     var leavesDoubt: Bool { state.hasPrefix("08") }
 
-    /// Whether the server then ends the connection, and never begins the statements sent behind (57P0…).
+    /// Whether the server then ends the connection, and skips the statements sent behind (57P0…).
     var endsConnection: Bool { state.hasPrefix("57P0") }
 
     /// The failure that the store's caller receives.
     ///
-    /// It contains no values.
+    /// The failure contains no values.
     var failure: StoreFailure {
         switch state {
         case "53100": .full

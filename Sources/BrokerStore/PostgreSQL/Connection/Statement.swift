@@ -1,6 +1,6 @@
 import Broker
 
-/// A statement with the name under which connections prepare it, and its parameters' types.
+/// A statement with its name for preparing, and its parameters' types.
 struct Statement: Sendable {
     let name: String
     let types: [ParameterType]

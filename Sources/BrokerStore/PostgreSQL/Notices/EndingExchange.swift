@@ -6,7 +6,7 @@ import Synchronization
 /// presence key.
 ///
 /// Notices are sent after the commit and gathered for 100 ms, because each takes a lock on the whole database. Correctness does
-/// not depend on them: the caches' five seconds cover a lost notice.
+/// not depend on notices, because cached rows expire after five seconds anyway.
 final class EndingExchange: Sendable {
     static let channel = "coatcheck_endings"
     static let tell = Statement(
@@ -39,14 +39,14 @@ final class EndingExchange: Sendable {
 
     /// Queues a notice for the other replicas.
     ///
-    /// It is sent soon.
+    /// The notice is sent soon.
     func tell(_ tokenDigests: [Digest], _ reason: EndReason) {
         tell(tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) })
     }
 
     /// Queues a notice for the other replicas.
     ///
-    /// It is sent soon.
+    /// The notice is sent soon.
     func tell(_ ended: [EndedSession]) {
         guard !ended.isEmpty else { return }
         state.withLock { state in
@@ -58,7 +58,7 @@ final class EndingExchange: Sendable {
 
     /// Queues a notice about a changed session.
     ///
-    /// It is sent soon.
+    /// The notice is sent soon.
     func tell(_ change: EndingPayload.Change, _ tokenDigest: Digest) {
         state.withLock { state in
             guard state.changes[change, default: []].count < Self.maximumWaiting else { return }
@@ -104,10 +104,10 @@ final class EndingExchange: Sendable {
 
 /// The text of a notice: its kind, its origin and its entries.
 ///
-/// An entry is `reason:digest` for an ended session (1), or the digest of a changed one (2 and 3). A release ignores kinds that
-/// it does not know.
+/// An entry is `reason:digest` for an ended session (1), or the digest of a changed one (2 and 3). A release ignores unknown
+/// kinds.
 enum EndingPayload {
-    /// The ways in which a session changes, by the kind of notice.
+    /// The kinds of change to a session, by the kind of notice.
     enum Change: String, Hashable {
         /// By a step-up that keeps the tokens' version.
         ///
@@ -155,8 +155,8 @@ enum EndingPayload {
 
     /// Reads a text; nil for this process's own notices and for foreign texts.
     ///
-    /// Every user of the database may send one, so malformed entries are skipped. A reason that this version does not know
-    /// becomes `admin`, because the session has ended in any case.
+    /// Every user of the database may send one, so malformed entries are skipped. An unknown reason becomes `admin`, because
+    /// the session has ended in any case.
     static func decode(_ text: String, origin: String) -> News? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count >= 2, parts[1] != origin else { return nil }

@@ -1,7 +1,7 @@
 /// The schema's history in PostgreSQL.
 ///
-/// Append only: a migration that has been released is never changed. `readableFrom` is the oldest program version (a
-/// migration's number) that still works with the database afterwards (SEC-130).
+/// Append only: a released migration is final. `readableFrom` is the oldest program version (a migration's number) that still
+/// works with the database afterwards (SEC-130).
 enum PostgreSQLSchema {
     struct Migration: Sendable {
         let version: Int
@@ -222,8 +222,8 @@ enum PostgreSQLSchema {
     // include a child that was just made, because `insertChild` locks the same row. The index on children has a condition on
     // the end reason only, so queries test that column (decision 38).
     //
-    // Existing rows have neither parent nor place. The checks are NOT VALID for them, which avoids a scan of the table under
-    // the lock. An operator may create the columns and the index beforehand, which avoids the scan for the index
+    // Existing rows lack parent and place. The checks are NOT VALID for them, which avoids a scan of the table under the lock.
+    // An operator may create the columns and the index beforehand, which avoids the scan for the index
     // (docs/operate/upgrades.md).
     private static let families = """
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS parent bytea, ADD COLUMN IF NOT EXISTS place bytea,
@@ -244,21 +244,20 @@ enum PostgreSQLSchema {
             EXECUTE FUNCTION children_end_with_their_parent();
         """
 
-    // The token version at which the session's present grant began. A step-up begins another grant (decision 70). The previous
-    // release uses the token version, which rises with it.
+    // The token version at the beginning of the session's present grant. A step-up begins another grant (decision 70). The
+    // previous release uses the token version, which rises with it.
     private static let grants = """
         ALTER TABLE session_states ADD COLUMN grant_version bigint NOT NULL DEFAULT 0;
         """
 
-    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release neither
-    // reads nor changes it.
+    // The key that the session's device uses only with its user's confirmation (decision 71). The previous release ignores it.
     private static let presences = """
         ALTER TABLE sessions ADD COLUMN IF NOT EXISTS presence_key text, ADD COLUMN IF NOT EXISTS presence bytea;
         ALTER TABLE sessions ALTER COLUMN presence SET STORAGE EXTERNAL;
         """
 
-    // The number by which an app distinguishes a session's newer state from an older one. The previous release neither shows
-    // nor raises it. It is in the row that every change to a session locks first.
+    // The number that orders the states of a session for apps. The previous release ignores it. It is in the row that every
+    // change to a session locks first.
     private static let versions =
         "ALTER TABLE session_states ADD COLUMN IF NOT EXISTS version bigint NOT NULL DEFAULT 1"
 

@@ -6,8 +6,8 @@ import Broker
 /// touch one row.
 enum PostgreSQLAudienceSQL {
     // A trigger deletes a session's rows when the session ends, and when a step-up begins another grant. Every statement that
-    // does either deletes them, even in a release that does not know the table. The trigger runs under the lock on the
-    // session's state and sees the current rows.
+    // does either deletes them, even in a release from before the table. The trigger runs under the lock on the session's state
+    // and sees the current rows.
     static let migration = """
         CREATE TABLE audience_tokens (
             key bytea NOT NULL PRIMARY KEY CHECK (octet_length(key) = 32),
@@ -50,7 +50,7 @@ enum PostgreSQLAudienceSQL {
         "admin_insert_audience", "bbiiitb",
         "INSERT INTO audience_tokens (\(stored)) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING")
 
-    /// Stores a token and releases the claim under which it was exchanged.
+    /// Stores an exchanged token and releases its claim.
     ///
     /// Values: the row's, then the token version and the tokens. The rows are locked in the order that endings use, and read in
     /// their current state.

@@ -11,9 +11,9 @@ enum PostgreSQLSessionSQL {
         s.tokens_key, s.tokens, s.parent, s.place, s.presence_key, s.presence, st.version
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
-    /// The same join for pages, one lookup for each row of `sessions`.
+    /// A form of the join for pages, with one lookup for each row of `sessions`.
     ///
-    /// PostgreSQL plans without knowing the limit, and would join both tables whole for a small page.
+    /// PostgreSQL plans for an unknown limit, and would join both tables whole for a small page.
     static let walked = "sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st"
 
     static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
@@ -83,7 +83,7 @@ enum PostgreSQLSessionSQL {
         case newerFormat, gone, moved
         /// Another owner's claim is still valid.
         case busy
-        /// Another owner's claim has lapsed, and it cannot be taken over, at least for now.
+        /// Another owner's claim has lapsed, but a take-over is refused, at least for now.
         case lapsed
         case heldBack
         /// The claim was already granted under this name.
@@ -158,11 +158,11 @@ enum PostgreSQLSessionSQL {
             from:
                 "SELECT token, token_version, grant_version, ended, format, true AS is_same FROM session_states WHERE token = $1 FOR UPDATE"
         ))
-    /// The same for a target: stores only if the row's tokens equal the last value.
+    /// Commits for a target, only if the row's tokens equal the last value.
     ///
     /// The rows are locked in the order that endings use, and read in their current state.
     static let commitRotated = Statement("commit_rotated", "bitbtbioioob" + "b", committing(from: compared))
-    /// The same together with a token for another API.
+    /// Commits for a target, together with a token for another API.
     ///
     /// The values of its row follow.
     static let commitAudience = Statement(

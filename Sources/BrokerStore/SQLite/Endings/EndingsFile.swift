@@ -22,7 +22,7 @@ final class EndingsFile {
     private var isTorn = false
     /// Whether the file's name is known to be on disk.
     private var isNamed = false
-    /// The length at which the file is next checked for shortening.
+    /// The length of the file that causes the next check for shortening.
     private var lookAt = EndingsFile.smallest
 
     /// The size below which a file is left unshortened.
@@ -85,7 +85,7 @@ final class EndingsFile {
         try Self.write(bytes, to: descriptor, at: length)
         step(.written)
         guard fdatasync(descriptor) == 0 else { throw Self.failure() }
-        // Lines in a file that has lost its name could not be found again, so they do not count as kept.
+        // Lines in a file that has lost its name would be lost, so they are reported as failed.
         guard stands else { throw EndingsFailure("the file is gone") }
         step(.synced)
         isTorn = false
@@ -154,8 +154,7 @@ final class EndingsFile {
 
     /// Rewrites the file without endings that are older than any session, if that removes at least half.
     ///
-    /// The current time is taken from the ending at three quarters of the file, so a clock that is wrong for a while deletes
-    /// nothing.
+    /// The current time is taken from the ending at three quarters of the file, so a temporarily wrong clock is harmless.
     private func shorten(always: Bool) throws {
         var times: [WallTime] = []
         let found = try EndingsReader.read(descriptor, path) { times.append($0.at) }
@@ -243,7 +242,7 @@ package struct EndingsPlace: Sendable {
     package let path: String
     /// The longest lifetime that a session may have.
     package let longestLifetime: Duration
-    /// The time at which a new file begins.
+    /// The beginning of a new file.
     package let now: WallTime
 
     package init(path: String, longestLifetime: Duration, now: WallTime) {

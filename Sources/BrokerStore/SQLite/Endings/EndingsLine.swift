@@ -2,8 +2,7 @@ import Broker
 
 /// The format of a line in an endings file: words, then a checksum in eight hexadecimal digits.
 ///
-/// The checksum detects a line that a crash or a bad disk has changed. It does not protect against an attacker who can write to
-/// the file.
+/// The checksum detects a line that a crash or a bad disk has changed. An attacker with write access can forge it.
 enum EndingsLine {
     static func text(_ words: [String]) -> String {
         let text = words.joined(separator: " ")
@@ -29,7 +28,7 @@ enum EndingsLine {
 
 /// A line of the endings file: the session, its end's time and reason, and a checksum.
 ///
-/// A digest opens nothing, and a line does not name the session's user.
+/// A digest is useless as a token, and a line leaves out the session's user.
 struct EndingEntry: Sendable, Equatable {
     let tokenDigest: Digest
     let at: WallTime
@@ -58,11 +57,11 @@ struct EndingEntry: Sendable, Equatable {
 
 /// The first line of an endings file.
 struct EndingsHeader: Sendable, Equatable {
-    /// The time from which the file has every ending.
+    /// The beginning of the file's complete record of endings.
     var since: WallTime
     /// The longest lifetime of sessions since then.
     ///
-    /// A session that ended longer ago is not live in any backup.
+    /// A session that ended longer ago has lapsed in every backup.
     var longestLifetime: Duration
 
     /// Identifies Coatcheck's files.

@@ -68,7 +68,7 @@ final class EndingsLog: Sendable {
         await withUnsafeContinuation { continuation in
             let waiter = EndingsWaiter(continuation)
             let (awaited, answer) = state.withLock { state -> ([Digest], Bool?) in
-                // Fix the list now. A waiter that also waited for later endings might never finish.
+                // Fix the list now. A waiter for later endings as well might wait for ever.
                 let tokenDigests = tokenDigests ?? Array(state.unwritten)
                 guard state.lacks(tokenDigests) else { return (tokenDigests, true) }
                 guard state.failure == nil, !state.closed else { return (tokenDigests, false) }

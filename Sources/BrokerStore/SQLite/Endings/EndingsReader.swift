@@ -16,7 +16,7 @@ enum EndingsReader {
 
     /// Hands each ending to `each`, in the order of writing.
     ///
-    /// Throws if the file is unreadable or not an endings file.
+    /// Throws if the file is unreadable or of another kind.
     static func read(
         _ descriptor: Int32, _ path: String, each: (EndingEntry) throws -> Void
     ) throws -> EndingsSummary {
@@ -58,14 +58,14 @@ enum EndingsReader {
 
 /// The summary of an endings file.
 package struct EndingsSummary: Sendable, Equatable {
-    /// The time from which the file has every ending.
+    /// The beginning of the file's complete record of endings.
     package let since: WallTime
     package var longestLifetime: Duration
     /// The number of its endings.
     package var entries = 0
     /// The number of unreadable lines.
     ///
-    /// A torn last line does not count, because its ending was never answered.
+    /// A torn last line is ignored, because its ending was still unanswered.
     package var damaged = 0
     /// The time of the newest ending.
     package var newest: WallTime?

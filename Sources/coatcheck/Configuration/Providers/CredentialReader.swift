@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Reads the way in which a client authenticates: `auth`, with `client_secret`, `private_key` or `apple`.
+/// Reads the settings of a client's authentication: `auth`, with `client_secret`, `private_key` or `apple`.
 enum CredentialReader {
     private enum AuthenticationMethod: String, CaseIterable {
         case none
@@ -85,7 +85,9 @@ enum CredentialReader {
         }
     }
 
-    /// Reads `algorithm`, in which Ed25519 is the newer name of EdDSA (RFC 9864).
+    /// Reads `algorithm`.
+    ///
+    /// Ed25519 is the newer name of EdDSA (RFC 9864).
     private static func signingAlgorithm(_ section: ConfigSection) -> SignatureAlgorithm? {
         if section.scalar("algorithm")?.text == SignatureAlgorithm.fullyNamedEdDSA { return .edDSA }
         return section.choice("algorithm", among: [.es256, .es384, .rs256, .ps256, .edDSA])

@@ -2,7 +2,7 @@ import BrokerProviders
 
 /// Reads `token_response: {dead_grants}`, the places in a refresh's answer that report a dead grant.
 ///
-/// Such a value ends a session at once, so ambiguous values are refused or cause a warning.
+/// A listed value ends a session at once, so ambiguous values are refused or cause a warning.
 enum DeadGrantReader {
     /// The codes of RFC 6749 and its extensions for faults other than a dead grant.
     private static let otherFaults: Set<String> = [
@@ -48,7 +48,7 @@ enum DeadGrantReader {
         return pointer.map { DeadGrantPlace(pointer: $0, values: values, statuses: statuses) }
     }
 
-    /// 429 and 5xx mean "later", whatever the body contains.
+    /// 429 and 5xx mean "later", regardless of the body.
     private static func isStatus(_ status: Int) -> Bool {
         status == 200 || (400...499).contains(status) && status != 429
     }

@@ -80,7 +80,7 @@ struct ProviderSection: Sendable {
             draft.secretInBody = preset.secretInBody
             draft.assertionAlgorithm = preset.assertionAlgorithm
         }
-        // Clever does not support PKCE, so its clients need no setting for that.
+        // Clever lacks PKCE, so its clients may omit that setting.
         if kind == .clever { draft.pkce = .unsupported }
         let service = Self.service(kind, section)
         let profile = section.choice("profile", as: ConformanceProfile.self)

@@ -12,7 +12,7 @@ enum StepUpReader {
         let capability = StepUpCapability(
             contextClass: part.flag("acr", default: standard.contextClass),
             maximumAge: part.flag("max_age", default: standard.maximumAge))
-        // Without an id_token there is no information about the sign-in.
+        // Only an id_token has information about the sign-in.
         if section.has("step_up"), kind != .oidc, capability != .nothing {
             section.report("step_up", "is for kind `oidc`: others say nothing of how the user signed in")
         }
@@ -121,7 +121,7 @@ enum StepUpRules {
 
     /// Warns if an app or backend gets an access token for the upstream.
     ///
-    /// Such a token works without the relay, and so without the demand.
+    /// With the token, the upstream can be called past the relay and its demand.
     private static func warnOfTokens(
         _ upstream: UpstreamSettings, _ clients: [ClientProfile], _ backends: [BackendSection], _ path: String,
         _ line: Int?, _ context: ConfigContext

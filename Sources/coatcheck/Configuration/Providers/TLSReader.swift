@@ -5,7 +5,7 @@ import BrokerProviders
 ///
 /// The section is `tls: {certificate, key, ca_file}`, on a provider, a client or an upstream.
 enum TLSReader {
-    /// The time before a certificate's expiry in which a warning is given.
+    /// The time before a certificate's expiry that causes a warning.
     private static let lastDays = Duration.seconds(14 * 86_400)
 
     /// Applies a section's settings over the given ones.
@@ -54,7 +54,7 @@ enum TLSReader {
         let now = section.context.sources.now()
         do throws(ClientCertificate.Failure) {
             let certificate = try ClientCertificate(certificate: certificateFile.bytes, key: key.bytes())
-            // This is only a warning, because one certificate must not prevent the whole start. `check` fails for it.
+            // Only warn here, because one certificate must not prevent the whole start. `check` fails for it.
             if let fault = certificate.fault(at: now) {
                 section.warn(certificateName, "names a file with a certificate that \(fault)")
             } else if certificate.validUntil.since(now) < lastDays {

@@ -126,7 +126,7 @@ extension ProviderKind {
 
 /// Checks targets against the providers that would have to issue the tokens.
 enum TargetRules {
-    /// The most targets of one session for which tokens are kept.
+    /// The most targets of one session with stored tokens.
     private static let mostKept = 8
 
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {

@@ -51,7 +51,7 @@ final class ConfigSection {
 
     /// Returns the place of a key, or of a key below it, if the file has it.
     ///
-    /// This does not count as reading the key.
+    /// The key still counts as unread.
     func place(of key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         guard let entry = entries[key] else { return nil }
         guard let below else { return (child(key), entry.line ?? line) }

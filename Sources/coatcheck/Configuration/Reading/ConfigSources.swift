@@ -11,7 +11,7 @@ struct ConfigSources: Sendable {
     var isOpenToOthers: @Sendable (String) -> Bool
     /// The current time, for comparison with expiries.
     var now: @Sendable () -> WallTime = { SystemClock.wallTime() }
-    /// The folder of the configuration file, where relative paths begin.
+    /// The folder of the configuration file, for resolving relative paths.
     var directory: String
 
     /// The process's environment and file system.

@@ -18,7 +18,7 @@ struct ConfigValues: Sendable {
 
         /// The bytes that identify the value.
         ///
-        /// 0xFF occurs in no UTF-8 text, so a text cannot imitate a form.
+        /// UTF-8 text never contains 0xFF, so a form and a text always differ.
         var bytes: [UInt8] { form == .plain ? text.bytes() : [0xFF, form.rawValue] + text.bytes() }
     }
 
@@ -101,7 +101,7 @@ struct ConfigValues: Sendable {
 struct ConfigScalar: Sendable {
     let text: String
     let line: Int?
-    /// Whether the scalar is written without quotes, so that `true` and `1` are not texts.
+    /// Whether the scalar is unquoted, so that `true` and `1` keep their YAML types.
     var isPlain = true
 }
 

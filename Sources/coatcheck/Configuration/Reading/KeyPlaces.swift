@@ -1,11 +1,11 @@
-/// The places in the file to which a key belongs.
+/// The right places of a key in the file.
 enum KeyPlaces {
     /// The most places in a hint.
     private static let most = 3
 
     private static let all = Configuration.knownKeys()
 
-    /// Returns the end of a sentence with the places to which a key belongs; nil unless one is above or below the given place.
+    /// Returns the end of a sentence with a key's right places; nil unless one is above or below the given place.
     static func hint(for key: String, in pattern: String) -> String? {
         let places = all.compactMap { known -> String? in
             if known == key { return "" }

@@ -34,7 +34,7 @@ enum StoreSettings: Sendable {
         }
         if section.context.isCataloguing { Self.know(section) }
         if section.has("url"), url == nil {
-            // Without a URL, the rest of the section cannot be checked.
+            // Checking the rest of the section requires a URL.
             section.abandon()
             return nil
         }
@@ -137,7 +137,7 @@ enum StoreSettings: Sendable {
 /// A PostgreSQL database and the connections to it.
 struct PostgreSQLPlace: Sendable {
     let connection: ConnectionSettings
-    /// The connection for other replicas' notices; nil if there is none.
+    /// The connection for other replicas' notices; nil if it is unset.
     let listening: ConnectionSettings?
     let connections: Int
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a provider's return may say: its issuer, its errors in every dialect, and returns that belong to no login.
+# The provider's return in every form: its issuer, its errors in every dialect, and returns that belong to no login.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

@@ -1,6 +1,10 @@
-"""Tokens for an audience on three replicas with one PostgreSQL: eight APIs that are asked for everywhere at once, an API's 401 while
-another's token is fetched elsewhere, and a step-up, an ending or `kill -9` while a replica has such a call in hand (guarantee 2,
-"tokens for an audience, and what is under way"). The provider rotates, and revokes a grant whose refresh token comes twice.
+"""Tokens for an audience on three replicas with one PostgreSQL (guarantee 2, "tokens for an audience, and what is under way"):
+
+- eight APIs that are asked for everywhere at once
+- an API's 401 while another's token is fetched elsewhere
+- a step-up, an ending or `kill -9` while a replica has such a call in hand
+
+The provider rotates, and revokes a grant whose refresh token comes twice.
 """
 
 import collections
@@ -32,7 +36,7 @@ def settings(gate, sandbox):
 
 
 class Stage(Replicas):
-    """Sessions of users who have no other, and what reaches the provider for them."""
+    """Sessions of users who have no other, and the provider's calls for them."""
 
     def __init__(self, case, database):
         super().__init__(case, database, settings)
@@ -51,7 +55,7 @@ class Stage(Replicas):
         return int(self.query(f"SELECT count(*) FROM audience_tokens WHERE session = '\\x{sha256(session)}'")[0][0])
 
     def token(self, answer, provider="oidc"):
-        """What the provider knows of the access token that reached an API."""
+        """The provider's record of the access token that reached an API."""
         fields = dict((name.lower(), value) for name, value in json.loads(answer.body)["headers"])
         return self.tokens(provider)[fields["authorization"].removeprefix("Bearer ")]
 
@@ -90,7 +94,7 @@ def crowd(case):
 
 
 def crossed(case):
-    """What another replica does while one has a target's call in hand: it renews, steps up, or ends the session."""
+    """A replica has a target's call in hand while another one renews, steps up, or ends the session."""
     with Database() as database:
         stage = Stage(case, database)
 
@@ -177,7 +181,7 @@ def kills(case):
         stage.dying.start()
 
         def again(name, session):
-            """The first answer that is no passing fault; one that ends a session comes a minute after the take-over."""
+            """The first answer that is no passing fault; a session may end a minute after the take-over."""
             found = wait_for(
                 TAKE_OVER + 60, lambda: (answer := stage.relay(stage.second, session, name)).status in (200, 401) and answer, 1)
             return found and told(found), time.monotonic() - killed
@@ -193,7 +197,7 @@ def kills(case):
             answer, seconds = future.result(TAKE_OVER + 90)
             sent = [call.form.get("audience") for call in stage.calls() if call.refresh_token == lost.refresh_token]
             if title == "after it, where it does not":
-                # The refresh token is spent, and its family revoked by its repeat: nothing is left to save.
+                # The refresh token is spent, and its repeat revokes the family, so the session cannot be saved.
                 case.same("401 session_ended refresh_lost", answer, f"{title}: the session ends, {seconds:.0f} s after the kill")
                 twice = [name, None] * 2
                 case.same([name, *twice], sent, f"{title}: by a repeat and the plain call that tells whether it was the target, and once more after a late winner's minute")

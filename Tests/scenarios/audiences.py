@@ -1,4 +1,4 @@
-"""A token for each API: upstreams and backends get access tokens of their own, and no answer to such a call ends a session.
+"""A token for each API: upstreams and backends get their own access tokens, and no answer to such a call ends a session.
 Refusals before acceptances; the provider's calls are counted, and no refresh token is used twice.
 """
 
@@ -54,7 +54,7 @@ def requests(sandbox, endpoint, provider="oidc"):
 
 
 def target(pairs):
-    """What a call names."""
+    """The target that a call names."""
     return [(name, value) for name, value in pairs if name in ("resource", "audience", "scope")]
 
 
@@ -66,7 +66,7 @@ def exchange(broker, session, *fields):
 
 
 def never_twice(case, sandbox):
-    """No refresh token came twice but for the plain refresh that follows a refusal."""
+    """No refresh token came twice, except for the plain refresh after a refusal."""
     seen = collections.Counter()
     for pairs in requests(sandbox, "refresh"):
         seen[dict(pairs)["refresh_token"], not target(pairs)] += 1
@@ -74,7 +74,7 @@ def never_twice(case, sandbox):
 
 
 def on_the_wire(case):
-    """What sign-in, code, refresh and exchange name, and what a backend may name."""
+    """The targets in sign-in, code, refresh and exchange, and those that a backend may name."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
     begun, _ = broker.log_in(client="web")
@@ -143,7 +143,7 @@ def on_the_wire(case):
 
 
 def refused(case):
-    """The provider refuses one API's token: the session lives, and is not asked again for a minute."""
+    """The provider refuses one API's token: the session lives, and the API is not asked for again for a minute."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
@@ -168,7 +168,7 @@ def refused(case):
     case.same("502 provider_error", relay(broker, session, "ledger").told, "an exchange that is refused")
     case.same([(0,)], broker.query(ENDED), "no session ended")
 
-    # A dead grant is a dead grant: the plain refresh alone says so.
+    # A dead grant ends the session, but only by the plain refresh.
     sandbox.control("DELETE", "/faults/oidc")
     other = broker.sign_in(client="web", user="ben")
     sandbox.control("POST", "/revoke", {"provider": "oidc", "user": "ben"})
@@ -177,7 +177,7 @@ def refused(case):
 
 
 def thousand(case):
-    """A thousand sessions, each told invalid_grant for its API: no session ends."""
+    """A thousand sessions get invalid_grant for their API: no session ends."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = Broker(case, sandbox, clock=clock, settings=settings(sandbox))
@@ -186,7 +186,7 @@ def thousand(case):
     sandbox.fault("oidc", fault="refused-target", value="invalid_grant", match="resource=")
     told = collections.Counter()
     for index, session in enumerate(sessions):
-        # A target is not asked for more than once in five seconds.
+        # A target is asked for once in five seconds at most.
         clock.set(wall=0, monotonic=5.2 * index)
         told[relay(broker, session, "orders").told] += 1
     named = collections.Counter(bool(target(pairs)) for pairs in requests(sandbox, "refresh"))
@@ -199,7 +199,7 @@ def thousand(case):
 
 
 def crowd(case):
-    """Ten APIs, 64 requests for each at their tokens' end, a provider that rotates and forgives nothing."""
+    """Ten APIs, with 64 requests each when their tokens end, at a provider that rotates strictly."""
     sandbox = Sandbox(case)
     gate = Gate(sandbox)
     names = [f"api{n}" for n in range(10)]
@@ -214,7 +214,7 @@ def crowd(case):
     gate.always = Gate.slow(0.03)
     for turn in range(3):
         before = len(gate.calls)
-        # Until all are there: a session keeps eight tokens of the ten, and who comes later would ask again.
+        # The gate is slow until all callers wait: a session keeps eight of the ten tokens, so later callers would fetch again.
         gate.plan.append(Gate.slow(3))
         with concurrent.futures.ThreadPoolExecutor(640) as pool:
             answers = collections.Counter(pool.map(lambda n: relay(broker, session, names[n % 10]).told, range(640)))
@@ -255,7 +255,7 @@ def voided(case):
 
 
 def reloaded(case):
-    """A resource that is new: sessions from before are without it until a step-up."""
+    """A new resource: earlier sessions lack it until a step-up."""
     sandbox = Sandbox(case)
     full = settings(sandbox)
     first = dict(full, upstreams={name: {k: v for k, v in one.items() if k != "token"} for name, one in full["upstreams"].items()}, backends={})

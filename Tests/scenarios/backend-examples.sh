@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/backends/check-a-session.md: its Node and Python services and its curl line, taken out of the page and run as they stand there.
+# Runs the Node and Python services and the curl line of docs/backends/check-a-session.md, taken unchanged from the page.
 source "$(dirname "$0")/support/lib.bash"
 with_packages
 sed 's|client_id: silent-app, |&transport: bearer, binding: {mode: enforce}, |' "$here/coatcheck.yaml" >"$work/stack.yaml"
@@ -16,7 +16,7 @@ TOKEN=$(json .session_token)
 JAR=
 export ORIGIN=https://orders.example.com COATCHECK_URL=$BROKER CREDENTIAL=orders-credential-4f1d9c TOKEN
 
-# service NAME COMMAND…: runs one of the services through who is let in
+# service NAME COMMAND…: runs one of the services through its refusals and acceptances
 service() {
     local name=$1
     shift
@@ -69,8 +69,8 @@ sed -i 's/^  orders: {/&slides: true, /; s|^  gateway: |  auditor: {sha256: e049
 digest=$(printf %s auditor-credential-77b1 | openssl dgst -sha256 -r | cut -d' ' -f1)
 sed -i "s/e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01/$digest/" "$work/coatcheck.yaml"
 start_broker
-# The client `brief` has an idle time of four seconds; asked for ACTIVE as long as LONGEST, the widest gap between two
-# questions, says nothing against it.
+# The client `brief` has an idle time of four seconds. ACTIVE is expected as long as LONGEST, the widest gap between two
+# requests, is below that time.
 ask_on() {
     local backend=$1 begin last=$SECONDS
     LONGEST=0

@@ -193,7 +193,7 @@ done
 
 step "9. What a backend forwards for its users is not counted against it"
 kill_broker TERM
-# Limits spare loopback where public_url is loopback.
+# With a loopback public_url, limits would spare loopback clients.
 sed -i -e 's|^  public_url: .*|  public_url: https://auth.example.org|' -e 's|"http://[^"]*/callback/|"https://auth.example.org/callback/|' "$own"
 printf 'limits: {wrong_tokens_per_minute: 5}\n' >>"$own"
 start_broker

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Every field of every body missing, of the wrong type, too long, twice, unknown: a 4xx that names it, and the process lives.
+# Every field of every body: missing, of the wrong type, too long, repeated, unknown. The answer is a 4xx that names it, and the
+# process lives.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 step "1. Every field of every body"
-# bad_input.py prints: PATH, what is wrong, the pointer that has to be named (or -), the body.
+# bad_input.py prints: PATH, the fault, the pointer that the answer has to name (or -), the body.
 count=0
 while IFS=$'\t' read -r path what pointer body; do
     post "$path" "$body"

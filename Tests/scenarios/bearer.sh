@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Clients with `transport: bearer`: the tokens come in the body, and no cookie is set.
+# Clients with `transport: bearer` get their tokens in the body, and no cookie.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

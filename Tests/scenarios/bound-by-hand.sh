@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The sign-in by curl of docs/apps/bound-sessions.md, taken out of the document and run as it stands there, with `coatcheck-sandbox proof`;
-# and the refusals of that command.
+# The sign-in by curl of docs/apps/bound-sessions.md, taken unchanged from the document, with `coatcheck-sandbox proof`, and the
+# refusals of that command.
 source "$(dirname "$0")/support/lib.bash"
 "$root/scripts/stack" start "$work/stack" >"$work/start.log" 2>&1 || give_up "scripts/stack: $(tail -3 "$work/start.log")"
 pids+=("$(cat "$work/stack/broker.pid")" "$(cat "$work/stack/sandbox.pid")")

@@ -1,5 +1,5 @@
-"""Sessions that belong to a key of the device: what a copied cookie, a stolen callback or a replayed proof is worth, and what an
-honest phone needs. Refusals before acceptances.
+"""Sessions that belong to a key of the device: the worth of a copied cookie, a stolen callback or a replayed proof, and the
+needs of an honest phone. Refusals before acceptances.
 """
 
 import http.client
@@ -32,7 +32,7 @@ def told(answer):
 
 
 def is_evidence_wanted(case, answer, code, sentence):
-    """A 401 that wants evidence: its code twice, a nonce, a challenge, and a cookie that stays."""
+    """A 401 that requires evidence: its code twice, a nonce, a challenge, and no change of the cookie."""
     case.same(f"401 {code}", told(answer), sentence)
     case.verdict(
         re.fullmatch(r"[A-Za-z0-9_-]{16}", answer.fields["DPoP-Nonce"] or "") and answer.fields["Coatcheck-Code"] == code.split()[0]
@@ -188,7 +188,7 @@ def passes(case):
 
 
 def clocks(case):
-    """Phones' clocks are a day off; nonces are ours."""
+    """The phones' clocks are a day off; the nonces are the broker's."""
     sandbox = Sandbox(case)
     clock = Clock(case)
     broker = bound(case, sandbox, clock=clock)
@@ -209,7 +209,7 @@ def clocks(case):
 
 
 def restarts(case):
-    """What changes something is taken once, also over a restart of a broker that alone remembers."""
+    """A proof for a change is accepted once, also over a restart of a broker that has no shared memory."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     phone = Phone(broker)
@@ -230,7 +230,7 @@ def restarts(case):
 
 
 def observing(case):
-    """`observe` counts what `enforce` would refuse, and refuses nothing."""
+    """`observe` counts the requests that `enforce` would refuse, and refuses none."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox, {"mode": "observe"})
 
@@ -263,7 +263,7 @@ def observing(case):
 
 
 def operators(case):
-    """Operators see and end the sessions that belong to no key."""
+    """Operators list and end the sessions that belong to no key."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox, {"mode": "off"})
     unbound = [broker.sign_in(user) for user in ("ana", "ben", "eva")]
@@ -370,7 +370,7 @@ def backends(case):
 
 
 def streams(case):
-    """An event stream that a pass opened ends with it, cleanly, a relayed one too; one that a proof opened lives on."""
+    """An event stream, also a relayed one, ends cleanly with the pass that opened it; one that a proof opened lives on."""
     sandbox = Sandbox(case)
 
     class Upstream(http.server.BaseHTTPRequestHandler):
@@ -429,7 +429,7 @@ def streams(case):
 
 
 def replicas(case):
-    """Three replicas: a nonce of any is good at each, and what changes something is taken once over all (W3)."""
+    """Three replicas: a nonce of any replica is good at each, and a proof for a change is accepted once over all (W3)."""
     sandbox = Sandbox(case)
     with Database() as database:
         first = bound(case, sandbox, name="one", start=False)

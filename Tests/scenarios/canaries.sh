@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guarantees 5 and 7: the database, its log files and the broker's own log (at trace level) hold no code, state, verifier,
-# token, cookie or secret.
+# Guarantees 5 and 7: no code, state, verifier, token, cookie or secret is in the database, its log files or the broker's own
+# log (at trace level).
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 RECORD="$work/answers"
@@ -68,7 +68,7 @@ sandbox GET /tokens
 python3 -c 'import json, sys
 for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])' "$work/control" >>"$canaries"
 cut -d' ' -f1 "$canaries" | sort | uniq -c | sed 's/^/#  /'
-# Whoever looks for nothing finds nothing.
+# Without canaries, the search would always succeed.
 for kind in state code verifier login-token session-token state-key access_token refresh_token; do
     matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "there are some of each kind: $kind"
 done
@@ -106,7 +106,7 @@ same 0 "$opened" "none of $(wc -l <"$work/values") values opens a session"
 
 step "4. Look for them in every file: database, write-ahead log, key file's neighbours, the broker's log"
 sleep 1
-# look WHAT FILE…
+# look WHAT FILE…: no canary is in the files
 look() {
     local what=$1 found
     shift

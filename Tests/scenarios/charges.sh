@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What a stranger may cost (SEC-119, SEC-121): one address at full speed, without a session, with every request that makes a
-# row or a call at a provider. Rows (counted in the database, from outside) and calls (by the emulator's own record) stay
-# within that address's share, and another address signs in at once.
+# The costs of a stranger (SEC-119, SEC-121): one address at full speed, without a session, sends every request that makes a row
+# or a call at a provider. Rows (counted in the database, from outside) and calls (from the emulator's record) stay within that
+# address's share, and another address signs in at once.
 #   CHARGE_SECONDS   how long each of the two floods lasts (5)
 source "$(dirname "$0")/support/lib.bash"
 start_stack
@@ -12,7 +12,7 @@ another=127.0.0.3
 per_minute=60
 share=64
 
-# Limits spare loopback where public_url is loopback.
+# With a loopback public_url, limits would spare loopback clients.
 kill_broker TERM
 sed -i -e "s|^  public_url: .*|  public_url: https://$host|" -e "s|\"http://[^\"]*/callback/|\"https://$host/callback/|" \
     -e 's|^log: .*|log: {level: notice}|' "$work/coatcheck.yaml"
@@ -22,7 +22,7 @@ flood_limits() {
     printf 'limits: {logins_per_minute: %d, wrong_tokens_per_minute: %d, pending_logins: 1000}\n' "$1" "$1" >>"$work/coatcheck.yaml"
 }
 
-# rows TABLE [CONDITION]: counted from outside; 0 where there is no such table
+# rows TABLE [CONDITION]: counted from outside; 0 if the table does not exist
 rows() {
     python3 - "$work/data/coatcheck.db" "$1" "${2:-1}" <<'PY'
 import sqlite3, sys
@@ -33,12 +33,12 @@ with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10) as database:
 PY
 }
 bytes_kept() { cat "$work"/data/* 2>/dev/null | wc -c; }
-# calls_made: all of the emulator's record, and what of it are documents that everybody shares
+# calls_made: all calls in the emulator's record, and the number of shared documents among them
 calls_made() { sandbox GET /counts; jq '[.[]] | add // 0' "$work/control"; }
 at_most() { if [ "$1" -le "$2" ]; then ok "$3: $1 (at most $2)"; else not_ok "$3" "$1, and $2 is the most"; fi; }
 at_least() { if [ "$1" -ge "$2" ]; then ok "$3: $1"; else not_ok "$3" "$1, and $2 is the least"; fi; }
 
-# flood ADDRESS: what it sent and got stands in "$work/flood"; SPENT is how long it took, in whole seconds
+# flood ADDRESS: its requests and answers are in "$work/flood"; SPENT is its time in whole seconds
 flood() {
     local began=$SECONDS
     sandbox DELETE /requests
@@ -76,7 +76,7 @@ session=$(json .session_token)
 sandbox POST /backchannel-logout '{"provider":"oidc","client_id":"ios-app","user":"nobody","sid":"sid-none"}'
 logout_token=$(json .token "$work/control")
 flood "$attacker"
-# What a minute's tokens and the seconds' refill allow.
+# A minute's tokens, and the refill during the seconds.
 allowed=$((per_minute + SPENT + 1))
 at_least "$sent" 200 "it was a flood"
 at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "rows of logins, exchanges and registrations"
@@ -84,7 +84,7 @@ at_most "$logins" "$allowed" "logins"
 at_most "$exchanges" "$allowed" "exchanges"
 at_most "$registrations" "$share" "registrations"
 at_most "$handoffs" "$allowed" "handoffs"
-# A rejected code is one call; three documents (metadata, keys) of five providers and the forced fetches are everybody's.
+# A rejected code is one call; three documents (metadata, keys) of five providers and the forced fetches are shared by all.
 at_most "$made" "$((allowed + 20))" "calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
     at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "429 for $kind"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `coatcheck check --online`: discovery, keys, clock, redirect URIs, store, key ring; one line each, with what to change.
+# `coatcheck check --online`: discovery, keys, clock, redirect URIs, store, key ring. One line each, with the remedy.
 source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 mkdir -m 700 "$work/data"
@@ -35,7 +35,7 @@ check() {
     same "$1" "$status" "status $1"
 }
 
-# says REGULAR-EXPRESSION SENTENCE: one line of the answer
+# says REGULAR-EXPRESSION SENTENCE: the answer has such a line
 says() { matches "(^|"$'\n'")$1($|"$'\n'")" "$(body)" "$2"; }
 
 step "1. All is in order"

@@ -173,7 +173,7 @@ same 0 "$(jq length "$work/control")" "no call"
 
 step "An app with Clever's SDK 1.x imports its access token, once"
 device sdk-phone
-# clever_token CLIENT_ID: an access token that the app got by itself; TOKEN
+# clever_token CLIENT_ID: sets TOKEN to an access token that the app fetched itself
 clever_token() {
     local callback secret=${2-}
     callback=$(location "$SANDBOX/clever/oauth/authorize?response_type=code&client_id=$1&redirect_uri=clever-$1://oauth&state=s&sandbox_user=ben")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# deploy/compose.yaml without containers: the broker and the sandbox by its commands and files, on free ports. Its
-# playground's phone signs in with every provider that it offers.
+# deploy/compose.yaml without containers: the broker and the sandbox with its commands and files, on free ports. The phone of
+# its playground signs in with every provider on offer.
 source "$(dirname "$0")/support/lib.bash"
 python=$root/.venv/bin/python
 BROKER_PORT=$(free_port)
@@ -10,7 +10,7 @@ BROKER="http://127.0.0.1:$BROKER_PORT"
 MANAGEMENT="http://127.0.0.1:$MANAGEMENT_PORT"
 SANDBOX="http://127.0.0.1:$sandbox_port"
 
-# service NAME PATH: what compose.yaml says of a service, one a line, in this run's ports and places
+# service NAME PATH: a service's values in compose.yaml, one a line, with this run's ports and places
 service() {
     "$python" -c 'import sys, yaml
 print("\n".join(yaml.safe_load(open(sys.argv[1]))["services"][sys.argv[2]].get(sys.argv[3]) or []))' \
@@ -42,9 +42,9 @@ ok "both are there"
 step "2. Its playground"
 page=$(curl -s -m 20 "$SANDBOX/playground/")
 token=$(sed -nE 's/.*name="playground-token" content="([^"]*)".*/\1/p' <<<"$page")
-# play ACTION JSON: what a button does; the answer goes to "$work/played"
+# play ACTION JSON: presses a button; the answer is in "$work/played"
 play() { curl -s -m 60 -o "$work/played" "$SANDBOX/playground/$1" -H 'Content-Type: application/json' -H "Playground-Token: $token" --data-binary "$2"; }
-# screen PATH: what the phone shows, when it has nothing to do any more
+# screen PATH: a part of the phone's screen, once it has no more work
 screen() {
     for _ in $(seq 600); do
         play wait '{}'

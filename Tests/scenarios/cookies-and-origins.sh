@@ -13,7 +13,7 @@ if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "Max-Age is the se
 if [ "${#line}" -lt 512 ]; then ok "far below 4096 bytes"; else not_ok "short"; fi
 session=$(cookie coatcheck)
 
-# with COOKIE-FIELD [options…]: a request with this Cookie field and no jar
+# with COOKIE-FIELD [options…]: sends a request with this Cookie field, without a jar
 with() {
     local field=$1
     shift

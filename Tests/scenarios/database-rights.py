@@ -1,5 +1,5 @@
-"""A PostgreSQL role without rights on a table that another role's migration has made: what starts with it is not ready and names
-table and right, `check --online` refuses, and granting the rights mends it without a restart.
+"""A PostgreSQL role lacks rights to a table that another role's migration has made. A process that starts with it is not ready
+and names table and right, and `check --online` refuses. After the rights are granted, it becomes ready without a restart.
 """
 
 import json

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# What of deploy/ is not run by another script is looked through here, by the tools that will read it: systemd-analyze, the
-# schemas of Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. A broken copy of each has to be noticed.
+# Checks the parts of deploy/ that no other script runs, with the tools that will read them: systemd-analyze, the schemas of
+# Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. A broken copy of each has to be noticed.
 source "$(dirname "$0")/support/lib.bash"
 python=$root/.venv/bin/python
 units=$root/deploy/systemd
 command -v systemd-analyze >/dev/null || { echo "Bail out! systemd-analyze is missing: scripts/setup test"; exit 1; }
 
 step "The systemd units"
-# A root with nothing in it but what the units name.
+# A root that contains only the files that the units name.
 place=$work/system
 mkdir -p "$place/etc/systemd/system" "$place/usr/local/bin" "$place/bin" "$place/usr/lib/systemd"
 cp -r /lib/systemd/system "$place/usr/lib/systemd/"
 ln -s usr/lib "$place/lib"
 for program in usr/local/bin/coatcheck bin/sh; do install -m 0755 /bin/true "$place/$program"; done
-# verified FOLDER: what systemd says of the units there
+# verified FOLDER: systemd's report about the units there
 verified() {
     cp "$1"/coatcheck.service "$1"/coatcheck.socket "$place/etc/systemd/system/"
     systemd-analyze --root="$place" verify "$place/etc/systemd/system/coatcheck.service" "$place/etc/systemd/system/coatcheck.socket" 2>&1
@@ -39,7 +39,7 @@ broken_unit coatcheck.socket 's/^ListenStream=.*/ListenStream=127.0.0.1:eighty/'
 sed 's/^\(Protect\|Private\|Restrict\|System\|Capab\).*//' "$units/coatcheck.service" >"$work/units/coatcheck.service"
 same 1 "$(awk -v level="$(exposure "$work/units")" 'BEGIN { print (level > 3.0) }')" "a unit without its walls is seen to be open: $(exposure "$work/units")"
 
-# enrolled FILE: what systemd-sysusers would make of it, in an empty root
+# enrolled FILE: the users that systemd-sysusers would make from it, in an empty root
 enrolled() { mkdir -p "$work/empty/etc" && systemd-sysusers --root="$work/empty" --dry-run "$1" 2>&1; }
 same "coatcheck coatcheck" "$(setting User) $(setting Group)" "the service has a user of its own"
 matches "Creating user 'coatcheck'" "$(enrolled "$units/coatcheck.sysusers")" "whom systemd-sysusers makes"
@@ -55,7 +55,7 @@ allowed() {
     done
 }
 allowed @system-service | sort -u >"$work/allowed"
-# SQLite gives files to their owner where it runs as root, as here.
+# When SQLite runs as root, as here, it gives files to their owner.
 allowed @privileged | grep -vx fchown | sort -u >"$work/forbidden"
 strace -f -qq -e trace=all -o "$work/calls" "$COATCHECK" serve --config "$work/coatcheck.yaml" >>"$work/broker.log" 2>&1 &
 tracer=$!

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A shop's devices are nobody's but their own; the access token for an SDK on the device; employees' PINs.
+# A shop's devices own only their own sessions; the access token for an SDK on the device; employees' PINs.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Ends in order: an event stream with its session, and the process with what is under way (SEC-123).
+# Orderly ends: an event stream ends with its session, and the process with its work in progress (SEC-123).
 source "$(dirname "$0")/support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 6s|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 
 # logged MESSAGE: the broker's log has such a line
 logged() { grep -q "\"message\":\"$1\"" "$work/broker.log"; }
-# member MESSAGE NAME: what stands in it
+# member MESSAGE NAME: the value of that member
 member() { grep "\"message\":\"$1\"" "$work/broker.log" | tail -1 | jq -r ".$2"; }
 
 step "1. A session that lapses ends its event stream, at the next heartbeat (25 s)"
@@ -41,7 +41,7 @@ kill -TERM "$broker_pid"
 wait_for 5 red
 same 0 $? "/readyz is 503"
 took=$((($(date +%s%N) - begin) / 1000000))
-# Not only when the delay is over.
+# At once, and not only when the delay is over.
 [ "$took" -lt 4000 ]; same 0 $? "at once ($took ms)"
 request GET "$MANAGEMENT/readyz"
 expect_json .status shutting_down

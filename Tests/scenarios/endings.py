@@ -1,7 +1,7 @@
-"""Endings that are interrupted: by `kill -9` between the steps of a back-channel logout or of the endings file, and by a full disk. What was answered
-is on disk, what was not can be sent again (guarantees 4 and 6).
+"""Endings that are interrupted: by `kill -9` between the steps of a back-channel log-out or of the endings file, and by a full
+disk. An answered ending is on disk, and any other can be sent again (guarantees 4 and 6).
 
-A full disk is a small tmpfs: it runs as root, or in a user's own mount namespace (`unshare --map-root-user --mount`).
+A full disk is a small tmpfs, so the script needs root or a user's own mount namespace (`unshare --map-root-user --mount`).
 """
 
 import base64
@@ -23,7 +23,7 @@ ROUNDS = int(os.environ.get("ROUNDS", "50"))
 
 
 def multiply(broker, session, copies):
-    """Gives a session's subject so many more sessions, without tokens, so that ending them takes several steps."""
+    """Gives a session's subject this many further sessions, without tokens, so that ending them takes several steps."""
     digest = hashlib.sha256(session.encode()).digest()
     with contextlib.closing(broker.database()) as database:
         columns = [row[1] for row in database.execute("PRAGMA table_info(sessions)")]
@@ -55,14 +55,14 @@ def interrupted_logout(case):
     """`kill -9` between the steps of a back-channel logout of 250 sessions, fifty times, at fifty moments of it."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox)
-    # Each ending takes a while, so that there is a between. The database's own, it says nothing to the broker.
+    # Each ending takes a while, so that a kill can come between two. The database itself waits, without the broker's knowledge.
     with contextlib.closing(broker.database()) as database:
         database.execute(
             """CREATE TRIGGER slow BEFORE UPDATE OF ended_at ON sessions BEGIN
                SELECT max(n) FROM (WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 100) SELECT n FROM c);
                END""")
 
-    # Copies of a row are bound to another: they do not open, and readiness says so.
+    # Copies of a row are bound to another row, so they do not open, and readiness reports this.
     broker.health = "/livez"
 
     def prepare(user):
@@ -173,7 +173,8 @@ def full_disk(case, size):
 
 
 def with_a_reserve(case):
-    """The disk is full, the broker has kept room for endings: a log-out, kill -9, and a start while it is still full."""
+    """The disk is full, and the broker has reserved room for endings: a log-out, kill -9, and a start while it is still full.
+    """
     with full_disk(case, "288m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         case.same(["204", "204"], [a.told for a in out], "log-outs are written")
@@ -193,7 +194,7 @@ def with_a_reserve(case):
 
 
 def without_a_reserve(case):
-    """The disk is full to the last byte, with no room kept: a log-out, which cannot be written, until there is room again."""
+    """The disk is full to the last byte, without reserved room: a log-out cannot be written until there is room again."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         told = [a.told for a in out]
@@ -213,7 +214,7 @@ def without_a_reserve(case):
 
 
 def killed_on_a_full_disk(case):
-    """The same, and kill -9 before there is room again: what was answered 204 is kept."""
+    """The same, and kill -9 before there is room again: endings answered with 204 are kept."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         broker.stop()
@@ -221,13 +222,13 @@ def killed_on_a_full_disk(case):
         broker.start()
         back = [s for s, a in zip(sessions, out) if a.status == 204 and broker.look(s).status == 200]
         case.same([], back, f"answered {', '.join(a.told for a in out)}: no session is back that was answered 204")
-        # The app repeats what it was not told.
+        # The app repeats the unanswered log-outs.
         again = [broker.log_out(s).told for s in sessions[:2]]
         case.same((["204"] * 2, ["401"] * 2), (again, [broker.look(s).told[:3] for s in sessions[:2]]), "its repeat ends them")
 
 
 def stopped_on_a_full_disk(case):
-    """The same, and SIGTERM while somebody makes room: the broker tries once more at its end."""
+    """The same, and SIGTERM while room is made: the broker tries once more at its end."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         # Between two tries of the running broker; it takes two seconds to drain.
@@ -248,7 +249,7 @@ def with_endings_file(case, sandbox, file):
 
 
 def digests(file):
-    """The token digests of an endings file, whatever its last line is."""
+    """The token digests of an endings file, with any last line."""
     lines = file.read_bytes().split(b"\n")[1:-1]
     return {base64.urlsafe_b64decode(line.split(b" ")[0] + b"=") for line in lines}
 
@@ -258,7 +259,7 @@ def digest(session):
 
 
 def backed_up(case, broker, name):
-    """A backup, as a copy of the stopped broker's file: what `coatcheck backup` writes is Tests/scenarios/backup.sh's to look at."""
+    """A backup, as a copy of the stopped broker's file; Tests/scenarios/backup.sh tests `coatcheck backup` itself."""
     broker.stop(signal.SIGTERM)
     copy = case.folder / name
     shutil.copy(broker.data / "coatcheck.db", copy)
@@ -272,7 +273,7 @@ def restore(broker, copy, *options):
 
 
 def endings_kept(case):
-    """kill -9 under log-outs: each that was answered 204 is in the endings file, and a restored backup does not bring it back."""
+    """kill -9 under log-outs: each one answered with 204 is in the endings file, and a restored backup does not revive it."""
     sandbox = Sandbox(case)
     folder = case.folder / "endings"
     folder.mkdir(mode=0o700)
@@ -285,7 +286,7 @@ def endings_kept(case):
 
     def log_out(session, enough):
         (answered if broker.log_out(session).status == 204 else unanswered).append(session)
-        # By what was answered and not by the clock: amid the others, however slow the machine is.
+        # The kill depends on the number of answers and not on time, so it comes between others on any machine.
         if len(answered) >= enough:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(broker.process.pid, signal.SIGKILL)
@@ -336,7 +337,7 @@ def endings_kept(case):
 
 
 def endings_disk_full(case):
-    """The endings file's own disk is full: a log-out is 503 and in force, sign-ins go on, and readiness says what is wrong."""
+    """The endings file's own disk is full: a log-out is 503 and holds, sign-ins go on, and readiness names the fault."""
     disk = Disk(case, "1m")
     try:
         sandbox = Sandbox(case)
@@ -384,7 +385,7 @@ CASES = {
 
 if __name__ == "__main__":
     if "OWN_MOUNTS" not in os.environ:
-        # A mount namespace of its own; who may not have one has it in a user namespace.
+        # The cases need a mount namespace. A user without the right to one gets it inside a user namespace.
         may = subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode == 0
         spaces = ["--mount"] if may else ["--user", "--map-root-user", "--mount"]
         os.execvpe("unshare", ["unshare", *spaces, sys.executable, *sys.argv], os.environ | {"OWN_MOUNTS": "1"})

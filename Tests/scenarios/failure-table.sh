@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guarantee 1's failure table: what the app gets when the token call fails, and when it forwards the same code again.
+# Guarantee 1's failure table: the app's answer when the token call fails, and when it forwards the same code again.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

@@ -1,5 +1,5 @@
-"""Child sessions of widgets, watches and extensions: what they may, that one refresh serves the family, and that they end with
-their parent (guarantee 10). Refusals before acceptances.
+"""Child sessions of widgets, watches and extensions: their rights, one refresh for the family, and their end with their parent
+(guarantee 10). Refusals before acceptances.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ def by(broker, token, method="GET", path="/v1/session", **more):
 
 
 def asking(case):
-    """Who may have a child, what it may, and what it may not."""
+    """Sessions that may have a child, and the rights of that child."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
     case.same("401 session_required", told(ask(broker, None)), "without a session")
@@ -126,7 +126,8 @@ def asking(case):
 
 
 def endings(case):
-    """Whatever ends the parent ends its children: told to their streams, durable over a kill, gone from the lists."""
+    """Any end of the parent ends its children: their streams are notified, it is durable over a kill, and the lists lose them.
+    """
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
 
@@ -183,7 +184,7 @@ def endings(case):
     one = child(broker, parent)
     broker.restart()
     case.same(200, by(broker, one).status, "what a 201 said survives kill -9")
-    # A file that somebody wrote to.
+    # An attacker has changed the database file.
     other = broker.sign_in(user="ben")
     with contextlib.closing(broker.database()) as database:
         database.execute("UPDATE sessions SET parent = (SELECT token FROM sessions WHERE handle = ?) WHERE parent IS NOT NULL AND ended_at IS NULL",
@@ -193,7 +194,7 @@ def endings(case):
 
 
 def bound(case):
-    """Children of a session that belongs to a key: each has its own."""
+    """Children of a session that belongs to a key: each has its own key."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox, binding={"mode": "enforce"}))
     phone, watch = Phone(broker), Phone(broker)
@@ -233,7 +234,7 @@ def bound(case):
 
 
 def processes(case):
-    """An app and its widget at token expiry, as two processes, a thousand times: one refresh each time under strict rotation."""
+    """An app and its widget at token expiry, as two processes, a thousand times: one refresh each time with strict rotation."""
     sandbox = Sandbox(case)
     sandbox.settings("oauth2", refresh_mode="rotate-strict")
     clock = Clock(case)
@@ -293,7 +294,7 @@ def replicas(case):
                     case.verdict(False, f"a child is dead at {broker.name}", told(by(broker, token)))
             slow = max(slow, time.monotonic() - begun)
         case.verdict(slow < 1, "ten times the children are dead at every replica within a second", f"{slow:.3f} s")
-        # Children that are made while their parent ends, at three replicas at once: none is left over.
+        # Children are made while their parent ends, at three replicas at once: none outlives it.
         left = []
         for round in range(30):
             parent = first.sign_in(user=f"racer-{round}")

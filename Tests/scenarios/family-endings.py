@@ -1,5 +1,5 @@
-"""Whatever ends a session ends its children and its tickets on three replicas of one PostgreSQL: within a second, and within five
-where the replicas hear nothing of each other (guarantees 6 and 10). And the places of a family, on SQLite and on PostgreSQL.
+"""Any end of a session ends its children and its tickets on three replicas of one PostgreSQL: within a second, or within five
+if notices between the replicas are lost (guarantees 6 and 10). And the places of a family, on SQLite and on PostgreSQL.
 """
 
 import hashlib
@@ -123,8 +123,8 @@ def everywhere(case, pooled, limit):
                 wait_for(limit + 5, lambda: state(broker, token, web, path, secret) == dead)
                 case.same(dead, state(broker, token, web, path, secret), f"{name}: widget, page and ticket are dead at {broker.name}")
                 slow[name] = time.monotonic() - begun
-        # A lapse, which nobody writes: of a client whose sessions live for seconds, by the machine's own clock, for replicas
-        # whose clock is not the database's end nobody.
+        # An unwritten lapse of a client whose sessions live for seconds. It uses the machine's own clock, because replicas with
+        # another clock than the database's end no session.
         begun = time.monotonic()
         parent = first.sign_in(user="ben", client="android")
         token = child(brokers[1], parent).json["session_token"]
@@ -152,17 +152,17 @@ def everywhere(case, pooled, limit):
 
 
 def hearing(case):
-    """With notices: a second."""
+    """With notices, within a second."""
     everywhere(case, False, 1)
 
 
 def deaf(case):
-    """Through a pooler, without notices: five seconds."""
+    """Through a pooler, without notices, within five seconds."""
     everywhere(case, True, 5)
 
 
 def places(case):
-    """Sixteen places: pages make room for pages and for widgets, and widgets for nobody."""
+    """Sixteen places: pages make room for pages and for widgets, and widgets make no room."""
     sandbox = Sandbox(case)
     with Database() as database:
         for name, store in (("sqlite", None), ("postgresql", {"url": database.url()})):

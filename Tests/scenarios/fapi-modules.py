@@ -1,6 +1,6 @@
 """The OpenID Foundation's client plan for the FAPI 2.0 Security Profile (final, plain responses), module by module and by its
-`testName`: a broker with `profile: fapi2` at a server that plays each. For each variant of client authentication and token
-binding a table of what the broker answered; and what the server received, looked at on the wire.
+`testName`: a broker with `profile: fapi2` at a server that plays each module. For each variant of client authentication and
+token binding there is a table of the broker's answers. The server's received requests are checked on the wire.
 """
 
 import base64
@@ -16,7 +16,7 @@ PREFIX = "fapi2-security-profile-final-client-"
 REDIRECT = "https://app.example.org/bank"
 UPSTREAM = "/v1/relay/api/private/echo"
 
-# testName without the prefix → the broker's answers: to the login's start where that is the end, else to the forwarded callback.
+# testName without the prefix → the broker's answer: to the login's start if it ends there, else to the forwarded callback.
 REFUSED_TOKEN = "502 identity_rejected"
 ANSWERS = {
     "test-happy-path": "201",
@@ -43,12 +43,12 @@ ANSWERS = {
     "test-happy-path-no-dpop-nonce": "201",
     "refresh-token-test": "201",
 }
-# What the server does in the modules that end well all the same: without it they would be the happy path again.
+# The server's behaviour in the modules that succeed; without it they would be the happy path again.
 PLAYED = {
     "test-valid-aud-as-array": "aud-array", "test-token-endpoint-response-without-expires_in": "no-expires-in",
     "test-token-type-case-insensitivity": "token-type-inverted", "test-rs-dpop-auth-scheme-case-insensitivity": "inverted-scheme",
     "refresh-token-test": "status"}
-# Of what is bound to a certificate there are no proofs and no nonces: the plan itself leaves these out.
+# Certificate-bound tokens have neither proofs nor nonces, and the plan itself leaves these modules out.
 WITHOUT_MEANING = {"mtls": {"test-rs-dpop-auth-scheme-case-insensitivity", "test-happy-path-no-dpop-nonce"}, "dpop": set()}
 
 
@@ -125,7 +125,7 @@ def form(request):
 
 
 def broker(case, server, authentication, binding, name, start=True):
-    """`profile: fapi2` and what the client has; everything else is the profile's."""
+    """A broker with `profile: fapi2` and the client's settings; all else comes from the profile."""
     client = {"client_id": "bank-client", "redirect_uris": [REDIRECT], "scope": "openid email offline_access", "auth": None, "login": None}
     if authentication == "private_key_jwt":
         client["private_key"] = {"file": str(server.folder / "client-key.pem"), "key_id": server.key_id, "algorithm": "ES256"}
@@ -167,7 +167,7 @@ def session_of(answer):
 
 
 def on_the_wire(case, server, begun, label, authentication, binding):
-    """What a FAPI 2 client owes: looked at as the server received it."""
+    """The duties of a FAPI 2 client, checked in the requests that the server received."""
     issuer = f"{server.url}/oidc"
     pushed = server.requests("par")
     tokens = server.requests("token") + server.requests("refresh")
@@ -213,7 +213,7 @@ def at_the_resource(case, server, made, session, label, binding):
 
 
 def module(case, server, authentication, binding, name):
-    """One module; returns what the broker answered."""
+    """Runs one module; returns the broker's answer."""
     label = name
     if not server.play(name, binding):
         case.verdict(name in WITHOUT_MEANING[binding], f"{label}: without meaning for {binding}")
@@ -290,7 +290,7 @@ def variant(authentication, binding):
 
 
 def errors_need_iss(case):
-    """Beside the plan: an error without `iss` is not believed, and a server that pushes no request is not used at all."""
+    """In addition to the plan: an error without `iss` is not believed, and a server without PAR is not used."""
     server = Server(case, "private_key_jwt", "dpop")
     server.play("test-happy-path", "dpop")
     made = broker(case, server, "private_key_jwt", "dpop", "errors")
@@ -307,7 +307,7 @@ def errors_need_iss(case):
 
 
 def cloudentity(case):
-    """A FAPI 2 workspace of Cloudentity's: the preset with the one line."""
+    """A FAPI 2 workspace of Cloudentity: the preset with the one line."""
     server = Server(case, "private_key_jwt", "dpop")
     registered = {"auth": "private_key_jwt", "redirect_uris": [REDIRECT]}
     server.control("PUT", "/clients/cloudentity/bank-client", registered)
@@ -342,7 +342,7 @@ MEMBERS = [
 
 
 def check_online(case):
-    """`check --online` names each member that the metadata lack, and pushes one request that nobody opens."""
+    """`check --online` names each member that the metadata lacks, and pushes one request that is never opened."""
     server = Server(case, "private_key_jwt", "dpop")
     server.play("test-happy-path", "dpop")
     made = broker(case, server, "private_key_jwt", "dpop", "checked", start=False)
@@ -376,7 +376,7 @@ def check_online(case):
     case.verdict(status == 1 and "its pushed request is refused: " in text and "invalid_client" in text, "a client that is not known is told of", text)
     server.settings("oidc", assertion_typ=None)
 
-    # Outside the profile the members are no faults.
+    # Outside the profile these members are no faults.
     plain = {"profile": None, "par": "optional", "sender_constrained": "dpop", "clients": {"web": {"auth": "private_key_jwt"}}}
     made.configure(providers={"oidc": plain})
     server.settings("oidc", discovery={"id_token_signing_alg_values_supported": None})

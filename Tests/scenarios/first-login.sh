@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The login by curl of docs/start/first-login.md, taken out of the page and run as it stands there.
+# The login by curl of docs/start/first-login.md, taken unchanged from the page.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

@@ -1,5 +1,5 @@
-"""A DPoP client that nobody here wrote drives the broker as an app would: `requests_oauth2client` signs, keeps the nonce and repeats.
-Refusals before acceptances.
+"""A DPoP client from outside this project drives the broker like an app: `requests_oauth2client` signs, keeps the nonce and
+repeats. Refusals before acceptances.
 """
 
 import time
@@ -13,7 +13,7 @@ ENFORCE = {"mode": "enforce"}
 
 
 class SignIn(requests.auth.AuthBase):
-    """The library's proof where there is no token yet, and its repeat with the nonce that a refusal brings."""
+    """The library's proof before there is a token, and its repeat with the nonce from a refusal."""
 
     def __init__(self, key):
         self.key = key
@@ -38,7 +38,7 @@ def told(answer):
 
 
 def begin(broker, key, user="ana"):
-    """A login up to its callback: the two things that the forward hands in."""
+    """A login up to its callback: the two values for the forward."""
     begun = requests.post(broker.url + "/v1/logins", json={"provider": "oidc", "client": "android"}, auth=SignIn(key), timeout=20)
     begun.raise_for_status()
     callback = call(f"{begun.json()['authorization_url']}&sandbox_user={user}").fields["Location"]

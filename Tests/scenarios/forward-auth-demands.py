@@ -1,5 +1,5 @@
-"""What a recipe of deploy/forward-auth demands for single paths, and which header fields it passes: a step-up, the user's presence,
-each field that the broker answers, and none that a client invents. Refusals before acceptances.
+"""The demands of deploy/forward-auth's recipes for single paths, and the header fields that they pass: a step-up, the user's
+presence, each field of the broker's answer, and no field that a client invents. Refusals before acceptances.
 """
 
 import http.client
@@ -75,7 +75,7 @@ def stack(case):
 
 
 def stronger(broker, age=0):
-    """The session of a user who has stepped up, so many seconds ago."""
+    """The session of a user who stepped up `age` seconds ago."""
     session = broker.sign_in()
     answer = Login(broker, session, {"step_up": {"acr_values": "mfa"}}).sign_in(sandbox_auth_age=age).forward()
     assert answer.status == 200, answer.body
@@ -146,7 +146,7 @@ def present(gate, broker):
         gate.same(None, answer.json["fields"].get(name), f"the service sees no {name}")
 
 
-# A recipe that lost what demands, and the verdict that notices it. The first of nginx's is the line that was documented once.
+# Copies of a recipe without its demand, and the verdict that notices this. The first of nginx's was once in the documents.
 COPIES = {
     "nginx": [
         (("nginx.conf", "auth_request /_coatcheck/stepped-up", "auth_request /v1/forward-auth?acr=mfa&max_age=300"), "without a session"),
@@ -155,7 +155,7 @@ COPIES = {
     "caddy": [
         (("Caddyfile", "coatcheck_ask acr=.*", 'coatcheck_ask ""'), "a session of a plain sign-in, a cookie"),
         (("Caddyfile", r"forward-auth\?\{args.0\}", "forward-auth"), "a session of a plain sign-in, a cookie"),
-        # The proxy denies, because it asked no question.
+        # The proxy denies without asking the broker.
         (("Caddyfile", "@others not path .*", "@others path /none"), "a plain sign-in elsewhere")],
     "haproxy": [
         (("haproxy.lua", r" \.\. demanded\(.*", ","), "a session of a plain sign-in, a cookie"),
@@ -189,7 +189,7 @@ def demands(server):
 
 
 def one_host(case):
-    """nginx: broker and protected service on one host, beside a host of its own for the service."""
+    """nginx: broker and protected service on one host, next to a separate host for the service."""
     broker, service = stack(case)
     host = broker.url.removeprefix("http://")
     values = {
@@ -220,7 +220,7 @@ def one_host(case):
 
 
 def fields(case):
-    """Each field that the broker answers is put in, and no other; a field that it does not answer is absent."""
+    """Each field of the broker's answer is passed, and no other; a field that the answer lacks is absent."""
     contract = yaml.safe_load((ROOT / "openapi.yaml").read_text())
     answered = contract["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"]
     identity = [name for name in answered if name.startswith("X-Auth-")]

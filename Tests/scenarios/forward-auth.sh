@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe
-# file with its placeholders filled in, and a protected service that shows the headers it got (SEC-85, SEC-86, SEC-87).
-# What they demand for single paths is forward-auth-demands.py's. They ask on the backends' own listener; what Traefik would send, a peer without a credential, is sent by curl.
+# The forward-auth recipes of deploy/forward-auth behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the recipe file
+# with its placeholders filled in, and a protected service that shows the received headers (SEC-85, SEC-86, SEC-87).
+# forward-auth-demands.py tests the demands for single paths. The recipes ask on the backends' own listener. curl sends the
+# requests of Traefik, a peer without a credential.
 #   forward-auth.sh [SERVER…]
 source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
@@ -12,7 +13,7 @@ for program in "${servers[@]}"; do
     command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
 done
 
-# Apache's workers give up root, so they must be able to read their files: a folder beside the run's own.
+# Apache's workers drop root, so they need readable files: the folder is outside the run's own.
 place=$(mktemp -d /tmp/coatcheck-forward-auth.XXXXXX)
 chmod 711 "$place"
 trap 'stop_stack; rm -rf "$place"' EXIT
@@ -34,7 +35,7 @@ recipe() {
     done
 }
 
-# serve SERVER CREDENTIAL: starts it; SITE is where it listens
+# serve SERVER CREDENTIAL: starts the server; SITE is its address
 serve() {
     local server=$1 credential=$2 folder
     folder=$(mktemp -d "$place/$server.XXXXXX")
@@ -103,7 +104,7 @@ serve_apache() {
 
 served() { curl -s -m 10 "http://127.0.0.1:$upstream_port/count"; }
 
-# denied SENTENCE STATUS-EXPRESSION METHOD [curl options…]: the answer is that, and the service was not reached
+# denied SENTENCE STATUS-EXPRESSION METHOD [curl options…]: the answer has that status, and the service was not reached
 denied() {
     local sentence=$1 expected=$2 method=$3 before
     shift 3
@@ -122,7 +123,7 @@ denied() {
 # saw NAME EXPECTED SENTENCE: the values that the service got for a header in any spelling
 saw() { same "$2" "$(json ".fields.$1")" "$3"; }
 
-# at_once NAME [curl options…]: sixty requests, fifteen at a time; what did not get through is asked again, as an app does
+# at_once NAME [curl options…]: sends sixty requests, fifteen at a time; failed ones are retried, as an app does
 at_once() {
     local name=$1
     shift
@@ -277,7 +278,7 @@ walk_bound() {
     take_over <"$work/$1.bound"
 }
 
-# copies SERVER: copies of its recipe that have lost something of this, one a line: what happens to it, and what is noticed
+# copies SERVER: copies of its recipe that have lost one thing, one a line: the edit, and the verdict that notices it
 copies() {
     case $1 in
         nginx) cat <<'TEXT' ;;
@@ -334,7 +335,7 @@ TEXT
     esac
 }
 
-# walk_copies SERVER: that walk turns red for each of them, and says what is wrong
+# walk_copies SERVER: the walk fails for each copy, with the right verdict
 walk_copies() {
     local change sentence recipe=${site[$1]}
     step "$1: a recipe that has lost something of this is noticed"
@@ -351,7 +352,7 @@ walk_copies() {
 walk_broken() {
     case $1 in haproxy | apache) ;; *) return ;; esac
     step "$1: the script fails"
-    # What is called is nil; nothing in the script catches that.
+    # The called function is nil, and the script does not catch that.
     BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
     denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
 }
@@ -368,7 +369,7 @@ walk_dead() {
     denied "a POST at a dead broker" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
 }
 
-# walk_faults SERVER: something else answers where the broker was
+# walk_faults SERVER: another server answers in the broker's place
 walk_faults() {
     local answer
     SITE=${site[$1]}
@@ -408,7 +409,7 @@ walk_faults() {
     expect_header DPoP-Nonce the-next-nonce-0 "the app gets the broker's nonce, and not the service's"
 }
 
-# walk_traefik: what Traefik's forwardAuth sends, from its address and without a credential
+# walk_traefik: the requests of Traefik's forwardAuth, from its address and without a credential
 walk_traefik() {
     local cookie from
     step "traefik: known by its address, on the backends' own listener alone"

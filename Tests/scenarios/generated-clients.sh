@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Clients generated from the contract as the broker serves it: the Python one logs in and decodes a problem; the Kotlin and Swift
-# ones are generated without an error and have the types that the central calls need. Those that compile here, Python, Swift and
-# TypeScript, decode answers of a later minor version: a member, a code and a reason more.
+# Clients generated from the contract that the broker serves. The Python client logs in and decodes a problem. The Kotlin and
+# Swift clients are generated without an error and have the types of the central calls. Python, Swift and TypeScript clients,
+# which compile here, also decode answers of a later minor version with a new member, code and reason.
 source "$(dirname "$0")/support/lib.bash"
 with_packages
 start_stack
@@ -59,7 +59,7 @@ cp "$here/generated_growth.ts" "$work/"
 (cd "$work" && timeout 120 tsc --target es2020 --module commonjs --lib es2020,dom --outDir js generated_growth.ts) >"$work/tsc.log" 2>&1
 same 0 $? "the TypeScript types compile"
 same "$later" "$(cd "$work" && node -e 'console.log(require("./js/generated_growth.js").growth(require("fs").readFileSync(process.argv[1], "utf8")))' "$here/generated_growth.json" 2>&1)" "and decode them"
-# This generator takes a schema that does not speak of further members for one that refuses them, unless it is told.
+# Unless it is told otherwise, this generator assumes that a schema refuses additional members.
 generate go -p disallowAdditionalPropertiesIfNotPresent=false
 requests="model_begin_handover.go model_imported_tokens.go model_make_child.go model_redeem_handover.go"
 same "$requests" "$(cd "$work/go" && grep -l DisallowUnknownFields model_*.go | tr '\n' ' ' | sed 's/ $//')" "Go refuses unknown members of requests alone"

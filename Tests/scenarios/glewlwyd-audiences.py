@@ -1,5 +1,5 @@
-"""Tokens for an audience at a server that nobody here wrote: Glewlwyd, which knows resource indicators (RFC 8707), one a call; with
-refresh tokens that stay, and with ones that rotate.
+"""Tokens for an audience at a server from outside this project: Glewlwyd, which accepts one resource indicator a call (RFC
+8707); with refresh tokens that stay, and with ones that rotate.
 """
 
 import base64
@@ -16,7 +16,7 @@ APP = "com.example.real:/cb"
 
 
 class Api:
-    """An API that takes what comes, and keeps the claims of its access token."""
+    """An API that accepts every call, and keeps the claims of its access token."""
 
     def __init__(self):
         api = self
@@ -115,7 +115,7 @@ def pushed(case):
 
 
 def refused(case):
-    """A resource that the server does not give."""
+    """A resource that the server refuses."""
     stage = Stage(case, {"orders": ORDERS, "others": OTHERS}, {"token_request": {"omit": ["resource"]}}, **{"refresh-token-one-use": "never"})
     _, callback = stage.log_in()
     case.verdict("error=invalid_target" in callback, "a resource that is not allowed is refused at the sign-in", callback)
@@ -132,7 +132,7 @@ def refused(case):
 
 
 def rotates(case):
-    """Refresh tokens that rotate: a call names what the next one may."""
+    """Refresh tokens that rotate: a call limits the resources of the next one."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"token_request": {"omit": ["resource"]}})
     session = stage.sign_in()
     case.same(ORDERS, stage.relay(session, "orders"), "the first API that is asked for gets its token")
@@ -145,7 +145,7 @@ def rotates(case):
     case.same("502 provider_error", stage.relay(session, "orders"), "and gets none")
     case.same("200", stage.broker.look(session).told, "the session lives")
 
-    # What was refused is not asked for again for a while, by a process that remembers it.
+    # A process remembers a refusal, and does not ask again for a while.
     stage.broker.restart()
     case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "a new sign-in has both again")
 

@@ -1,5 +1,5 @@
-"""DPoP against servers that nobody here wrote: Glewlwyd as provider, which demands nonces and changes them, or takes pushed
-requests and signed assertions; and Apache with mod_oauth2 as the API that checks the tokens' proofs.
+"""DPoP against servers from outside this project. Glewlwyd is the provider: it demands nonces and changes them, or accepts
+pushed requests and signed assertions. Apache with mod_oauth2 is the API that checks the tokens' proofs.
 """
 
 import hashlib
@@ -91,10 +91,10 @@ def nonces(case):
         case.same(2, challenged(before), f"{name}: each side is asked for its nonce once, the token endpoint and userinfo")
         for _ in range(2 * counter + 3):
             case.same("200", broker.refresh(session).told, f"{name}: a refresh")
-        # Its sides share a nonce, and each tells us of it by itself.
+        # The server's endpoints share a nonce, and each answer brings a new one.
         case.verdict(challenged(before) <= 3, f"{name}: what the answers bring is used", challenged(before) - 2)
 
-        # Another's calls use the client's nonce up, so that the one that is known is old.
+        # Another process's calls use up the client's nonce, so the known one is old.
         other = broker_of(case, issuer, name=f"{name}-other", dpop=dpop)
         theirs, _ = sign_in(other, glewlwyd)
         before = challenged()
@@ -106,7 +106,7 @@ def nonces(case):
         before = challenged()
         broker.restart()
         case.same("200", broker.refresh(session).told, f"{name}: a broker that was killed knows no nonce, and is told one")
-        # Not knowing better, it asks PAR first, which gives none here.
+        # Without better knowledge the broker asks PAR first, which gives no nonce here.
         case.same(1 if dpop else 2, challenged(before), f"{name}: at the cost of a call, and one more where PAR is asked first")
         case.same("204", broker.log_out(session).told, f"{name}: a log-out")
         other.stop()
@@ -168,7 +168,7 @@ def pushed(case):
 
 
 def apache(case):
-    """Apache's mod_oauth2 checks what the relay sends, and refuses whoever has the token without the key."""
+    """Apache's mod_oauth2 checks the relayed calls, and refuses a caller that has the token without the key."""
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("nonces", **NONCES)
     glewlwyd.client("mobile", APP)
@@ -176,7 +176,7 @@ def apache(case):
     broker = broker_of(case, issuer, upstreams(api), dpop={"nonce_before_spending": True})
     session, signed_in = sign_in(broker, glewlwyd)
 
-    # What a thief can do who has a token, and a proof that was on its way.
+    # The powers of a thief with a token and an intercepted proof.
     address = f"{api.url}/standard/things"
     answer = exchange(broker, session, dpop_htm="GET", dpop_htu=address)
     token, proof = answer.json.get("access_token"), answer.json.get("dpop_proof")
@@ -226,7 +226,7 @@ def apache(case):
     broker.restart()
     case.same(200, relayed(broker, session).status, "and one by a broker that was killed")
 
-    # The other word at either place: Apache refuses, and nobody is signed out of it.
+    # The other scheme at either place: Apache refuses, and the session stays.
     broker.configure(upstreams={"standard": {"scheme": "Bearer"}})
     broker.restart()
     answer = relayed(broker, session)
@@ -236,7 +236,7 @@ def apache(case):
 
 
 def from_before(case):
-    """Sessions of before the setting, whose tokens this provider binds to nothing, and for which it takes no proof."""
+    """Sessions from before the setting: this provider binds their tokens to nothing, and accepts no proof for them."""
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("plain")
     glewlwyd.client("mobile", APP, dpop_bound="0")
@@ -292,7 +292,8 @@ def certificates(case):
         case.same(401, answer.status, f"Apache refuses the token with {name or 'no certificate'}")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
     case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "operators see it")
-    # Whatever client authentication this provider refuses at a refresh, it spends the refresh token first: nothing to try there.
+    # If this provider refuses a client's authentication at a refresh, it has already spent the refresh token, so there is no
+    # other try.
     case.same("204", broker.log_out(session).told, "a log-out")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),

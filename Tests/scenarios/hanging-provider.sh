@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A provider that hangs slows neither another provider's logins nor the sessions that are there (SEC-120).
+# A provider that hangs slows down neither another provider's logins nor existing sessions (SEC-120).
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
@@ -8,7 +8,7 @@ device a-phone
 sign_in oauth2 ios ana
 expect_status 201 "a session at another provider"
 fault oidc '{"fault":"hang","endpoint":"token"}'
-# The logins first: calls are given up after fifteen seconds, and what follows has to happen before that.
+# The logins begin first. Their calls are given up after fifteen seconds, so the following steps have to happen before that.
 for n in $(seq 12); do
     device "stuck-$n"
     start_login oidc ios

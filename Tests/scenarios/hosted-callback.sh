@@ -3,7 +3,7 @@
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
-# come_back URL [curl options…]: the browser arrives at the hosted callback; TARGET is where it is sent on to
+# come_back URL [curl options…]: the browser arrives at the hosted callback; TARGET is the address of its redirect
 come_back() { JAR= request GET "$@"; TARGET=$(header Location); }
 hosted_login() { start_login oidc hosted; browser "$AUTHORIZATION_URL" ana; }
 

@@ -1,5 +1,5 @@
-"""A session with a presence key and tokens for other APIs: keys that are rotated, values that are sealed again, backups and copies into
-other stores leave both usable. No call of the provider tells of a token that was lost, and the user's second key proves itself.
+"""A session with a presence key and tokens for other APIs: after key rotation, resealing, backups and copies into other stores
+both are usable. The provider's calls show no lost token, and the user's second key still proves itself.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ APIS = ("orders", "ledger")
 
 
 class Stage:
-    """A broker, and somebody whose session has both."""
+    """A broker, and a user whose session has both."""
 
     def __init__(self, case):
         self.case, self.sandbox, self.upstream = case, Sandbox(case), Upstream()
@@ -93,7 +93,7 @@ def keys(case):
         database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
     case.same([0], [key["values"] for key in stage.keys() if key["id"] == old], "nothing needs the old key")
     broker.stop(signal.SIGTERM)
-    # A minute after the change nobody seals with the old key any more: the file says that it was long ago.
+    # A minute after the change, no process seals with the old key any more. The file's times are changed to an earlier moment.
     ring = json.loads(file.read_text())
     for key in ring["keys"]:
         key.pop("seals_from", None)

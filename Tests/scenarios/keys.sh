@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Keys under traffic: two steps, links that are swapped, sealing again, removal refused, a ring that is not the store's.
+# Keys under traffic: two steps, swapped links, resealing, a refused removal, and a ring that is not the store's.
 source "$(dirname "$0")/support/lib.bash"
-# The key file lies as Kubernetes mounts a Secret: a link to a link to a folder, group-readable.
+# The key file has the layout of a Secret in Kubernetes: a link to a link to a folder, readable for the group.
 mkdir -m 700 "$work/secret"
 mkdir "$work/secret/..1"
 "$COATCHECK" keys generate --file "$work/secret/..1/keys.json" >/dev/null
@@ -25,7 +25,7 @@ known() { admin GET /admin/v1/keys; jq -e --arg id "$1" '.items[] | select(.id =
 seals() { [ "$(sealing)" = "$1" ]; }
 first() { sed -n 1p < <("$COATCHECK" keys list --no-header --file "$1") | cut -f1; }
 generation=1
-# publish: the draft becomes the mounted key file, by a swap of links
+# publish: makes the draft the mounted key file, by a swap of links
 publish() {
     generation=$((generation + 1))
     mkdir "$work/secret/..$generation"
@@ -91,7 +91,7 @@ cp "$work/whole.json" "$draft"
 publish
 
 step "removal is refused while rows need the key"
-# The key has sealed for a minute before others may be removed: a clock of the file's is set back for that.
+# A key must have sealed for a minute before others may be removed, so the file's times are set back.
 aged() { python3 - "$draft" <<'P'
 import json, sys
 ring = json.load(open(sys.argv[1]))

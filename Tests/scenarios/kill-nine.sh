@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guarantee 4: what was answered is durable. The broker is killed with SIGKILL right after a 201, again and again.
+# Guarantee 4: an answer is durable. The broker is killed with SIGKILL right after a 201, repeatedly.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 rounds=${ROUNDS:-20}

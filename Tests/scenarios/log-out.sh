@@ -88,7 +88,7 @@ same 0 $? "its tokens are revoked"
 sleep 1
 same 0 "$(calls oidc/end_session)" "and the background call is not made"
 
-# oidcc-client-test-rp-init-logout; of -no-state and -other-state the judge is the app, which compares the state.
+# oidcc-client-test-rp-init-logout; for -no-state and -other-state the app is the judge, because it compares the state.
 step "4. The user opens it: asked, then signed out there, and back to the app with the state (oidcc-client-test-rp-init-logout)"
 at_provider "$page"
 same "200" "$STATUS" "the provider asks"

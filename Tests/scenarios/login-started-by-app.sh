@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Flow B: the app made its own state and PKCE verifier, opened the browser itself, and hands over what came back.
+# Flow B: the app makes its own state and PKCE verifier, opens the browser itself, and forwards the callback.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
-# app_authorizes USER: what an app with an OAuth library of its own does
+# app_authorizes USER: plays an app with its own OAuth library
 app_authorizes() {
     verifier=$(random_token)
     state=$(random_token)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PostgreSQL commits, and its answer is lost: what was promised holds, and who was logged out is (guarantee 6).
+# PostgreSQL commits, and its answer is lost: promises hold, and logged-out sessions stay ended (guarantee 6).
 source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 start_postgresql
@@ -14,7 +14,7 @@ start_stack "$work/template.yaml"
 # lose STATEMENT: the answer of the next statement with this text in it
 lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
 was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "its answer was lost after the commit"; }
-# alone COOKIE: asks for a session, with nothing else in hand
+# alone COOKIE: asks for a session with the cookie only
 alone() { JAR= get /v1/session -b "coatcheck=$1"; }
 # signed_in DEVICE USER [SID]: a session of its own; its cookie is in COOKIE
 signed_in() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Microsoft: one registration for all tenants. Each token's issuer is the user's own tenant's, and has to fit its tid.
+# Microsoft: one registration for all tenants. Each token's issuer belongs to the user's own tenant, and has to fit its tid.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

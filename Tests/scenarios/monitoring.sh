@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Dashboard and alert rules of deploy/: checked by promtool, compared with what the broker shows at /metrics, and used by a
-# real Prometheus that scrapes a broker while its provider, its store and at last it itself go wrong. What a rule waits for
-# (`for:`) is promtool's unit tests' business; here a copy of the rules does not wait.
+# Dashboard and alert rules of deploy/: checked by promtool and compared with the broker's /metrics. Then a real Prometheus uses
+# them on a broker while its provider, its store and at last the broker itself fail. promtool's unit tests cover the waits of
+# the rules (`for:`), so the copy here has none.
 source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
 for program in prometheus promtool; do
@@ -37,7 +37,7 @@ promtool check metrics <"$work/metrics" >"$work/lint.out" 2>&1
 same 0 $? "promtool finds nothing to say of the metrics: $(head -3 "$work/lint.out" | tr '\n' ' ')"
 monitoring names "$work/metrics" >"$work/names.out"
 take_over <"$work/names.out"
-# broken FILE SED-EXPRESSION: a copy with a name that nobody has is noticed
+# broken FILE SED-EXPRESSION: a copy with an unknown name is noticed
 broken() {
     rm -rf "$work/tree"
     mkdir -p "$work/tree/Tests"
@@ -80,7 +80,7 @@ prometheus --config.file="$work/prometheus/prometheus.yaml" --storage.tsdb.path=
     --web.listen-address="127.0.0.1:$PROMETHEUS_PORT" >"$work/prometheus.log" 2>&1 &
 pids+=($!)
 wait_for 30 curl -sf "$PROMETHEUS/-/ready" || give_up "Prometheus"
-# value QUERY: what Prometheus says of it now
+# value QUERY: Prometheus's present value for it
 value() { curl -s -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r '.data.result[0].value[1] // empty'; }
 is() { [ "$(value "$1")" = "$2" ]; }
 wait_for 30 is 'up{job="coatcheck"}' 1
@@ -96,7 +96,7 @@ request GET /v1/relay/api/private/echo
 wait_for 30 is 'increase(coatcheck_relay_answers_total{upstream="api",result="2xx"}[1m]) > bool 0' 1
 monitoring dashboard "$PROMETHEUS" >"$work/dashboard.out"
 take_over <"$work/dashboard.out"
-# A busy machine's store is slow indeed, and others fill its disk, of which these rules do not wait to see whether it goes on.
+# On a busy machine the store is slow, and other programs fill its disk. These two rules would need their waits.
 monitoring firing "$PROMETHEUS" >"$work/firing"
 same "0 " "$? $(grep -vE '^Coatcheck(StoreSlow|StoreFillsUp)$' "$work/firing")" "no alert fires"
 

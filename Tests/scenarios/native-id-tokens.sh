@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# ID tokens that native SDKs give to apps: Google, Apple, Facebook; refusals, used once, a session without tokens.
+# ID tokens that native SDKs give to apps: Google, Apple, Facebook. Refusals, a single use, and a session without tokens.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
 nonce=$(random_token)
 hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
 secret=$(random_token)
-# sdk PROVIDER CLIENT_ID [MEMBERS]: what the SDK gives the app; TOKEN
+# sdk PROVIDER CLIENT_ID [MEMBERS]: plays the SDK, and sets TOKEN to its token for the app
 sdk() {
     sandbox POST "/native-id-token/$1" "{\"client_id\":\"$2\",\"user\":\"ana\",\"nonce\":\"$hashed\"${3:+,$3}}"
     TOKEN=$(json .id_token "$work/control")

@@ -1,5 +1,5 @@
-"""The payments of the playground's phone: deploy/sandbox.yaml, without a browser. What a page does is done here: it shows the
-phone's keys, and signs what it is told to. Refusals before acceptances; the API tells what it took.
+"""The payments of the playground's phone: deploy/sandbox.yaml, without a browser. This script plays the page: it shows the
+phone's keys, and signs its orders. Refusals before acceptances; the API lists the accepted payments.
 """
 
 import datetime
@@ -100,7 +100,8 @@ class Playground:
         return screen
 
     def said(self, who=""):
-        """The titles of what the app, or somebody else, sent and got since the conversation was begun anew."""
+        """The titles of the messages that the app, or another party, has sent and received since the conversation began again.
+        """
         return [each["title"] for each in self.news["messages"] if each["who"] == who and "app" in (each["from"], each["to"]) and each["kind"] != "note"]
 
     def details(self, title):
@@ -122,7 +123,7 @@ def anew(playground, provider):
 
 
 def step_up(case):
-    """20 € want a sign-in of the last five minutes: the provider's page comes up, and the same session goes on."""
+    """20 € need a sign-in of the last five minutes: the provider's page opens, and the same session goes on."""
     playground = Playground(case)
     case.same(409, playground.play("pay", {"amount": 21}).status, "an amount that the phone does not offer is refused")
     playground.sign_in("cloudentity")
@@ -185,7 +186,7 @@ def step_up(case):
 
 
 def presence(case):
-    """500 € want the user's presence: a second key signs that very request, and thieves of anything else get nothing."""
+    """500 € need the user's presence: a second key signs that request, and thieves without that key get nothing."""
     playground = Playground(case)
     register, large = "Let this phone confirm payments to “Corner Shop”?", "Pay 500 € to “Corner Shop”?"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# PostgreSQL over TLS: the certificate has to be signed by a known authority and name the host; verify-full is what a URL
-# means that says nothing of it, unless the host is this machine. And its clock, which is compared with this machine's.
+# PostgreSQL over TLS: a known authority has to sign the certificate, and it has to name the host. A URL without TLS options
+# means verify-full, unless the host is this machine. The database's clock is compared with this machine's.
 source "$(dirname "$0")/support/lib.bash"
 start_postgresql --tls
 "$COATCHECK" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
@@ -8,9 +8,9 @@ port=${POSTGRESQL##*:}
 port=${port%%/*}
 ca="$POSTGRESQL_FOLDER/ca.crt"
 other="$POSTGRESQL_FOLDER/other-ca.crt"
-# A name that leads here, and is not this machine's: what the URL says of TLS is all that counts.
+# A name that leads here and does not mean this machine, so only the URL's TLS options count.
 named="postgresql://coatcheck@db.example.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full"
-# An address that is not called loopback and leads here.
+# An address that leads here, but is not called loopback.
 address="postgresql://coatcheck@0.0.0.0:$port/postgres?"
 
 # try URL: `check --online` for a store there

@@ -1,5 +1,6 @@
-"""Presence: a second key, which the phone's system uses only with its user. What a stolen token, the silent key or a caught proof is
-worth on a route that needs it, and how often an honest user is asked. Refusals before acceptances.
+"""Presence: a second key, which the phone's system uses only after its user has confirmed. The worth of a stolen token, the
+silent key or an intercepted proof on a route that needs presence, and the number of prompts for an honest user. Refusals before
+acceptances.
 """
 
 import collections
@@ -15,7 +16,7 @@ from support.step_up import MFA, told
 
 
 def is_presence_wanted(case, answer, code, sentence):
-    """A 401 that says what is missing: its code twice, a nonce, a challenge of its own, and a cookie that stays."""
+    """A 401 that names the missing presence: its code twice, a nonce, its own challenge, and no change of the cookie."""
     case.same(f"401 {code}", told(answer), sentence)
     word = code.split()[0]
     case.verdict(
@@ -25,7 +26,7 @@ def is_presence_wanted(case, answer, code, sentence):
 
 
 def refusals(case):
-    """What is not registered, and what does not get through."""
+    """Keys that are not registered, and calls that are refused."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user, thief = User(broker), User(broker)
@@ -132,7 +133,7 @@ def registration(case):
 
 
 def away(case):
-    """An upstream that was surely not reached leaves the proof good; one that may have seen the call does not."""
+    """If an upstream was surely not reached, the proof stays good; if it may have seen the call, the proof is used."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = paying(case, sandbox, upstream)
     user = User(broker)
@@ -203,8 +204,9 @@ class Balanced:
 
 
 def catches_up(case, broker, ask, wanted):
-    """Asks a replica without pause until it gives the wanted answer for a second; the result is when the last request began that got
-    another one."""
+    """Asks a replica without pause until it gives the wanted answer for a second. Returns the time when the last request with
+    another answer began.
+    """
 
     def run():
         last = since = time.monotonic()
@@ -219,7 +221,7 @@ def catches_up(case, broker, ask, wanted):
 
 
 def changes(case, user, first, others):
-    """What one replica changes the others show within a second, though they have the session in memory."""
+    """A change at one replica is visible at the others within a second, though they have the session in memory."""
     held = user.phone.held_pass
 
     def session(broker):
@@ -253,7 +255,7 @@ def changes(case, user, first, others):
 
 
 def replicas(case):
-    """Three replicas: a user is asked once, a proof is taken once over all, and without the store no call goes out."""
+    """Three replicas: a user is prompted once, a proof is accepted once over all, and without the store no call is sent."""
     sandbox, upstream = Sandbox(case), Upstream()
     with Database() as database:
         first = paying(case, sandbox, upstream, name="one", start=False)

@@ -120,7 +120,7 @@ expect_problem 502 identity_rejected "another nonce"
 step "8. Apple's authorizationCode: no redirect_uri, the nonce may be hashed"
 device e-phone
 hashed=$(printf %s "$nonce" | sha256sum | cut -d' ' -f1)
-# native_code: a code of the native sheet; CODE
+# native_code: sets CODE to a code of the native sheet
 native_code() {
     sandbox POST /native-code/apple "{\"client_id\":\"com.example.app\",\"user\":\"ana\",\"nonce\":\"$hashed\",\"scope\":\"openid email\"}"
     CODE=$(json .code "$work/control")
@@ -144,7 +144,7 @@ apple c-invented "$nonce"
 expect_problem 400 code_rejected "a code that nobody issued"
 post /v1/sessions "{\"provider\":\"apple\",\"client\":\"ios\",\"code\":\"$CODE\",\"login_token\":\"$secret\"}"
 expect_problem 400 invalid_request "no nonce"
-# Apple's call ends all that the user granted, and whose these are nobody knows (decision 21).
+# Apple's call ends everything that the user granted, and the user of these tokens is unknown (decision 21).
 wait_for 10 eval '[ "$(curl -s "$MANAGEMENT/metrics" | sed -n "s/^coatcheck_revocations_pending //p")" = 0 ]'
 same 0 "$(calls apple/revoke)" "the refused login's tokens are left alone"
 log_out

@@ -1,6 +1,6 @@
-"""Tokens that a provider binds to a key of the broker's (`sender_constrained: dpop`): sign-ins and refreshes through servers
-that demand proofs and nonces, change them, forget them, answer Bearer, and through brokers that are killed. What stays when a
-thief has the token, and when the setting goes.
+"""Tokens that a provider binds to a key of the broker (`sender_constrained: dpop`). Sign-ins and refreshes succeed at servers
+that demand proofs and nonces, change them, forget them, or answer Bearer, and through brokers that are killed. A thief's token
+is useless, and bound tokens stay bound when the setting goes.
 """
 
 import base64
@@ -19,7 +19,7 @@ def stack(case, settings=None, name="broker", **sandbox_settings):
 
 
 def begin(broker):
-    """A started login: what the app keeps of it, and the callback that it will forward."""
+    """A started login: the app's values, and the callback that it will forward."""
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios"})
     if begun.status != 201:
         raise GaveUp(f"no login: {begun.told} {broker.log()[-400:]}")
@@ -36,7 +36,7 @@ def fields(request, name):
 
 
 def whatever_the_nonces(case):
-    """Sign-in, identity and refreshes, for each way in which servers treat nonces."""
+    """Sign-in, identity and refreshes, for each way of handling nonces."""
     for nonces in ("off", "keep", "change"):
         sandbox, broker = stack(case, {"identity": {"source": "userinfo"}}, name=nonces, nonces=nonces)
         session = broker.sign_in()
@@ -53,7 +53,7 @@ def whatever_the_nonces(case):
 
 
 def forgetful(case):
-    """The server forgets its nonces amid a session's life, changes its mind twice, and is not there at all."""
+    """The server forgets its nonces during a session's life, changes its mind twice, and is away."""
     sandbox, broker = stack(case, nonces="keep", refresh_mode="rotate-strict")
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="forgets-nonces", times=1)
@@ -89,7 +89,7 @@ def killed(case):
     told = wait_for(60, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
     case.same("200", told, "killed between a challenge and its repeat, the refresh is another's")
 
-    # A code is its login's alone, and nobody knows what became of it.
+    # A code belongs to one login, and its fate is unknown.
     cookie, callback = begin(broker)
 
     def forward():
@@ -118,7 +118,7 @@ def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
 
 
 def answers_bearer(case):
-    """A server that forgets to bind: at the code it is refused, at a refresh the pair is kept and its access token is not."""
+    """A server forgets to bind: for a code it is refused; for a refresh the pair is kept without its access token."""
     sandbox, broker = stack(case, refresh_mode="rotate-strict")
     sandbox.fault("oidc", endpoint="token", fault="token-type-bearer", times=1)
     cookie, callback = begin(broker)
@@ -141,7 +141,7 @@ def answers_bearer(case):
 
 
 def nobody_elses(case):
-    """The token is of no use bare, nobody is given it, and what is bound stays so when the setting goes."""
+    """The token is useless without its key, is never given out, and stays bound when the setting goes."""
     sandbox, broker = stack(case, nonces="off")
     session = broker.sign_in()
     tokens = sandbox.control("GET", "/tokens").json["items"]
@@ -168,7 +168,7 @@ def nobody_elses(case):
 
 
 def upstreams_and_backends(case):
-    """A bound token at an API: relayed with its proof and the API's nonces, and by a backend that is given a proof for one call."""
+    """A bound token at an API: relayed with its proof and the API's nonces, and used by a backend with a proof for one call."""
     sandbox = Sandbox(case)
     sandbox.settings("oidc", dpop="require", nonces="change")
     sandbox.settings("api", nonces="change")

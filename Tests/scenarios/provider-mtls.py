@@ -1,6 +1,6 @@
 """Mutual TLS to providers and upstreams (RFC 8705): sign-ins and refreshes that a certificate proves, tokens that are bound to
-it, upstreams that demand it, certificates that are renewed while sessions live, refused, run out, or half written. None of it
-ever ends a session.
+it, and upstreams that demand it. Certificates are renewed while sessions live, refused, expired, or half written. No session
+ever ends for these reasons.
 """
 
 import json
@@ -19,7 +19,7 @@ REGISTERED = {
 
 
 class MutualSandbox(Sandbox):
-    """A sandbox that has a listener for clients with certificates beside its own."""
+    """A sandbox with an additional listener for clients with certificates."""
 
     def __init__(self, case, authority):
         authority.sign("server", "DNS:localhost")
@@ -45,7 +45,7 @@ class MutualSandbox(Sandbox):
 
 
 def put(case, certificate, key=None, name="shown"):
-    """What the configuration names becomes these, each file whole at once."""
+    """Replaces the configured certificate and key, each file whole at once."""
     for source, target in ((f"{certificate}.pem", f"{name}.pem"), (f"{key or certificate}.key", f"{name}.key")):
         shutil.copy(case.folder / source, case.folder / f"{target}.next")
         os.replace(case.folder / f"{target}.next", case.folder / target)
@@ -84,7 +84,9 @@ def hang_up(broker, line):
 
 
 def whole(case):
-    """A sign-in by certificate, its identity, refreshes, relayed calls, a log-out: each at the alias, each shown it."""
+    """A sign-in by certificate, its identity, refreshes, relayed calls, a log-out: each at the alias, and each with the
+    certificate.
+    """
     authority, sandbox, broker = stack(case)
     first = authority.thumbprint("first")
     session = broker.sign_in()
@@ -110,7 +112,7 @@ def whole(case):
 
 
 def readiness(case):
-    """What /readyz and /metrics say of it, and what `check` does."""
+    """The report of /readyz and /metrics about it, and that of `check`."""
     authority, _, broker = stack(case)
     found = call(broker.management + "/readyz").json
     case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness names each client's")
@@ -138,7 +140,7 @@ def readiness(case):
 
 
 def renewed(case):
-    """Another certificate while sessions live: a refresh on use, and no log-out."""
+    """Another certificate while sessions live: one refresh on use, and no log-out."""
     authority, sandbox, broker = stack(case)
     sessions = [broker.sign_in() for _ in range(3)]
     for session in sessions:
@@ -186,7 +188,7 @@ def half_written(case):
 
 
 def refused(case):
-    """A certificate that the provider refuses is the operator's fault: 503, a line that says so, and nobody is logged out."""
+    """A certificate that the provider refuses is the operator's fault: 503, a log line about it, and every session stays."""
     authority, sandbox, broker = stack(case)
     stranger = Authority(case, "stranger")
     session, other = broker.sign_in(), broker.sign_in()
@@ -225,7 +227,7 @@ def refused(case):
 
 
 def two_clients(case):
-    """Two clients with certificates of their own: no connection of one ever carries the other's call."""
+    """Two clients with their own certificates: no connection of one ever carries the other's call."""
     authority = Authority(case)
     case_tls = {}
     for client in ("ios", "web"):
@@ -251,7 +253,9 @@ def two_clients(case):
 
 
 def bound_to_another(case):
-    """A server that binds its tokens to something else is not believed for ever: the upstream's 401 costs one refresh a call."""
+    """A server that binds its tokens to another certificate is not believed for ever: the upstream's 401 costs one refresh a
+    call.
+    """
     _, sandbox, broker = stack(case)
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="bound-to-another", times=1)
@@ -261,7 +265,7 @@ def bound_to_another(case):
 
 
 def upstream_of_its_own(case):
-    """An upstream's own certificate, behind nginx, beside tokens that are bound to none."""
+    """An upstream's own certificate, behind nginx, with tokens that are bound to none."""
     authority = Authority(case)
     authority.sign("server", "DNS:localhost")
     put(case, authority.sign("own"), name="own-shown")

@@ -1,11 +1,11 @@
-"""What real providers send although no specification has it (docs/reference/leniency-providers.md), over sockets: the sandbox
+"""Messages of real providers that no specification allows (docs/reference/leniency-providers.md), over sockets. The sandbox
 plays each by its name. Refusals come first.
 """
 
 from support.front import Front, of_type, with_members
 from support.harness import BACKEND, Broker, Sandbox, call, main, wait_for
 
-# Quirks of documents that the broker keeps: each needs a broker of its own.
+# Quirks of documents that the broker caches: each needs its own broker.
 OF_DOCUMENTS = ("jwks-nulls", "jwks-padded", "jwks-twice", "jwks-strangers", "discovery-unusable", "discovery-empty")
 OF_TOKENS = ("null-claims", "null-header", "large-claims", "x5c-header", "half-emoji", "alg-ed25519")
 OF_BODIES = ("byte-order-mark", "x-gzip", "gzip-members", "raw-deflate")
@@ -64,7 +64,7 @@ def alphabets(case):
 
 
 def addresses(case):
-    """An address that is not verified reaches no service, whatever says so."""
+    """An unverified address reaches no service, whatever else claims it."""
     for source, provider in (("id_token", {}), ("userinfo", {"identity": {"source": "userinfo"}}),
                              ("claims", {"identity": {"source": "userinfo", "email": "/email"}})):
         sandbox, broker = stack(case, name=source, provider=provider)
@@ -78,7 +78,7 @@ def addresses(case):
 
 
 def identities(case):
-    """An identity endpoint that is late, and one whose error is none."""
+    """An identity endpoint that is late, and one whose error is empty."""
     sandbox, broker = stack(case, provider={"identity": {"source": "userinfo"}})
     sandbox.fault("oidc", fault="userinfo-not-yet", times=2)
     case.same(502, broker.log_in()[1].status, "a token that stays refused")
@@ -127,7 +127,7 @@ KEPT = {
     "an empty refresh token": with_members(refresh_only=True, refresh_token=""),
     "null tokens": with_members(refresh_only=True, refresh_token=None, id_token=None), "an empty id_token": with_members(refresh_only=True, id_token=""),
 }
-# What a provider answers to a refresh with a dead token: body, media type, status.
+# A provider's answers to a refresh with a dead token: body, media type, status.
 DEAD = {
     "JSON as text/plain": (b'{"error":"invalid_grant"}', "text/plain; charset=utf-8", 400), "status 401": (b'{"error":"invalid_grant"}', "application/json", 401),
     "status 200": (b'{"error":"invalid_grant"}', "application/json", 200), "a form": (b"error=invalid_grant", "application/x-www-form-urlencoded", 400),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Flow D: an arrival that the provider started never makes a session; it gets a fresh login instead.
+# Flow D: an arrival that the provider started never makes a session; it gets a new login instead.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

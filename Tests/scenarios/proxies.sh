@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The recipes of deploy/proxy in front of the broker itself, behind real servers: nginx, Caddy, HAProxy, Apache. Each gets the
-# recipe file with its placeholders filled in; logins, streams, odd paths and a broker that is away go through it. A copy of
-# each recipe that has lost one thing has to be noticed by the walk that looks for it. Several replicas are proxy-replicas.py's.
+# recipe file with its placeholders filled in. Logins, streams, odd paths and a broker that is away are tested through it. The
+# matching walk has to notice each copy of a recipe that has lost one thing. proxy-replicas.py tests several replicas.
 #   proxies.sh [SERVER…]
 source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
@@ -11,7 +11,7 @@ servers=("${@:-nginx}")
 for program in "${servers[@]}"; do
     command -v "${program/apache/apache2}" >/dev/null || { echo "Bail out! $program is missing: scripts/setup test"; exit 1; }
 done
-# Apache's workers give up root, so they must be able to read their files: a folder beside the run's own.
+# Apache's workers drop root, so they need readable files: the folder is outside the run's own.
 place=$(mktemp -d /tmp/coatcheck-proxies.XXXXXX)
 chmod 711 "$place"
 trap 'stop_stack; rm -rf "$place"' EXIT
@@ -32,7 +32,7 @@ recipe() {
     done
 }
 
-# serve SERVER: starts it; SITE is where it listens
+# serve SERVER: starts the server; SITE is its address
 serve() {
     local folder
     folder=$(mktemp -d "$place/$1.XXXXXX")
@@ -266,8 +266,8 @@ at() {
 
 # ---- recipes that have lost something --------------------------------------------------------------------------------
 
-# copies: the broken copies of a server, one a line: the file, what happens to it, the walk that looks, and what it says. A
-# server that does the right thing without being told is not listed.
+# copies: the broken copies of a server, one a line: the file, the edit, the walk, and its verdict. A server with the right
+# default is not listed.
 copies() {
     case $1 in
         nginx) cat <<'TEXT' ;;
@@ -326,7 +326,7 @@ break_recipe() {
     recipes=$root/deploy/proxy
 }
 
-# notices NAME WALK SENTENCE CHANGE: the walk turns red, and says what is wrong
+# notices NAME WALK SENTENCE CHANGE: the walk fails, with the right verdict
 notices() {
     at "$1"
     (PATIENCE=1 LONG=30 failed=0; "walk_$2" "$1") >"$work/$1.red" 2>&1
@@ -363,8 +363,8 @@ for server in "${servers[@]}"; do
     done < <(copies "$server")
 done
 
-# two_servers SED-EXPRESSION: HAProxy with the recipe's commented lines for several replicas, before the broker and one that is
-# not ready and answers all apps wrongly; SITE is where it listens
+# two_servers SED-EXPRESSION: starts HAProxy with the recipe's commented lines for several replicas, in front of the broker and
+# a second one that is not ready and answers all apps wrongly; SITE is its address
 two_servers() {
     local folder
     folder=$(mktemp -d "$place/two.XXXXXX")

@@ -76,7 +76,7 @@ def bodies(case):
     for rest in (b"", b"hello", b"0\r\n\r\n", b"zz\r\n"):
         for coding in ("Content-Length: 5", "Content-Length: 400", "Transfer-Encoding: chunked"):
             found, how, _ = raw(broker, "GET", "/v1/forward-auth", *gate, coding, rest=rest + SMUGGLED + SMUGGLED)
-            # Bytes that are no chunk break the framing (SEC-101).
+            # Bytes that are not a chunk break the framing (SEC-101).
             status = 400 if "chunked" in coding and not rest.startswith(b"0") else 200
             case.same([status], [answer[0] for answer in found], f"{coding}, {rest}: one answer")
     for fields in (("Upgrade: websocket", "Connection: Upgrade"), ("Connection: Upgrade",), ("Upgrade: TLS/1.2", "Connection: Upgrade"),

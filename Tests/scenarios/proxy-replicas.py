@@ -1,5 +1,5 @@
-"""Two replicas behind each recipe of deploy/proxy: one stops, hangs, or does not answer a connection, and both restart one after
-the other. Every request is answered, and no POST that a proxy has begun to send reaches a replica twice.
+"""Two replicas behind each recipe of deploy/proxy: one stops, hangs, or ignores connections, and both restart one after the
+other. Every request is answered, and no POST that a proxy has begun to send reaches a replica twice.
 """
 
 import concurrent.futures
@@ -23,9 +23,9 @@ CHECKS = {
 
 
 class Replica:
-    """Stands where a replica listens, with the port of its apps and the port that tells whether it is ready.
+    """Plays a replica, with the port for its apps and the port for its readiness.
 
-    `what` says what it does with a POST: answers it, breaks off after it has read it, or hangs.
+    `what` is its behaviour for a POST: it answers, breaks off after it has read the request, or hangs.
     """
 
     def __init__(self, address, port, management_port):
@@ -50,7 +50,7 @@ class Replica:
                 self.answer()
 
             def do_POST(self):
-                # Caddy loses the body when it cannot connect, and then sends the head alone. That request does not count.
+                # If Caddy cannot connect, it loses the body and then sends only the head. That request does not count.
                 length = int(self.headers.get("Content-Length") or 0)
                 if len(self.rfile.read(length)) < length:
                     self.close_connection = True
@@ -78,7 +78,7 @@ class Replica:
 
 
 class Deaf:
-    """Listens, and answers no connection: its queue is full, so the kernel drops what comes, as a network does that loses packets."""
+    """Listens and answers no connection: its queue is full, so the kernel drops packets, like a lossy network."""
 
     def __init__(self, address, *ports):
         self.address, self.sockets = f"{address}:{ports[0]}", []
@@ -106,13 +106,13 @@ def many(function, number, at_once=8):
 
 
 def told(answers):
-    """How many answers have which status, and how long the longest took where it took long."""
+    """The number of answers by status, and the longest time if it was long."""
     statuses = [answer.told for answer in answers]
     return {status: statuses.count(status) for status in sorted(set(statuses))}
 
 
 def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
-    """The other replica does not answer connections: every request is answered by this one, once.
+    """The other replica does not answer connections: this one answers every request, once.
 
     Requests with methods in `may_refuse` may be answered 503 instead; then they reached no replica.
     """
@@ -129,7 +129,7 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
 
 
 def once(says, url, replicas, what):
-    """A POST that a replica has read and does not answer is not sent again."""
+    """A POST that a replica has read but not answered is not sent again."""
     many(lambda _: call(url + "/v1/providers", seconds=20), 8)
     for replica in replicas:
         replica.what = what
@@ -142,7 +142,7 @@ def once(says, url, replicas, what):
 
 
 def malformed(says, url):
-    """A client's malformed uploads take no replica out."""
+    """A client's malformed uploads do not take a replica out of use."""
     host, port = url.removeprefix("http://").split(":")
     for _ in range(6):
         with socket.create_connection((host, int(port))) as connection:
@@ -178,7 +178,7 @@ class Quiet(Verdicts):
         self.lines.append(line)
 
 
-# Copies of a recipe that lost one thing: the edit, what is tried, and the verdict that notices it.
+# Copies of a recipe that lost one thing: the edit, the test, and the verdict that notices it.
 COPIES = {
     "nginx": [
         (("nginx.conf", "error timeout;", "error;"), "drops", "every GET"),
@@ -195,7 +195,7 @@ COPIES = {
 SHORT = {
     "nginx": ("nginx.conf", "_timeout 75s", "_timeout 1s"), "caddy": ("Caddyfile", "75s", "1s"),
     "haproxy": ("haproxy.cfg", "server 75s", "server 1s"), "apache": ("apache.conf", "timeout=75", "timeout=1")}
-# Caddy cannot send a body again, even if the first attempt did not reach a replica. Its checks are what helps.
+# Caddy cannot send a body again, even if the first attempt did not reach a replica. Only its checks help.
 MAY_REFUSE = {"caddy": ("POST",)}
 
 
@@ -212,7 +212,7 @@ def behind(server):
 
         says, may_refuse = Titled(case, server), MAY_REFUSE.get(server, ())
         gone(Titled(case, f"{server}, one refuses"), front(f"127.0.0.3:{port}", first), first, may_refuse=may_refuse)
-        # One after the other: a proxy without checks tries the lost replica again and again.
+        # The requests come one after the other, because a proxy without checks tries the lost replica repeatedly.
         gone(Titled(case, f"{server}, one drops packets"), front(deaf, first), first, 4, 1, may_refuse)
         if server in CHECKS:
             url = front(deaf, first, edits=CHECKS[server])
@@ -239,7 +239,7 @@ def behind(server):
 
 
 class Load:
-    """Requests through each proxy, one after another, until it is told to stop."""
+    """Sends requests through each proxy, one after another, until it is stopped."""
 
     def __init__(self, sites):
         self.answers = {name: [] for name in sites}
@@ -287,7 +287,7 @@ def brokers(case):
     def sites(**edits):
         return {server: recipes.proxy(case, server, addresses, edits.get(server, ()), MANAGEMENT_PORT=management) for server in recipes.SERVERS}
 
-    # The time-outs of those that have no checks are short here.
+    # Proxies without checks have short time-outs here.
     started = sites(nginx=[("nginx.conf", "_timeout 75s", "_timeout 2s")], apache=[("apache.conf", "timeout=75", "timeout=2")], **CHECKS)
     plain = {server: recipe.url for server, recipe in started.items()}
 
@@ -307,7 +307,7 @@ def brokers(case):
     for _ in range(2):
         for broker in replicas:
             broker.restart(signal.SIGTERM)
-    # Those without checks meet a replica that drains, and pass on its 503.
+    # Proxies without checks may meet a draining replica, and pass on its 503.
     verdicts(load.stop(), "two restarts of each, one after the other", 30, {"nginx", "apache"})
     load = Load({"nginx": recipes.proxy(case, "nginx", addresses, [("nginx.conf", " max_fails=0", "")]).url})
     for broker in replicas:
@@ -321,7 +321,7 @@ def brokers(case):
     verdicts(load.stop(), "one is stopped")
     replicas[1].start()
 
-    # A request that is in progress keeps a replica draining, which refuses what comes meanwhile.
+    # A request in progress keeps a replica draining, and it refuses new requests meanwhile.
     session = replicas[0].sign_in()
     slow = case.beside(replicas[0].call, "GET", "/v1/relay/api/private/events/900", session)
     wait_for(10, lambda: replicas[0].metric("coatcheck_relay_calls_under_way", upstream="api") == 1)
@@ -350,7 +350,7 @@ def brokers(case):
     slow.result(20)
     replicas[0].start()
 
-    # A process that hangs takes connections, so a proxy notices it by its checks alone; nginx and Apache have none.
+    # A process that hangs accepts connections, so only a proxy's checks notice it; nginx and Apache have none.
     replicas[1].process.send_signal(signal.SIGSTOP)
     checked = {server: plain[server] for server in CHECKS}
     for url in checked.values():

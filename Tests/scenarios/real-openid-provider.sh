@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Flows A and B against Canaille, an OpenID provider that nobody here wrote. PYTHON is an interpreter that has it
+# Flows A and B against Canaille, an OpenID provider from outside this project. PYTHON is an interpreter that has it
 # (Tests/scenarios/support/setup makes one).
 source "$(dirname "$0")/support/lib.bash"
 
-# real_post JSON: this server answers 500 to a second token for one user and client within the same second; the code is
-# not used up then, the broker says 503, and the same forward again is what an app does.
+# real_post JSON: this server answers 500 to a second token for one user and client within the same second. The code is not used
+# up then, the broker answers 503, and an app forwards again.
 real_post() {
     for _ in 1 2 3; do
         post /v1/sessions "$1"
@@ -23,7 +23,7 @@ OPENID_PROVIDER=$(json .issuer "$work/provider.out")
 wait_for 60 curl -sf "$OPENID_PROVIDER/.well-known/openid-configuration" || give_up "the OpenID provider"
 start_stack
 
-# real_browser URL: signs Ana in with her password the first time; CALLBACK is where the provider sends her back to
+# real_browser URL: signs Ana in with her password the first time; CALLBACK is the provider's redirect
 real_browser() {
     local jar="$work/browser.jar" token
     CALLBACK=$(location "$1" -b "$jar" -c "$jar")

@@ -1,5 +1,6 @@
-"""Step-up at OpenID providers that nobody here wrote: LemonLDAP::NG and Canaille, which sign their users in again when `max_age` says
-so, and Glewlwyd, which does and cannot tell. Whatever they make of it, the session lives, and nobody is sent round in circles.
+"""Step-up at OpenID providers from outside this project: LemonLDAP::NG and Canaille, which sign their users in again for
+`max_age`, and Glewlwyd, which does so without an `auth_time`. In every case the session lives, and no user has to sign in
+without end.
 """
 
 import re
@@ -12,18 +13,18 @@ from support.harness import Broker, GaveUp, Sandbox, main, wait_for
 from support.lemonldap import OTHER, PASSWORD, STRONG, Lemonldap
 
 APP = "com.example.real:/cb"
-# Seconds by which clocks may differ, so that a sign-in of a few seconds ago is an old one.
+# The difference between clocks in seconds, so that a sign-in of a few seconds ago counts as old.
 LEEWAY = 4
 
 
 class User:
-    """Somebody with an app and a browser."""
+    """A user with an app and a browser."""
 
     def __init__(self, broker, browser):
         self.broker, self.browser, self.session = broker, browser, None
 
     def insisting(self, ask):
-        """Asks again as an app does, where the provider has a fault: Canaille gives a user one token a second, else a 500."""
+        """Retries as an app does, because Canaille gives a user one token a second, and otherwise answers 500."""
         return wait_for(10, lambda: (answer := ask()).status != 503 and answer, 1.1) or ask()
 
     def forward(self, begun, callback):
@@ -54,7 +55,7 @@ class User:
 
 
 def broker_of(case, issuer, api=None, scope="openid", **settings):
-    """A broker whose provider is the real one; its API, where there is one, is the provider's userinfo."""
+    """A broker whose provider is the real one; its API, if any, is the provider's userinfo."""
     upstreams = {"api": {"base_url": api, "provider": "real", "allow": ["GET /**"]} | settings.pop("upstream", {})} if api else None
     return Broker(case, Sandbox(case), settings={"upstreams": upstreams, "providers": {"oidc": None, "oauth2": None, "real": {
         "kind": "oidc", "issuer": issuer, "id_token": {"leeway": f"{LEEWAY}s"},
@@ -68,7 +69,7 @@ def grows_old(case, user):
 
 
 def seconds(moment):
-    """An answer's time as seconds since 1970, or None."""
+    """An answer's time in seconds since 1970, or None."""
     return moment and int(time.mktime(time.strptime(re.sub(r"\.\d+", "", moment), "%Y-%m-%dT%H:%M:%SZ")) - time.timezone)
 
 
@@ -84,7 +85,8 @@ def lives(case, user, what):
 
 
 def by_levels(case):
-    """LemonLDAP::NG: `max_age` makes it ask, `acr_values` do not; its `acr` is the level of what it asked for last."""
+    """LemonLDAP::NG: `max_age` makes it ask, `acr_values` do not; its `acr` is the level of the last method that it asked for.
+    """
     provider = Lemonldap(case, APP)
     broker = broker_of(
         case, provider.issuer, provider.url, scope="openid profile email", identity={"source": "userinfo"}, upstream={"require": [
@@ -115,7 +117,7 @@ def by_levels(case):
     case.same("409 subject_mismatch", answer.told, "somebody else signs in")
     case.same(first, lives(case, user, "after it")["authenticated_at"], "and the time is the first sign-in's")
 
-    # Single sign-on: the age is not exceeded, and nobody is asked.
+    # Single sign-on: the sign-in is recent enough, so the provider asks no one.
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
     case.same(("200", asked), (answer.told, user.browser.asked), "an age that is not exceeded: no password, and the step-up is done")
@@ -143,7 +145,7 @@ def by_levels(case):
     case.same((200, "dwho"), (passed.status, passed.json.get("sub")), "and the call goes")
     handle = lives(case, user, "after it")["handle"]
 
-    # The browser signs in again, for another app: a refresh tells of it, and the session knows its own sign-in.
+    # The browser signs in again for another app. A refresh reports that, and the session keeps its own sign-in.
     signed_in = broker.look(user.session).json["authenticated_at"]
     grows_old(case, user)
     other = User(broker, user.browser)
@@ -159,7 +161,7 @@ def by_levels(case):
 
 
 def by_age(case):
-    """Canaille: it asks again for `max_age`, and says when; it has no `acr`."""
+    """Canaille: it asks again for `max_age`, and reports the time; it has no `acr`."""
     provider = Canaille(case, APP)
     broker = broker_of(case, provider.issuer, provider.issuer, scope="openid profile email offline_access", upstream={"require": [
         {"allow": "GET /oauth/userinfo", "max_age": "1m"}]})
@@ -177,7 +179,7 @@ def by_age(case):
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
     case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "an age that is not exceeded")
-    # After the password it looks again, so that a slow machine may be asked twice where no second is allowed.
+    # After the password it checks the age again, so a slow machine may be asked twice if not even a second is allowed.
     for age in (5, 0):
         grows_old(case, user)
         before, asked = broker.look(user.session).json["authenticated_at"], user.browser.asked
@@ -189,7 +191,7 @@ def by_age(case):
 
 
 def without_a_time(case):
-    """Glewlwyd: it asks again for `max_age`, and its `auth_time` is 0, which is no time: the file says that it cannot."""
+    """Glewlwyd: it asks again for `max_age`, but its `auth_time` is 0, which is no time, so the file marks it as unable."""
     provider = Glewlwyd(case)
     issuer = provider.issuer("plain", **{"oauth-dpop-allowed": False})
     provider.client("app", APP, dpop_bound="0")

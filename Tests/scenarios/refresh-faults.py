@@ -1,5 +1,5 @@
-"""Refreshes through a bad half-minute of the provider, the store or the process: nobody is logged out by it, no refresh token
-is sent twice at once, no pair is thrown away (guarantees 2 and 3).
+"""Refreshes through a bad half-minute of the provider, the store or the process: every session stays, no refresh token is sent
+twice at once, and no pair is lost (guarantees 2 and 3).
 """
 
 import sqlite3
@@ -16,7 +16,7 @@ def stack(case, gated=("refresh",), **more):
 
 
 def refreshes_again(case, broker, session, seconds, sentence):
-    """It has to succeed within so many seconds, and nobody may hear of an end meanwhile."""
+    """The refresh has to succeed within that number of seconds, and no answer may report an end meanwhile."""
     last = []
 
     def once():
@@ -58,7 +58,7 @@ def killed_holder(case):
     if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.refreshes())):
         raise GaveUp("no refresh call")
     broker.stop()
-    # A claim of a killed process lapses by itself; here nobody waits for that.
+    # A killed process's claim lapses with time; this shortens the wait.
     with sqlite3.connect(broker.data / "coatcheck.db", isolation_level=None) as database:
         database.execute("UPDATE sessions SET claim_until = 1")
     broker.start()
@@ -84,7 +84,7 @@ def killed_holder(case):
 
 
 def late_winner(case):
-    """A process has the new pair and cannot write it; another took over, is refused in passing and then hears invalid_grant."""
+    """A process has the new pair and cannot write it; another takes over, gets a passing refusal and then invalid_grant."""
     sandbox, gate, holder = stack(case)
     session = holder.sign_in()
     answered = threading.Event()
@@ -92,12 +92,12 @@ def late_winner(case):
     first = case.beside(holder.refresh, session)
     if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.refreshes())):
         raise GaveUp("no refresh call")
-    # The second process of the engines that have several: one on a copy of the store, as it is amid the claim.
+    # A second process, which plays another replica: it runs on a copy of the store from during the claim.
     other = Broker(case, sandbox, gate, ("refresh",), like=holder, name="other", start=False)
     with holder.database() as source, sqlite3.connect(other.data / "coatcheck.db", isolation_level=None) as copy:
         source.backup(copy)
         copy.execute("UPDATE sessions SET claim_until = 1")
-    # Its call ends before a process that has just begun takes anything over: it is the store that keeps the pair back.
+    # The call ends before a newly started process may take over, so only the store holds the pair back.
     lock = holder.database()
     lock.execute("BEGIN IMMEDIATE")
     answered.set()
@@ -114,7 +114,7 @@ def late_winner(case):
     lock.execute("ROLLBACK")
     case.same("503 store_unavailable", first.result(30).told, "the holder has its pair, and its caller hears of the store")
     case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "which the holder writes when it can")
-    # What the late winner commits: the first pair of a version wins, whoever holds the claim.
+    # The late owner's commit: the first pair for a version wins, whoever holds the claim.
     tokens = holder.row(session, "tokens_key, tokens, token_expires_at, refreshable, expires_at, token_version")
     changed = other.database().execute(
         """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,
@@ -175,7 +175,7 @@ def empty_refusals(case):
 
 
 def empty_refusal_of_one(case):
-    """One refresh token is dead, which the provider says by an empty 401, while it grants to others."""
+    """One refresh token is dead: the provider answers it with an empty 401, and grants others."""
     clock = Clock(case)
     sandbox, gate, broker = stack(case, clock=clock)
     dead, well = broker.sign_in("dead"), broker.sign_in("well")
@@ -234,7 +234,7 @@ def three_hundred_callers(case):
 
 
 def hanging_revocations(case):
-    """One provider's revocation endpoint hangs with forty log-outs; then somebody logs out at another provider."""
+    """One provider's revocation endpoint hangs with forty log-outs; then a user logs out at another provider."""
     sandbox, gate, broker = stack(case, gated=("revocation",))
     gate.always = Gate.hang(14)
     sessions = [broker.sign_in() for _ in range(40)]
@@ -243,13 +243,13 @@ def hanging_revocations(case):
         broker.log_out(session)
     if not wait_for(10, lambda: gate.calls):
         raise GaveUp("nothing is revoked")
-    # Whoever takes a batch has taken it by now.
+    # The worker has taken its batch by now.
     wait_for(3, lambda: len(gate.calls) >= 32)
     broker.log_out(other)
     begin = time.monotonic()
     wait_for(25, lambda: sandbox.calls("oauth2/revoke"))
     late = time.monotonic() - begin
-    # A call that hangs is given up after fourteen seconds: who waits behind one waits that long.
+    # A hanging call is given up after fourteen seconds, and a row behind it would wait that long.
     case.verdict(late < 10, f"the other's revocation leaves at once: {late:.1f} s", f"{late:.1f} s late")
     most = Gate.most_at_once(gate.calls)
     case.verdict(most <= 2, f"at most two calls at one time at the provider that hangs: {most}", most)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Guarantees 2 and 3: one refresh everywhere, and nobody is logged out by a passing fault.
+# Guarantees 2 and 3: one refresh everywhere, and no session ends for a passing fault.
 source "$(dirname "$0")/support/lib.bash"
 # Its sessions refresh several times in a minute.
 LIMITS="forced_refresh_pause: 0s"
@@ -7,7 +7,7 @@ start_stack
 
 refresh() { request POST /v1/session/refresh; }
 refreshes() { calls oidc/refresh; }
-# expired_session: a session of this device whose access token has just ended
+# expired_session: makes a session of this device whose access token has just expired
 expired_session() {
     device "phone-$RANDOM$RANDOM"
     sandbox PUT /settings/oidc '{"access_token_lifetime":1}'

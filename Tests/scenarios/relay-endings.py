@@ -1,5 +1,5 @@
-"""Relayed answers that are under way when their session ends, on two replicas with one PostgreSQL: event streams end whole and at
-once, for every reason, also where the notice of it is lost; downloads are cut a little later (guarantee 6).
+"""Relayed answers in progress when their session ends, on two replicas with one PostgreSQL. Event streams end whole and at
+once, for every reason, also if the notice is lost. Downloads are cut a little later (guarantee 6).
 """
 
 import contextlib
@@ -19,9 +19,9 @@ WITHOUT_NOTICE = 5.5
 
 
 class Upstream:
-    """An API whose answers do not end by themselves: `/events` and `/download` write for ever, `/quiet` says one thing and waits.
+    """An API with endless answers: `/events` and `/download` write for ever, `/quiet` writes once and waits.
 
-    It knows of each call, by the call's `id`, when its caller hung up.
+    It records when each call's caller disconnected, by the call's `id`.
     """
 
     def __init__(self):
@@ -134,7 +134,7 @@ class Stage:
         return answer.json["session_token"]
 
     def open(self, session, path="/events", bearer=False):
-        """The same answer at both replicas."""
+        """Opens the same answer at both replicas."""
         return [Stream(self.upstream, broker, session, path, bearer) for broker in self.brokers]
 
     def query(self, sql):
@@ -142,7 +142,7 @@ class Stage:
 
 
 def endings(case):
-    """Event streams at both replicas, and the ways in which a session ends."""
+    """Event streams at both replicas, and the ways to end a session."""
     with Database() as database:
         stage = Stage(case, database)
         one, two = stage.one, stage.two
@@ -178,7 +178,7 @@ def endings(case):
 
 
 def silent(case):
-    """Endings that no notice tells: one that is lost, and a lapse; and what a download comes to."""
+    """Endings without a notice: a lost notice, and a lapse; and the end of a download."""
     with Database() as database:
         stage = Stage(case, database)
         parent = stage.begin()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The relay's way out: TLS to upstreams is verified (SEC-111), and what lies outside is reached through `outbound.proxy`.
-# (The emulator speaks plain HTTP; small TLS terminators stand in front of it, and a small proxy.)
+# The relay's way out: TLS to upstreams is verified (SEC-111), and outside addresses are reached through `outbound.proxy`. (The
+# emulator uses plain HTTP; small TLS terminators are in front of it, and a small proxy.)
 source "$(dirname "$0")/support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null
@@ -72,7 +72,7 @@ same "$before" "$(calls api/api)" "the upstream heard nothing"
 step "3. Through the proxy, which is told the upstream's name"
 whole named
 same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "nothing but where to"
-# One for the calls before HEAD, one for HEAD itself, which may have had the first: never one a call.
+# At most one for the calls before HEAD, one for HEAD itself, and one more: never one a call.
 [ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "$(wc -l <"$work/proxy.log") tunnels for six calls"
 
 step "4. Through the proxy TLS is verified, too"

@@ -60,7 +60,7 @@ for path in private/../echo private/%2e%2e/echo private/.%2e/echo private%2f..%2
     case $STATUS in
         400 | 403 | 404) ok "$path: $STATUS" ;;
         200)
-            # What passes has to have arrived as one segment below /api/private.
+            # A path that passes has to arrive as one segment below /api/private.
             matches '^/api/private/[^/]+$' "$(json .path)" "$path: arrived as $(json .path)"
             ;;
         401) matches 'upstream' "$(header Coatcheck-Source)" "$path: the upstream's own 401" ;;
@@ -100,7 +100,7 @@ kib() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$broker_pid/status"; 
 grew() { echo $((($(kib VmHWM) - before) / 1024)); }
 mark() { echo 5 >"/proc/$broker_pid/clear_refs"; before=$(kib VmRSS); }
 head -c 104857600 /dev/urandom >"$work/upload"
-# Once beforehand, so that what opens at first use is open.
+# One upload first, so that later figures do not include one-time costs.
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
 mark
 request POST /v1/relay/api/echo -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
@@ -148,7 +148,7 @@ request TRACE /v1/relay/api/echo
 same 4 "${STATUS:0:1}" "TRACE: refused"
 
 step "13. One user cannot take an upstream of eight places away from the others"
-# uploads LENGTH: eight uploads of this device's user that send one byte and no more; the status lines that come back go to a file
+# uploads LENGTH: this device's user begins eight uploads that stop after one byte; the status lines of the answers go to a file
 uploads() {
     python3 - "$BROKER_PORT" "$(cookie coatcheck)" "$1" >"$work/uploads" 2>&1 <<'PYTHON' &
 import select, socket, sys, time
@@ -173,7 +173,7 @@ sign_in oidc ios ben
 for length in 60000 600000; do
     device a-phone
     uploads "$length"
-    # Six refusals show that all eight are there; a held body is not refused, so nothing shows it.
+    # Six refusals show that all eight have arrived, because a held body is not refused.
     wait_for 1 eval '[ "$(wc -l <"$work/uploads")" -ge 6 ]'
     device a-second-phone
     begun=$(date +%s%N)

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# The configuration under traffic: what HUP takes over, what it refuses as a whole, who is not logged out by it.
+# The configuration under traffic: the changes that HUP applies, those that it refuses as a whole, and the sessions that survive
+# both.
 source "$(dirname "$0")/support/lib.bash"
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/web-secret"
 chmod 600 "$work/web-secret"
-# A secret of its own file, and a provider that may leave without anything naming it.
+# A secret in its own file, and a provider without references, so that it may leave.
 sed -e 's|client_secret: "wq8ZrT5nLk2YvB7x:c/d+e&f"|client_secret: {file: @WORK@/web-secret}|' "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"
 file="$work/coatcheck.yaml"
@@ -21,7 +22,7 @@ change() {
     chmod 600 "$work/next.yaml"
     mv "$work/next.yaml" "$file"
 }
-# reload: HUP, and waits until it is answered; refused: the same, for a refusal; REASON is the last one
+# reload: sends HUP, and waits for its success; refused: the same, for a refusal; REASON is the last one
 reload() {
     local before
     before=$(answers)
@@ -58,9 +59,9 @@ for setting in "server.listen|s,  listen: 127.0.0.1:$BROKER_PORT,  listen: 127.0
     "store.url|s,sqlite:.*,sqlite:$work/data/other.db," \
     "keys.file|s,file: .*/keys.json,file: $work/../${work##*/}/keys.json," \
     "session.cookie.name|s,^session:,session:\n  cookie: {name: other},"; do
-    # Beside it something that could be taken over.
+    # In addition, a change that could be applied.
     change "${setting#*|}; s,body: 8KiB,body: 16KiB,; s|log: \{level: trace\}|log: {level: error}|"
-    # The hosted callbacks stand at public_url.
+    # The hosted callbacks are at public_url.
     [ "${setting%%|*}" = server.public_url ] && sed -i "s|$BROKER/callback|http://localhost:$BROKER_PORT/callback|" "$file"
     refused "^${setting%%|*}: has changed, which takes a restart" "${setting%%|*}"
 done
@@ -83,7 +84,7 @@ step "HUP to a broker that starts is kept until it runs"
 "$COATCHECK" serve --config "$work/second.yaml" >"$work/second.log" 2>&1 &
 second=$!
 began=$(date +%s%N)
-# heeds: whether the process does something else at HUP than to die (bit 0 of what it ignores or catches)
+# heeds: whether the process ignores or catches HUP (bit 0 of its signal masks)
 heeds() { awk '/^Sig(Ign|Cgt)/ { print substr($2, length($2)) }' "/proc/$second/status" | grep -q '[13579bdf]'; }
 wait_for 10 heeds
 same 0 $? "HUP is not deadly from the first lines on"
@@ -264,7 +265,7 @@ matches '^([2-9]|[1-9][0-9]+)$' "$(($(answers) - before))" "under reloads"
 printf '# %s signals, %s reloads\n' "$signals" "$(($(answers) - before))"
 cp -p "$work/first.yaml" "$file"
 reload "the last word is the file's"
-# Signals of before may still be under way.
+# Earlier signals may still be in progress.
 holds() { relayed && [ "$STATUS" = 200 ]; }
 wait_for 10 holds
 same 0 $? "and it holds"

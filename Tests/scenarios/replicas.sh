@@ -62,7 +62,7 @@ curl -sN -m 90 -b "coatcheck=$session" "$BROKER/v1/session/events" >"$work/event
 stream=$!
 wait_for 20 grep -q 'event: session' "$work/events"
 for n in 1 2 3; do on "$n"; here_session; done
-# Each replica is asked without pause; what counts is when the last request began that was still served.
+# Each replica is asked without pause; the measured time is when the last served request began.
 for n in 1 2 3; do
     while [ ! -e "$work/asked-enough" ]; do
         asked=$(milliseconds)
@@ -145,7 +145,7 @@ device e2-phone
 sign_in oidc ios ben
 hanging_session=$(cookie coatcheck)
 sandbox DELETE /requests
-# One call's work is done after its caller has died, the other's never.
+# One call ends after its caller has died; the other never ends.
 fault oidc '{"fault":"slow","endpoint":"refresh","delay_ms":13000,"times":1}'
 JAR= request POST /v1/session/refresh -b "coatcheck=$slow_session" -m 2
 fault oidc '{"fault":"hang","endpoint":"refresh","delay_ms":13000,"times":1}'
@@ -241,7 +241,7 @@ for n in 1 2 3; do
     device "g-phone-$n"
     wait_for 40 eval 'sign_in oidc ios ana; [ "$STATUS" = 201 ]'
     same 201 "$STATUS" "replica $n signs in again"
-    # Another connection of its pool may be found dead now: 503 for a moment, and never 401.
+    # Another connection of its pool may be dead by now: 503 for a moment, and never 401.
     wait_for 20 eval 'here_session; [ "$STATUS" != 503 ]'
     expect_status 200 "and knows the session from before"
 done

@@ -1,9 +1,9 @@
-"""What a stranger can make the broker take (SEC-102, SEC-105): resident memory (from /proc), descriptors, processor time, an
-upstream's places.
+"""The resources that a stranger can make the broker use (SEC-102, SEC-105): resident memory (from /proc), descriptors,
+processor time, an upstream's places.
 
-Every case has a broker of its own, so that its memory is its own, too: at rest, then the highest while the case ran. The
-brokers have an https `public_url`: with a loopback one, limits would spare loopback clients. Each flood is bounded in bytes
-and time, and stops when the broker has taken 400 MiB more than at rest. Its figures are those of a release build.
+Every case has its own broker, and so its own memory: at rest, and the highest during the case. The brokers have an https
+`public_url`, because with a loopback one, limits would spare loopback clients. Each flood is bounded in bytes and time, and
+stops when the broker has used 400 MiB more than at rest. The limits are those of a release build.
 """
 
 import concurrent.futures
@@ -27,7 +27,7 @@ GIVE_UP = 400 * MIB
 # ---- an upstream -----------------------------------------------------------------------------------------------------
 
 
-# Bytes that tell where they stand, so that a lost or doubled piece is seen.
+# Bytes that contain their own position, so that a lost or doubled piece is noticed.
 PATTERN = b"".join(b"%011d\n" % line for line in range(8 * MIB // 12 + 1))
 
 
@@ -36,7 +36,7 @@ def pattern(count):
 
 
 class App(http.server.BaseHTTPRequestHandler):
-    """What lies behind the relay: answers of every framing, at once or late, and early ones to uploads."""
+    """The API behind the relay: answers of every framing, at once or late, and early answers to uploads."""
 
     protocol_version = "HTTP/1.1"
 
@@ -72,7 +72,7 @@ class App(http.server.BaseHTTPRequestHandler):
         self.server.seen.append(f"{self.command} {self.path}")
         _, kind, amount = self.path.split("/")
         if kind == "refuse":
-            # Before the body was read, which the answer's end cannot wait for.
+            # The answer comes before the body was read, so its end does not wait for the body.
             self.send_response(413)
             self.send_header("Content-Length", amount)
             self.end_headers()
@@ -149,7 +149,7 @@ class Broker(harness.Broker):
             time.sleep(0.02)
 
     def rest(self):
-        """Begins to measure: what is resident now is rest."""
+        """Begins to measure: the memory that is resident now counts as rest."""
         for path in ("/v1/providers", "/openapi.yaml", "/nothing"):
             self.ask("GET", path)
         time.sleep(0.3)
@@ -160,7 +160,7 @@ class Broker(harness.Broker):
         return self.highest - self.lowest > GIVE_UP
 
     def within(self, name, note=""):
-        """Says what was measured, and whether it is little enough."""
+        """Prints the measured values, and whether they are low enough."""
         self.highest = max(self.highest, self.resident())
         before, peak = self.lowest / MIB, self.highest / MIB
         self.case.say(f"{name}: {before:.0f} → {peak:.0f} MiB{' (' + note + ')' if note else ''}")
@@ -188,7 +188,7 @@ class Broker(harness.Broker):
         return end
 
     def ask(self, method, path, *fields, body=b"", source=None, seconds=10):
-        """Makes one call on a connection of its own: (status, fields, body), or status 0 and why not."""
+        """Makes one call on its own connection: (status, fields, body), or status 0 and the reason."""
         try:
             end = self.connect(source, seconds=seconds)
             with end:
@@ -217,10 +217,10 @@ def wait(end, events, milliseconds):
 
 
 def flood(broker, end, piece, total, seconds=8, stall=2.5, reads=False):
-    """Sends `piece` over and over, as fast as it is taken, up to `total` bytes, also when the other side has ended.
+    """Sends `piece` repeatedly, as fast as possible, up to `total` bytes, also after the other side has ended.
 
-    Returns how many bytes were taken, what came back (when it `reads`) and why it ended: `all`, `time`, `stalled` (nothing
-    was taken for a while, and the broker was idle), `closed`, or `swollen` when the broker has taken far too much memory.
+    Returns the number of accepted bytes, the answer (if it `reads`), and the reason for its end: `all`, `time`, `stalled` (no
+    byte was accepted for a while, and the broker was idle), `closed`, or `swollen` if the broker has used far too much memory.
     """
     end.setblocking(False)
     sent, got = 0, bytearray()
@@ -257,7 +257,7 @@ def is_open(end):
 
 
 def settled(ends, seconds=20):
-    """How many stay open: that number once it has not changed for a second, or after so many seconds."""
+    """The number of connections that stay open: once it has been the same for a second, or after `seconds`."""
     count, since, last = -1, 0.0, time.monotonic() + seconds
     while (now := time.monotonic()) < last:
         found = sum(map(is_open, ends))
@@ -295,9 +295,9 @@ def pipelined(name, path, status, with_session=False):
 
 
 def upgraded(name, line, status, *fields, with_session=False, host=NAME, stays=False, body=b""):
-    """Floods behind a request that asks for another protocol; the request right behind it must not be served.
+    """Floods after a request for another protocol; the request right after it must not be served.
 
-    `stays` is for an answer that goes on (an event stream).
+    `stays` marks an answer that goes on (an event stream).
     """
 
     def run(case):
@@ -410,7 +410,7 @@ def slow_readers(case):
 
 
 def cut_answers(case):
-    """Answers that nobody reads are cut after the write deadline: never may one look whole."""
+    """Unread answers are cut after the write deadline, and none of them may look whole."""
     name = "answers that nobody reads"
     size = 8 * MIB
     with Broker(case, name) as broker:
@@ -510,9 +510,9 @@ def hostile_uploads(case):
 
 
 def withheld(broker, count, source, lift=None):
-    """Opens connections that each send a body but for its last byte.
+    """Opens connections that each send a body without its last byte.
 
-    Returns how many are open unanswered, were answered 429 and closed, or ended without an answer.
+    Returns how many are open and unanswered, were answered 429 and closed, or ended without an answer.
     """
     body = b'{"provider":"' + b"x" * (64 * 1024 - 13)
     ends = []
@@ -669,7 +669,7 @@ def endings(case):
         }
         session = broker.sign_in()
         for what, build in first.items():
-            # What comes behind may have been taken apart before the answer was made, or not: several tries find out.
+            # The following bytes may be parsed before or after the answer is made, so several tries are needed.
             for _ in range(8 if what.startswith("a refused") else 2):
                 broker.upstream.seen.clear()
                 behind = head("POST /v1/relay/app/taken/2", session, length=4) + b"more"
@@ -716,7 +716,7 @@ def endings(case):
             end.shutdown(socket.SHUT_WR)
             _, how = read_all(end, 5)
             case.verdict(how != "open", f"{name}: an event stream ends", how)
-        # One that goes on sending behind a parser error hears the answer, too.
+        # A client that goes on sending after a parser error gets the answer, too.
         with broker.connect() as end:
             end.sendall(b"GARBAGE\r\n\r\n")
             sent, got, why = flood(broker, end, b"x" * 4096, 64 * 1024, seconds=1, reads=True)
@@ -740,7 +740,7 @@ def descriptors(case):
             ends = []
             for index in range(300):
                 try:
-                    # Beyond the limit a connection waits in the listener's queue, and then is not made at all.
+                    # Beyond the limit a connection waits in the listener's queue, and then it is not made at all.
                     ends.append(broker.connect(f"127.0.0.{2 + index % 10}", seconds=0.2))
                 except OSError:
                     break
@@ -793,5 +793,5 @@ SLOW = {"hostile-uploads": hostile_uploads, "slow-readers": slow_readers, "cut-a
 if __name__ == "__main__":
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    # What is measured would be each other's load: one at a time, beside those that wait for a minute.
+    # Concurrent measurements would disturb each other, so they run one at a time, next to cases that wait for a minute.
     main({name: (case, 600 if name in QUICK else 240) for name, case in (SLOW | QUICK).items()}, __doc__, in_turn=QUICK)

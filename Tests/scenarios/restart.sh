@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Restarts under load. Sockets that are handed over (systemd's socket units): not one connection is refused. Without: 503
-# `shutting_down` while the process before drains, then a moment of refused connections.
+# Restarts under load. With handed-over sockets (systemd's socket units), every connection is accepted. Without them, 503
+# `shutting_down` while the former process drains, then a moment of refused connections.
 source "$(dirname "$0")/support/lib.bash"
 sed 's|^  drain_delay: .*|  drain_delay: 500ms|' "$here/coatcheck.yaml" >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
@@ -9,7 +9,7 @@ sign_in oidc ios ana
 expect_status 201 "a session"
 session="coatcheck=$(cookie coatcheck)"
 
-# serve_with VARIABLES…: what a start says that is refused; SAID is the log's last line
+# serve_with VARIABLES…: a start that is refused; SAID is the log's last line
 serve_with() {
     local status
     timeout 60 env "$@" >"$work/serve.out" 2>&1
@@ -17,7 +17,7 @@ serve_with() {
     SAID=$(tail -1 "$work/serve.out")
     [ "$status" -eq 1 ] || SAID="status $status: $SAID"
 }
-# says WHAT SENTENCE
+# says WHAT SENTENCE: SAID is a start's refusal with that text
 says() { matches "^\{.*\"cannot start\".*$1" "$SAID" "$2"; }
 
 step "1. What is handed over wrongly is refused by its name"
@@ -65,7 +65,7 @@ says 'descriptor 3 is not a TCP socket' "a Unix socket"
 serve_with LISTEN_FDS=1 python3 "$work/bound.py" bound "$work" $serve
 says 'descriptor 3 does not listen' "a socket that does not listen"
 
-# hammer_begin: clients that ask until hammer_end, which leaves what they saw in $work/seen
+# hammer_begin: starts clients that send requests until hammer_end, which leaves their results in $work/seen
 hammer_begin() {
     rm -f "$work/enough" "$work/hammering"
     python3 "$here/hammer.py" "$BROKER_PORT" /v1/session "$session" "$work" >"$work/seen" &
@@ -122,7 +122,7 @@ python3 "$here/hand_over.py" "public:$BROKER_PORT" "management:$MANAGEMENT_PORT"
     <"$work/manager.in" >"$work/manager.out" 2>"$work/handed.log" &
 pids+=($!)
 exec {manager}>"$work/manager.in"
-# manager_does WORD: has the parent do it; SAID is what it prints
+# manager_does WORD: sends a command to the parent; SAID is its output
 manager_does() {
     local before
     before=$(wc -l <"$work/manager.out")

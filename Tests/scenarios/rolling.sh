@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Rolling upgrades on PostgreSQL: two releases side by side on one database (docs/operate/upgrades.md).
+# Rolling upgrades on PostgreSQL: two releases on one database at the same time (docs/operate/upgrades.md).
 #
-# OLD_COATCHECK is an older release's binary. Without one this release is the older one, beside what the next one may do: a
-# schema with more in it, and rows of a format that is one higher.
+# OLD_COATCHECK is an older release's binary. If it is missing, this release plays the older one, next to the possible effects
+# of a newer one: an extended schema, and rows whose format number is higher by one.
 source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 start_postgresql
@@ -10,7 +10,7 @@ CLOSED_PORT=$(free_port)
 old=${OLD_COATCHECK:-$COATCHECK}
 new=$COATCHECK
 "$old" keys generate --file "$work/keys.json" >"$work/keys.log" 2>&1 || give_up "keys generate"
-# One provider and its upstreams: the older release need not know what others have been given since.
+# One provider and its upstreams, because the older release may not know newer settings of the others.
 awk '/^[^ #]/ { section = $1 } /^  [^ ]/ { kept = section == "providers:" ? $1 == "oidc:" : section != "upstreams:" || /provider: oidc/ }
     /^[^ ]/ || kept' "$here/coatcheck.yaml" | sed "s|url: sqlite:.*|url: $POSTGRESQL|" >"$work/template.yaml"
 binaries=$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)
@@ -122,7 +122,7 @@ other_session=$(cookie coatcheck)
 # As the next release would have written them.
 sql "UPDATE sessions SET format = 2 WHERE handle = '$handle'; UPDATE session_states SET format = 2 WHERE token = (SELECT token FROM sessions WHERE handle = '$handle')"
 before=$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")
-# What a cache holds of it dies within five seconds.
+# A cached entry is gone within five seconds.
 for n in 1 2; do
     on "$n"
     wait_for 8 eval 'here_session; [ "$STATUS" = 503 ]'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# TLS of the broker's own, on the listeners for apps and backends: versions, handshakes that strangers leave open, and
-# certificates that HUP exchanges without a connection dropped.
+# The broker's own TLS, on the listeners for apps and backends: versions, handshakes that strangers leave open, and certificates
+# that HUP exchanges without a dropped connection.
 source "$(dirname "$0")/support/lib.bash"
 
 # certificate NAME DAYS: a key and a certificate of its own for auth.example.com
@@ -13,7 +13,7 @@ certificate() {
 certificate first 30
 certificate second 30
 certificate expired -1
-# serve_certificate CERTIFICATE KEY: what the configuration names becomes these
+# serve_certificate CERTIFICATE KEY: replaces the configured files by these
 serve_certificate() {
     cp "$work/$1.pem" "$work/served.pem.next" && mv "$work/served.pem.next" "$work/served.pem"
     cp -p "$work/$2.key" "$work/served.key.next" && mv "$work/served.key.next" "$work/served.key"

@@ -97,7 +97,7 @@ kill_broker KILL
 start_broker
 pending 2
 same 0 $? "after the kill both still wait"
-# ana: the refresh token refused, the access token sent all the same, then both. cleo: both twice.
+# ana: the refresh token is refused, the access token is still sent, then both again. cleo: both twice.
 wait_for 90 eval '[ "$(calls oidc/end_session)" -ge 3 ]'
 same "8 3" "$(calls oidc/revoke) $(calls oidc/end_session)" "both done by a later try"
 sandbox GET '/tokens?provider=oidc'
@@ -188,7 +188,7 @@ get /v1/session
 same "401 admin" "$STATUS $(json .reason)" "she is"
 
 step "12. A thousand idle listeners, and none of them holds up a shutdown"
-# Eight for each of 125 sessions: a ninth would end the session's first.
+# Eight streams for each of 125 sessions; a ninth would end the session's first.
 python3 - "$BROKER" "$BROKER_PORT" <<'PYTHON' >"$work/listeners" &
 import http.client, json, resource, socket, sys, urllib.parse
 broker, port = urllib.parse.urlsplit(sys.argv[1]), int(sys.argv[2])
@@ -225,7 +225,7 @@ same 1000 "$(head -1 "$work/listeners")" "all of them are told of the session"
 begin=$SECONDS
 kill_broker TERM
 took=$((SECONDS - begin))
-# Those that hold it up would do so for the whole of shutdown_timeout, half a minute.
+# If the streams delayed the stop, it would take the whole shutdown_timeout, half a minute.
 [ "$took" -le 12 ]; same 0 $? "the broker stops at once ($took s, at most 12)"
 wait "$listeners"
 same 1000 "$(sed -n 2p "$work/listeners")" "and every stream ends in order"

@@ -1,6 +1,6 @@
-"""Step-ups and refreshes that cross on three replicas, and `kill -9` of the replica that does either, between any two of its steps:
-the session lives and is answered everywhere, a grant that was committed stands, and no refresh token is sent twice but to take
-a dead one's place (guarantee 2, "a step-up and what is under way").
+"""Step-ups and refreshes that cross on three replicas, and `kill -9` of the replica that does either, between any two of its
+steps (guarantee 2, "a step-up and what is under way"). The session lives and is served everywhere, and a committed grant stays.
+A refresh token is sent twice only if its first sender has died.
 
 The provider rotates and revokes a grant whose refresh token comes twice. Rows are locked from outside to hold a statement.
 """
@@ -18,10 +18,10 @@ LAPSE = 25 + 15
 
 @dataclasses.dataclass
 class Outcome:
-    """Says how a round has to end."""
+    """The required end of a round."""
 
     steps_up: bool
-    # The forward that was not answered, and the answers that its repeat may have at last.
+    # The unanswered forward, and the possible final answers to its repeat.
     login: Login | None = None
     repeats: tuple = ("200",)
     # Whether the next refresh has to wait until a dead one's claim is taken over.
@@ -34,7 +34,7 @@ def settings(*_):
 
 
 class Stage(Replicas):
-    """Sessions of users who have no other, and what is under way for them."""
+    """Sessions of users who have no other, and their work in progress."""
 
     def __init__(self, case, database):
         super().__init__(case, database, settings)
@@ -66,7 +66,7 @@ class Stage(Replicas):
         return Login(self.second, session, MFA).sign_in(self.users[session])
 
     def begin(self):
-        """A session of somebody who has no other."""
+        """Makes a session of a user who has no other."""
         user = f"user-{len(self.users)}"
         session = self.third.sign_in(user=user)
         self.users[session] = user
@@ -133,7 +133,7 @@ def refresh_in_its_commit(stage, session):
 
 
 def refresh_outgrown(stage, session):
-    """The step-up's commit waits in the database, that of the refresh behind it."""
+    """The step-up's commit waits in the database, and the refresh's commit behind it."""
     release, _ = stage.refresh(stage.dying, session)
     login, lock = stage.login(session), stage.lock(session)
     answer = stage.case.beside(login.forward, ..., stage.second)
@@ -146,7 +146,7 @@ def refresh_outgrown(stage, session):
 
 
 def refresh_after_its_commit(stage, session):
-    """The refresh has committed, and its answer is not there."""
+    """The refresh has committed, and its answer is lost."""
     release, _ = stage.refresh(stage.dying, session)
     release.set()
     wait_for(10, lambda: stage.row(session, "token_version") == ["2"], 0)
@@ -167,7 +167,7 @@ def step_up_at_its_claim(stage, session):
     refreshed = told(stage.second.refresh(session))
     lock.release()
     stage.case.same("200", refreshed, "a refresh meanwhile")
-    # Where the dead one's statement was carried out all the same, the code counts as sent.
+    # If the dead process's statement was still carried out, the code counts as sent.
     return Outcome(False, login, ("503 provider_unavailable",))
 
 
@@ -190,7 +190,7 @@ def step_up_with_a_refresh_before(stage, session):
 
 
 def step_up_with_a_refresh_after(stage, session):
-    """Both are answered; the one that steps up dies before its commit, the refresh commits after."""
+    """Both calls are answered; the step-up's process dies before its commit, and the refresh commits after that."""
     login = stage.login(session)
     stage.forward(stage.dying, login)
     release, refreshed = stage.refresh(stage.second, session)
@@ -201,7 +201,7 @@ def step_up_with_a_refresh_after(stage, session):
 
 
 def step_up_in_its_commit(stage, session):
-    """The step-up's commit waits in the database, that of a refresh behind it."""
+    """The step-up's commit waits in the database, and a refresh's commit behind it."""
     login = stage.login(session)
     stepped, _ = stage.forward(stage.dying, login)
     release, refreshed = stage.refresh(stage.second, session)
@@ -217,7 +217,7 @@ def step_up_in_its_commit(stage, session):
 
 
 def step_up_behind_a_refresh(stage, session):
-    """The commit of a refresh waits in the database, the step-up's behind it, which would be made anew."""
+    """A refresh's commit waits in the database, and the step-up's behind it, which would have to be made again."""
     login = stage.login(session)
     stepped, _ = stage.forward(stage.dying, login)
     release, refreshed = stage.refresh(stage.second, session)
@@ -233,7 +233,7 @@ def step_up_behind_a_refresh(stage, session):
 
 
 def step_up_after_its_commit(stage, session):
-    """The step-up has committed, and its answer is not there."""
+    """The step-up has committed, and its answer is lost."""
     login = stage.login(session)
     stage.case.beside(login.forward, ..., stage.dying)
     wait_for(10, lambda: stage.row(session, "token_version") == ["2"], 0)
@@ -254,7 +254,7 @@ def refresh_of_the_new_grant(stage, session):
 
 
 def refresh_of_a_kept_grant(stage, session):
-    """A refresh dies before the provider has it; the step-up brings no refresh token, so the claim stays what it was."""
+    """A refresh's process dies before the provider has the call. The step-up brings no refresh token, so the claim stays."""
     stage.refresh(stage.dying, session, reaches=False)
     stage.kill()
     login = stage.login(session)
@@ -263,7 +263,7 @@ def refresh_of_a_kept_grant(stage, session):
 
 
 ROUNDS = [
-    # The one that locks a whole table, then those that have to wait, which they do while the others run.
+    # First the round that locks a whole table, then those with long waits, which run while the others do.
     step_up_at_its_claim, refresh_of_the_new_grant, refresh_of_a_kept_grant, step_up_before_the_provider, step_up_with_a_refresh_before,
     step_up_with_a_refresh_after, step_up_behind_a_refresh, step_up_in_its_commit, step_up_after_its_commit, refresh_at_its_claim,
     refresh_before_the_provider, refresh_with_its_answer_held, refresh_before_its_commit, refresh_in_its_commit, refresh_outgrown,
@@ -296,7 +296,7 @@ def kills(case):
         for name, session, outcome, old, settled in waiting:
             for verdict, sentence, detail in settled.result(TAKE_OVER + LAPSE):
                 case.verdict(verdict, f"{name}: {sentence}", detail)
-            # The last step-up may be of this moment: the others show it within a second (guarantee 6).
+            # The last step-up may be of this moment, and the others show it within a second (guarantee 6).
             grants = []
 
             def agree():
@@ -305,17 +305,17 @@ def kills(case):
 
             wait_for(1, agree)
             case.verdict(len(set(grants)) == 1 and grants[0], f"{name}: in the end every replica gives a token that works", grants)
-        # Nothing is left to be done, and no old grant lives where a new one stands.
+        # No work is left, and no old grant lives if there is a new one.
         case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "nobody's tokens are left in the outbox")
         living = {item["grant"] for item in stage.tokens().values() if item["live"]}
         for name, session, outcome, old, _ in waiting:
-            # Where the step-up died, another one has come since.
+            # If the step-up died, another one has come since.
             case.same(outcome.keeps_grant, old in living, f"{name}: the first grant {'lives' if outcome.keeps_grant else 'was revoked'}")
         case.same([2, 2, 1], sorted(stage.sent().values(), reverse=True)[:3], "no refresh token was sent twice, but the two whose claims were taken over")
 
 
 def settle(stage, session, outcome, ended):
-    """What a round has to come to: a refresh in time, and an answer to the forward's repeat. Returns its verdicts."""
+    """Waits for a round's end: a refresh in time, and an answer to the forward's repeat. Returns its verdicts."""
     lines, broker = [], stage.third
     limit = TAKE_OVER if outcome.waits else 12
 
@@ -346,7 +346,7 @@ def settle(stage, session, outcome, ended):
 
 
 def kept(case):
-    """A step-up without a new refresh token: refreshes go on over all replicas, and listeners on each hear of it."""
+    """A step-up without a new refresh token: refreshes go on over all replicas, and each replica's listeners are notified."""
     with Database() as database:
         stage = Stage(case, database)
         session = stage.begin()

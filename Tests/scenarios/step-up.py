@@ -1,5 +1,5 @@
-"""Step-up: the user signs in again for a session that stands. Refusals before acceptances; calls of the provider are counted,
-and processes die between the provider's answer and the commit.
+"""Step-up: the user signs in again for an existing session. Refusals before acceptances. Calls of the provider are counted, and
+processes die between the provider's answer and the commit.
 """
 
 import http.server
@@ -11,12 +11,12 @@ from support.dpop import Phone
 from support.harness import BACKEND, Broker, Gate, GaveUp, Sandbox, call, main, wait_for
 from support.step_up import MFA, WEAK, Login, step_up, told
 
-# The calls that revoke a refresh token and the access token beside it.
+# The calls that revoke a pair: its refresh token and its access token.
 A_PAIR = 2
 
 
 def refusals(case):
-    """Who may step up, and what makes a step-up fail: the session stays as it was."""
+    """Sessions that may step up, and reasons for a failed step-up: the session stays unchanged."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={
         "providers": {
@@ -160,7 +160,7 @@ def acceptances(case):
 
 
 def crossing(case):
-    """A step-up and a refresh that is under way, in both orders; a process that dies between provider and commit."""
+    """A step-up and a refresh in progress, in both orders; a process that dies between provider and commit."""
     sandbox = Sandbox(case)
     gate = Gate(sandbox)
     broker = Broker(case, sandbox, gate, gated=("refresh",), settings={"providers": {"oidc": {"revocation": {"reaches": "token"}}}})
@@ -205,7 +205,7 @@ def crossing(case):
     case.same(200, broker.look(session).status, "the refusal is of an older grant, and void")
     case.same(200, broker.refresh(session).status, "the session goes on")
 
-    # The process dies with the refresh under way, then with the step-up.
+    # The process dies during the refresh, then during the step-up.
     release, _ = under_way()
     case.same("200", told(step_up(broker, session, MFA)), "a step-up while a refresh is under way")
     broker.restart()
@@ -214,7 +214,7 @@ def crossing(case):
 
 
 def dying(case):
-    """kill -9 between the provider's answer and the commit: the session stays as it was."""
+    """kill -9 between the provider's answer and the commit: the session stays unchanged."""
     sandbox = Sandbox(case)
     gate = Gate(sandbox)
     broker = Broker(case, sandbox, gate, gated=("token",))
@@ -275,7 +275,7 @@ def bound(case):
 
 
 class Upstream:
-    """An API that wants `mfa` for what lies under /strict, and says so itself (RFC 9470)."""
+    """An API that requires `mfa` below /strict, and reports that itself (RFC 9470)."""
 
     def __init__(self):
         upstream = self
@@ -309,7 +309,7 @@ class Upstream:
 
 
 def requirements(case):
-    """Calls that need more than the session has: refused with what to ask for, and passed once the user has signed in."""
+    """Calls that need a stronger sign-in: refused with the demand, and passed once the user has signed in."""
     sandbox, upstream = Sandbox(case), Upstream()
     broker = Broker(case, sandbox, settings={
         "providers": {"oidc": {"clients": {"ios": {"children": {"widget": {"upstreams": ["api"], "backends": ["orders"]}}}}}},

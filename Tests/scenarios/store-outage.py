@@ -1,7 +1,7 @@
-"""Two replicas on one PostgreSQL that goes away while one of them has new tokens in hand, for longer than a claim stands: nobody
-is logged out, no refresh token is sent twice (guarantees 2 and 3).
+"""Two replicas on one PostgreSQL that goes away while one of them has new tokens in hand, for longer than a claim lasts: every
+session stays, and no refresh token is sent twice (guarantees 2 and 3).
 
-OUTAGE_ROUNDS says how often it goes away (once). The providers rotate strictly and end the family of a token that comes twice.
+OUTAGE_ROUNDS is the number of outages (one). The providers rotate strictly and end the family of a token that comes twice.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ PHONES = 10
 
 
 class Wire:
-    """Passes TCP connections on, and nothing at all while it is cut: no byte, no end."""
+    """Passes TCP connections on, and nothing at all while it is cut: neither a byte nor an end."""
 
     def __init__(self, port):
         self.target = port
@@ -72,7 +72,7 @@ def pairs_in_hand(one, gate, count):
 
 
 def ask_until(broker, session, seconds, told):
-    """A phone that asks on until it is served, or told that its session is over."""
+    """A phone that retries until it is served, or learns that its session has ended."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         told.append(broker.refresh(session).told)
@@ -118,7 +118,7 @@ def outage(case):
 
 
 def partition(case):
-    """One replica is cut off from PostgreSQL for forty seconds with a pair in hand; the other notices nothing."""
+    """One replica is cut off from PostgreSQL for forty seconds with a pair in hand; the other one does not notice."""
     with stack(case) as (sandbox, gate, database):
         wire = Wire(database.port)
         one = replica(case, sandbox, database.url(wire.port), "one", gate, ["refresh"])
@@ -143,7 +143,7 @@ def stands_still(pid):
 
 
 def frozen(case):
-    """A replica stands still amid the exchange of a code for longer than its claim: what it was given is revoked."""
+    """A replica freezes during the exchange of a code for longer than its claim: its tokens are revoked."""
     with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["token"])
         two = replica(case, sandbox, database.url(), "two", like=one)
@@ -160,7 +160,7 @@ def frozen(case):
         if not wait_for(10, lambda: any(getattr(c, "worked", False) for c in gate.calls)):
             raise GaveUp("no call for the code")
         one.process.send_signal(signal.SIGSTOP)
-        # A signal is not there at once: on a busy machine the answer would be faster.
+        # A signal needs a moment, and the answer could be faster on a busy machine.
         if not wait_for(10, lambda: stands_still(one.process.pid)):
             raise GaveUp("the replica goes on")
         arrived.set()

@@ -1,7 +1,7 @@
-"""SQLite and the cache under strain: scans and long reads of others hold nobody up, and memory is given back.
+"""SQLite and the cache under strain: other programs' scans and long reads delay no request, and memory is returned.
 
-Full size: TOMBSTONES=600000 SESSIONS=60000. The everyday sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions that were
-made are kept there and used again.
+Full size: TOMBSTONES=600000 SESSIONS=60000. The everyday sizes are smaller. With SESSIONS_KEPT=FOLDER the sessions are stored
+there and used again.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ def bury(broker, count):
 
 
 def scan_beside_checks(case):
-    """An operator's list that looks at every tombstone, beside session checks that read the store."""
+    """An operator's list that reads every tombstone, next to session checks that read the store."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={"session": {"cache": "off"}})
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
@@ -93,7 +93,7 @@ def scan_beside_checks(case):
         scans = case.beside(lambda: [scan() for _ in range(10)])
         beside = measure(scans.done)
         spans = [(begin, end) for begin, end, _ in scans.result()]
-        # Those that came while a scan ran.
+        # The checks that came during a scan.
         met = [c for c in beside if any(begin <= c[0] <= end for begin, end in spans)]
         lasted = [end - begin for begin, end in spans]
         return quiet, met, lasted
@@ -146,7 +146,7 @@ def long_read(case):
 
 
 def make_sessions(case):
-    """Makes so many sessions, and returns a folder with their database, keys and cookies; one that is there is used again."""
+    """Makes the sessions, and returns a folder with their database, keys and cookies; an existing folder is used again."""
     kept = pathlib.Path(os.environ.get("SESSIONS_KEPT") or case.folder / "made")
     if not (kept / "cookies.json").exists():
         sandbox = Sandbox(case, record=False)
@@ -168,7 +168,7 @@ def make_sessions(case):
 
 
 def cache_gives_back(case):
-    """Many sessions, each used once: when their entries have died the memory is given back."""
+    """Many sessions, each used once: when their entries have expired, the memory is returned."""
     kept, cookies = make_sessions(case)
     sandbox = Sandbox(case)
 
@@ -182,11 +182,11 @@ def cache_gives_back(case):
             load.touch(cookies[:50], broker.url, BACKEND)
         return broker
 
-    # The one without a cache shows what else a process takes for so much work: SQLite's pages, the allocator's.
+    # The broker without a cache shows the other memory for so much work: SQLite's pages, the allocator's.
     brokers = [start("cached"), start("bare", {"session": {"cache": "off"}})]
-    # In full they come at once. A few come in five waves, and what the first two took has to be there for the others: so
-    # little would not be seen beside what SQLite and the allocator keep. Two, because what the first one left may still be
-    # there, dead, when the second comes.
+    # In full size all sessions come at once. A few come in five waves, and the later ones have to reuse the memory of the first
+    # two. Otherwise so little memory could not be seen next to that of SQLite and the allocator. There are two, because the
+    # first one's entries may still exist, expired, when the second comes.
     waves, warm = (1, 0) if len(cookies) >= FULL else (5, 2)
     resident = [[broker.resident() for broker in brokers]]
     for wave in range(waves):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Outgoing TLS is verified (SEC-111): a provider whose certificate nobody vouches for gets no code; with `outbound.ca_file`
-# naming its authority it does. (The emulator speaks plain HTTP; a small TLS terminator stands in front of its token endpoint.)
+# Outgoing TLS is verified (SEC-111): a provider whose certificate has no trusted issuer gets no code; with `outbound.ca_file`
+# for its authority it does. (The emulator uses plain HTTP; a small TLS terminator is in front of its token endpoint.)
 source "$(dirname "$0")/support/lib.bash"
 
 openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/authority.key" -out "$work/authority.pem" -days 2 -subj '/CN=test authority' 2>/dev/null

@@ -1,5 +1,5 @@
-"""Traces: what a collector gets, decoded by the protocol's own library; what providers and upstreams are told; whose decisions
-are believed; and what a collector that hangs, refuses or is not there costs.
+"""Traces: a collector's spans, decoded by the protocol's own library; the trace fields for providers and upstreams; the callers
+whose decisions are believed; and the cost of a collector that hangs, refuses or is missing.
 """
 
 import base64
@@ -59,7 +59,7 @@ class Collector:
             if path != "/v1/traces" or headers["Content-Type"] != "application/json":
                 raise ValueError(f"{path} {headers['Content-Type']}")
             message = ExportTraceServiceRequest()
-            # OTLP writes ids in hexadecimal, where proto3's JSON has base64: the one thing that differs.
+            # OTLP writes ids in hexadecimal, and proto3's JSON in base64. This is the only difference.
             text = re.sub(
                 rb'"(traceId|spanId|parentSpanId)":"([0-9a-f]+)"',
                 lambda found: b'"%s":"%s"' % (found[1], base64.b64encode(bytes.fromhex(found[2].decode()))), body)
@@ -106,7 +106,7 @@ def sent(sandbox, provider, endpoint, name):
 
 
 def spans(case):
-    """A login, a relay call and a refusal as spans that the protocol's own library decodes; nothing secret is in them."""
+    """A login, a relay call and a refusal as spans that the protocol's own library decodes, without secrets."""
     sandbox, collector = Sandbox(case), Collector()
     broker = traced(case, sandbox, collector.url, requests=True)
     session = broker.sign_in("ana")
@@ -143,7 +143,7 @@ def spans(case):
     problem = attributes(refused)
     case.same((401, "session_required"), (problem.get("http.response.status_code"), problem.get("error.type")), "a refusal has its code")
     case.same(0, refused.status.code, "and is no error of ours")
-    # The provider: our ids, and no state.
+    # The provider gets the broker's ids, and no state.
     for endpoint in ("token", "jwks"):
         parents = sent(sandbox, "oidc", endpoint, "traceparent")
         case.verdict(parents and all(len(p) == 1 and re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-01", p[0]) for p in parents),
@@ -203,7 +203,7 @@ def whose_decision(case):
 
 
 def nobody_there(case):
-    """A collector that hangs, refuses or is not there: requests go on as fast as without, and what is dropped is counted."""
+    """A collector that hangs, refuses or is missing: requests are as fast as without it, and dropped spans are counted."""
     sandbox = Sandbox(case)
     took = {}
 
@@ -228,7 +228,7 @@ def nobody_there(case):
 
 
 def off(case):
-    """Without `tracing` nobody is told anything: no field at the provider, the app's own at the upstream."""
+    """Without `tracing`, no trace field is sent to the provider, and the app's own goes to the upstream."""
     sandbox = Sandbox(case)
     broker = traced(case, sandbox, None)
     session = broker.sign_in("ana")

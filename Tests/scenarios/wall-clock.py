@@ -1,5 +1,5 @@
-"""A wall clock that is wrong for a while ends nothing for good and holds nothing up (guarantee 3). The broker's clock is moved
-by a preloaded library, the machine's stays.
+"""A wall clock that is wrong for a while ends no session for good and delays no request (guarantee 3). A preloaded library
+moves the broker's clock, and the machine's stays.
 """
 
 import socket
@@ -12,7 +12,7 @@ DAY = 86_400
 
 
 class Stream:
-    """An event stream: what came, and whether it has ended."""
+    """An event stream: its text so far, and whether it has ended."""
 
     def __init__(self, broker, session):
         self.text, self.ended = b"", False
@@ -94,10 +94,10 @@ def ahead(case):
 
 
 def starts_ahead(case):
-    """A machine that starts 91 days ahead, for 8 s: the first sweep included."""
+    """A machine that starts 91 days ahead, for 8 s, including the first sweep."""
     sandbox, gate, clock, broker = stack(case)
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
-    # The first sweep, by which a store knows what time it is.
+    # The first sweep tells the store the time.
     wait_for(15, lambda: broker.query("SELECT count(*) FROM leases")[0][0])
     time.sleep(0.5)
     broker.stop()
@@ -151,7 +151,7 @@ def back_with_a_dead_claim(case):
     broker.start()
     begin = time.monotonic()
     told = []
-    # The claim lapses after 25 s; one that is stuck does so for the hour.
+    # The claim lapses after 25 s; a stuck one would last for the hour.
     wait_for(45, lambda: told.append(broker.refresh(session).told) or told[-1] == "200", pause=0.5)
     case.same("200", told[-1], f"the refresh is not stuck: after {time.monotonic() - begin:.0f} s")
 
@@ -183,7 +183,7 @@ def back_while_running(case):
         writer.result(50)
     slowest = max(seconds for _, seconds in written)
     statuses = {status for status, _ in written}
-    # Who waits for a clock that went back waits for minutes of it.
+    # A wait for a clock that went back would take minutes.
     case.verdict(statuses == {201} and slowest < 10, f"{len(written)} logins begun, the slowest took {slowest:.2f} s", f"{statuses}")
     case.same("200", caller.result(30).told, "the refresh ends well")
     wait_for(5, lambda: broker.refresh(session).status != 503, pause=0.5)

@@ -2793,7 +2793,7 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2868,7 +2868,7 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2894,7 +2894,7 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
@@ -2920,7 +2920,7 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, device, sender_constrained, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one: a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
         subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}

@@ -1,14 +1,16 @@
 import Foundation
 
-/// The provider's access token, for an SDK on the device that wants it itself.
+/// The provider's access token, for an SDK on the device that needs the token itself.
 public struct AccessToken: Codable, Sendable, Hashable {
     /// The token.
     public let value: String
-    /// The scheme under which it is sent.
+    /// The token's scheme in the `Authorization` field.
     public let type: String
-    /// The end of it, where that is known.
+    /// The expiry of the token, if the broker knows it.
     public let expiresAt: Date?
-    /// The scopes that it allows; empty when unknown.
+    /// The scopes that the token allows.
+    ///
+    /// The list is empty when they are unknown.
     public let scope: [String]
 
     enum CodingKeys: String, CodingKey {

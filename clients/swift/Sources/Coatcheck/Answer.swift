@@ -1,24 +1,29 @@
 import Foundation
 
-/// An answer as it came; the fields' names are in small letters.
+/// An HTTP response as it arrived.
+///
+/// The names of the fields are in lower case.
 struct Answer: Sendable {
     let status: Int
     let fields: [String: String]
     var body: Data
 
-    /// The broker's own refusal, where it is one.
+    /// The broker's refusal, if the response is one.
     var problem: Problem? {
         guard status >= 400, fields["content-type"]?.hasPrefix("application/problem+json") == true else { return nil }
         return try? Coding.decoder().decode(Problem.self, from: body)
     }
 
-    /// The wait that the answer asks for.
+    /// The delay that the response asks for.
     var retryAfter: Duration? { fields["retry-after"].flatMap { Int($0) }.map { .seconds($0) } }
 
-    /// Returns the value that the answer sets a cookie to; empty where it deletes it.
+    /// Returns the value of a cookie that the response sets.
+    ///
+    /// The value is empty if the response deletes the cookie.
     func cookie(_ name: String) -> String? {
         guard let field = fields["set-cookie"] else { return nil }
-        // Several fields arrive as one. A comma is only in their dates, and a date's parts never begin like a cookie.
+        // Several `Set-Cookie` fields arrive as one. Only their dates contain commas, and a part of a date differs from the
+        // start of a cookie.
         for part in field.components(separatedBy: ",") {
             let pair = part.split(separator: ";", omittingEmptySubsequences: false)[0]
             let text = pair.trimmingCharacters(in: .whitespaces)

@@ -1,28 +1,34 @@
 import Foundation
 
-/// A login that the app started with a library of its own (flow B), for clients with `login: app` or `both`.
+/// A login that the app started with its own library (flow B), for clients with `login: app` or `both`.
 ///
-/// Keep it (it is `Codable`) until the session is there: who brings it again, after a restart of the app, too, gets the
-/// same session.
+/// Keep it until the session exists; it is `Codable`. A repeated request with the same login gets the same session, even
+/// after a restart of the app.
 public struct AppLogin: Codable, Sendable, Hashable {
     /// The provider's name at the broker.
     public let provider: String
     /// The client's name at the broker.
     public let client: String
-    /// The state that the app made and kept, not one it read from the callback.
+    /// The state that the app made and kept.
+    ///
+    /// Do not take it from the callback.
     public let state: String
-    /// The PKCE verifier, where the login had one.
+    /// The PKCE verifier, if the login has one.
     public let codeVerifier: String?
-    /// The nonce, where the login had one.
+    /// The nonce, if the login has one.
     public let nonce: String?
-    /// The scopes that the app asked for, separated by spaces, where they are fewer than the client may ask for.
+    /// The scopes that the app asked for, separated by spaces.
+    ///
+    /// Set them if they are fewer than the client may ask for.
     public let scope: String?
-    /// The address to which the provider returned, where the client has several; for a forward of the code alone.
+    /// The redirect address of the login.
+    ///
+    /// Set it if the client has several and only the code is forwarded.
     public let redirectURI: String?
     /// The secret of this attempt.
     public let loginToken: String
 
-    /// Creates what the forward of a callback, or of its code, needs.
+    /// Creates the data for forwarding a callback or its code.
     public init(
         provider: String, client: String, state: String, codeVerifier: String? = nil, nonce: String? = nil,
         scope: String? = nil, redirectURI: String? = nil
@@ -38,31 +44,35 @@ public struct AppLogin: Codable, Sendable, Hashable {
     }
 }
 
-/// A sign-in by a provider's own SDK, which gives the app a code (Google's `serverAuthCode`, Apple's `authorizationCode`) or
-/// an ID token, for clients with `native_code: true`.
+/// A sign-in by a provider's native SDK, for clients with `native_code: true`.
 ///
-/// Keep it until the session is there, as an ``AppLogin``.
+/// The SDK gives the app a code (Google's `serverAuthCode`, Apple's `authorizationCode`) or an ID token. Keep this value
+/// until the session exists, like an ``AppLogin``.
 public struct NativeLogin: Codable, Sendable, Hashable {
     /// The provider's name at the broker.
     public let provider: String
     /// The client's name at the broker.
     public let client: String
-    /// The nonce that the app made, raw: the SDK may have been given its ``hashedNonce``.
+    /// The nonce that the app made, unhashed.
+    ///
+    /// The SDK may have received its ``hashedNonce``.
     public let nonce: String?
     /// The secret of this attempt.
     public let loginToken: String
 
-    /// The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Apple and Google take it.
+    /// The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Apple and Google expect it.
     public var hashedNonce: String? {
         nonce.map { SHA256.digest(of: Data($0.utf8)).map { String(format: "%02x", $0) }.joined() }
     }
 
-    /// Creates what the forward of a native code or ID token needs, with a nonce of its own.
+    /// Creates the data for forwarding a native code or ID token, with a new nonce.
     public init(provider: String, client: String) {
         self.init(provider: provider, client: client, nonce: LoginToken.random())
     }
 
-    /// Creates what the forward of a native code or ID token needs; `nonce` is the one that the SDK's request was made with.
+    /// Creates the data for forwarding a native code or ID token.
+    ///
+    /// Pass the nonce of the SDK's request.
     public init(provider: String, client: String, nonce: String?) {
         self.provider = provider
         self.client = client
@@ -71,7 +81,7 @@ public struct NativeLogin: Codable, Sendable, Hashable {
     }
 }
 
-/// The secret that only the starter of a login holds.
+/// The secret that proves that a device started a login.
 enum LoginToken {
     /// Returns 256 random bits as base64url.
     static func random() -> String {

@@ -1,28 +1,32 @@
 import Foundation
 
-/// A call of the broker's, before it has its credentials.
+/// A request to the broker, before its credentials are added.
 struct Call: Sendable {
     /// The credentials that a call needs.
     enum Needed { case login, both }
 
-    /// The evidence that a call shows of a bound session's key.
+    /// The evidence of a bound session's key that a call sends.
     enum Evidence {
         case none
-        /// A proof, where the device has a key: the session that is made belongs to it.
+        /// A proof, if the device has a key.
+        ///
+        /// The new session then belongs to this key.
         case signIn
-        /// A pass, or a proof where the client's sessions want one with each request.
+        /// A pass.
+        ///
+        /// If the client's sessions need a proof with each request, a proof.
         case session
-        /// A proof: the call gives what outlives a pass.
+        /// A proof, because the result of the call outlives a pass.
         case proof
     }
 
-    /// The times at which a call shows that the user is there.
+    /// The moments for a proof of the user's presence.
     enum Presence {
         /// After the broker demanded it.
         case onDemand
-        /// From the first.
+        /// From the first attempt.
         case shown
-        /// After the broker demanded it, by the key that the call registers.
+        /// After the broker demanded it, with the key that the call registers.
         case registers
     }
 
@@ -33,14 +37,18 @@ struct Call: Sendable {
     var body: Data?
     var needed = Needed.both
     var evidence = Evidence.session
-    /// The credentials of the call, where they are not those that are kept.
+    /// The credentials of the call, if they differ from the stored ones.
     var credentials: Credentials?
-    /// Whether it does no harm to do it twice: all but relayed calls whose method is not idempotent.
+    /// Whether the call can be repeated safely.
+    ///
+    /// This is false only for relayed calls with a method that is not idempotent.
     var isIdempotent = true
     var presence = Presence.onDemand
-    /// Whether it asks for a nonce, by a proof without one.
+    /// Whether the call requests a nonce, by a proof without one.
     var asksForNonce = false
 
-    /// Whether a call that was taken once may be made anew: never a sign-in.
+    /// Whether a call that the broker received once may be repeated.
+    ///
+    /// For a sign-in this is always false.
     var isRepeatable: Bool { isIdempotent && evidence != .signIn }
 }

@@ -5,10 +5,10 @@ import Foundation
 #endif
 
 extension Coatcheck {
-    /// Returns what is kept, or empty credentials.
+    /// Returns the stored credentials, or empty credentials.
     func kept() throws -> Credentials { try storage.read() ?? Credentials() }
 
-    /// Makes a request with these credentials, without evidence.
+    /// Makes a request with these credentials, but without evidence.
     func request(_ call: Call, of credentials: Credentials) throws -> URLRequest {
         let text = broker.absoluteString
         let base = text.hasSuffix("/") ? String(text.dropLast()) : text
@@ -45,10 +45,12 @@ extension Coatcheck {
                 body: try JSONEncoder().encode(body), needed: needed, evidence: evidence))
     }
 
-    /// Calls the broker, again as long as that helps and patience lasts.
+    /// Calls the broker.
     ///
-    /// Every call of the API may be repeated: a forward gives the same session, a start another login, an ending
-    /// what it gave before.
+    /// Repeats the call while a repetition can help and patience allows it.
+    ///
+    /// Every call of the API may be repeated. A repeated forward returns the same session, and a repeated start returns
+    /// another login. A repeated ending returns the same result.
     func call(_ call: Call, patience: Patience? = nil) async throws -> Answer {
         let patience = patience ?? self.patience
         var begin = ContinuousClock.now
@@ -56,14 +58,14 @@ extension Coatcheck {
         var mending = Mending()
         while true {
             try Task.checkCancellation()
-            // The user takes as long as it takes.
+            // The deadline excludes the time that the user needs for the prompt.
             if try await asks(for: call, &mending) { begin = .now }
             let stepUps = self.stepUps
             var weak: Problem?
             var retryAfter: Duration?
             var failure: any Error = CoatcheckError.unreachable
             do {
-                // However short patience is, the first try has its second.
+                // The first attempt gets at least one second, even with a very short patience.
                 let limit = max(patience.left(since: begin), number == 0 ? .seconds(1) : .zero)
                 let mended = mending
                 let (request, answer) = try await within(limit) { try await self.sent(call, mended) }
@@ -72,7 +74,7 @@ extension Coatcheck {
                     return answer
                 }
                 guard let problem = answer.problem else {
-                    // A proxy's 502 to 504 says as little about the session as no answer at all.
+                    // After a proxy's 502, 503 or 504, the state of the session is as unknown as after a missing response.
                     guard (502...504).contains(answer.status) else {
                         throw CoatcheckError.notTheBroker(status: answer.status)
                     }
@@ -105,7 +107,7 @@ extension Coatcheck {
         return (request, answer)
     }
 
-    /// Does the work, and gives up when the time has passed.
+    /// Runs the work, but gives up after the time limit.
     nonisolated func within<Value: Sendable>(
         _ limit: Duration, _ work: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
@@ -121,7 +123,7 @@ extension Coatcheck {
         }
     }
 
-    /// Tells the broker, in the background, of the sessions that were signed out while it could not be told.
+    /// Ends, in the background, the sessions that were signed out while the broker was unreachable.
     func endSessions() {
         guard !endingSessions, let endings = try? kept().endings, !endings.isEmpty else { return }
         endingSessions = true
@@ -131,15 +133,16 @@ extension Coatcheck {
         }
     }
 
-    /// Ends a session that was signed out here, and forgets its secret; with what was kept before it asks for the page that
-    /// signs the user out at the provider.
+    /// Ends a session that was signed out on this device, and forgets its secret.
+    ///
+    /// With the credentials from before the sign-out, it also requests the page that signs the user out at the provider.
     @discardableResult
     func end(_ ending: Credentials.Ending, shownBy before: Credentials? = nil) async throws -> Answer {
         var credentials = Credentials()
         (credentials.session, credentials.transport) = (ending.session, ending.transport)
         var call = Call(method: "DELETE", path: "/v1/session", evidence: .none)
         if let before {
-            // An ending needs no evidence; with it the broker tells the provider's log-out page, too.
+            // An ending works without evidence. With evidence, the broker also returns the provider's logout page.
             (credentials.pass, credentials.lastSession) = (before.pass, before.lastSession)
             (call.query, call.evidence) = ("logout_url=true", .session)
         }
@@ -151,25 +154,25 @@ extension Coatcheck {
         return answer
     }
 
-    /// Writes the credentials, or nothing where there is nothing to keep.
+    /// Stores the credentials, or deletes the entry if they are empty.
     func keepOrForget(_ credentials: Credentials) throws {
         try storage.write(credentials.isEmpty ? nil : credentials)
     }
 
-    /// Forgets a session that has ended, and keeps the login that a refusal may carry.
+    /// Forgets a session that has ended, and keeps the login that a refusal may contain.
     func learn(from problem: Problem, _ answer: Answer, sent request: URLRequest) throws {
         if problem.endsSession { try forget(asSentIn: request) }
         if let login = problem.login { try keep(login, from: answer) }
     }
 
-    /// Forgets the session, unless another took its place while the answer was under way.
+    /// Forgets the session, unless another session replaced it before the response arrived.
     func forget(asSentIn request: URLRequest) throws {
         guard let session = try storage.read()?.session else { return }
         let sent = ["Cookie", "Authorization"].compactMap { request.value(forHTTPHeaderField: $0) }
         if sent.contains(where: { $0.contains(session) }) { try forget(session) }
     }
 
-    /// Forgets a session, unless another took its place.
+    /// Forgets a session, unless another session replaced it.
     func forget(_ session: String?) throws {
         guard var credentials = try storage.read(), credentials.session == session else { return }
         credentials.session = nil

@@ -6,28 +6,32 @@ import Foundation
 
 /// A session for another process of the app, with its token.
 public struct Child: Sendable, Hashable {
-    /// The session: its `kind` and `parent` say whose it is.
+    /// The session.
+    ///
+    /// Its `kind` and `parent` identify the process and the parent session.
     public let session: Session
     /// The token, which that process sends as `Authorization: Bearer`.
     public let token: String
 }
 
-/// The cookie that a web view's store has to have before it loads the address of a hand-over.
+/// The cookie of a hand-over.
+///
+/// A web view's store must have it before the web view loads the address.
 public struct HandOverCookie: Sendable, Hashable {
-    /// The origin that it is for.
+    /// The origin of the cookie.
     public let origin: URL
-    /// Its name.
+    /// The cookie's name.
     public let name: String
-    /// Its value: a secret of this hand-over.
+    /// The cookie's value, which is a secret of this hand-over.
     public let value: String
 
-    /// The cookie as a store takes it; nil for an origin without a host.
+    /// The cookie in the form that a cookie store accepts, or nil for an origin without a host.
     public var httpCookie: HTTPCookie? {
         guard let host = origin.host else { return nil }
         var properties: [HTTPCookiePropertyKey: Any] = [
             .name: name, .value: value, .domain: host, .path: "/", .maximumAge: "60", .version: "1",
         ]
-        // By their names: not every Foundation has a constant for them.
+        // Set by name, because some versions of Foundation lack the constants.
         properties[HTTPCookiePropertyKey("HttpOnly")] = "TRUE"
         properties[HTTPCookiePropertyKey("SameSite")] = "strict"
         if origin.scheme == "https" { properties[.secure] = "TRUE" }
@@ -45,11 +49,11 @@ extension Coatcheck {
 
     private struct ChildToken: Decodable { var session_token: String }
 
-    /// Makes a session for a widget, a watch or an extension behind this one: one refresh serves both, and it ends with this
-    /// one.
+    /// Makes a session for a widget, a watch or an extension behind this session.
     ///
-    /// `kind` is the configuration's word, `name` says which; the one that had this place before has ended. Of a bound session
-    /// `jkt`, the thumbprint of the child's own key, is needed.
+    /// One refresh serves both sessions, and the new session ends with this one. `kind` is a word from the configuration,
+    /// and `name` identifies the process. An earlier child with the same kind and name ends. If this session is bound, set
+    /// `jkt` to the thumbprint of the child's own key.
     public func child(
         kind: String, name: String, device: String? = nil, jkt: String? = nil
     ) async throws -> Child {
@@ -70,10 +74,11 @@ extension Coatcheck {
 
     private struct HandOverAddress: Decodable { var url: String }
 
-    /// Hands the session over to a page in a web view of the app's own, and returns the address to load there.
+    /// Hands the session over to a page in the app's own web view, and returns the address to load.
     ///
-    /// `put` sets the cookie in the web view's store and returns when it is in (`WKHTTPCookieStore.setCookie`): the address is
-    /// worth nothing without it. A page that shows `verifier_mismatch` was loaded before that: load the address once more.
+    /// `put` sets the cookie in the web view's store and returns after it is stored (`WKHTTPCookieStore.setCookie`). The
+    /// address is useless without the cookie. If the page shows `verifier_mismatch`, it was loaded too early: load the
+    /// address once more.
     public func handOver(
         to origin: URL, path: String = "/", putting put: @Sendable (HandOverCookie) async throws -> Void
     ) async throws -> URL {

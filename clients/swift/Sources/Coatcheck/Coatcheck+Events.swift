@@ -5,10 +5,12 @@ import Foundation
 #endif
 
 extension Coatcheck {
-    /// Returns what happens to the session, until it ends or the caller leaves off; reconnects by itself.
+    /// Returns the events of the session until it ends or the caller stops listening.
     ///
-    /// Listen while the app is in the foreground, and leave off when it goes to the background: the first event after the
-    /// next begin tells how things stand.
+    /// Reconnects by itself.
+    ///
+    /// Listen while the app is in the foreground, and stop when it goes to the background. After the next start, the first
+    /// event contains the current state.
     public nonisolated func events() -> AsyncThrowingStream<SessionEvent, any Error> {
         AsyncThrowingStream { continuation in
             let task = Task { [weak self] in
@@ -24,7 +26,7 @@ extension Coatcheck {
     private func listen(_ tell: @Sendable (SessionEvent) -> Void) async throws {
         var number = 0
         var mending = Mending()
-        // By a proof: opened by a pass it would end with that.
+        // The stream is opened by a proof. With a pass, it would end when the pass expires.
         let call = Call(method: "GET", path: "/v1/session/events", evidence: .proof)
         while true {
             try Task.checkCancellation()
@@ -32,7 +34,7 @@ extension Coatcheck {
             let sent = try kept().session
             do {
                 var request = try await prepared(call, mending)
-                // The broker says something every 25 seconds.
+                // The broker sends something at least every 25 seconds.
                 request.timeoutInterval = 60
                 switch try await stream(
                     request, of: sent, call, &mending,

@@ -4,13 +4,16 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The user's presence: a key that asks for a face, a finger or the device's code signs the very request.
+/// The user's presence.
+///
+/// A key that asks for a face, a finger or the device's code signs the request itself.
 extension Coatcheck {
-    /// Registers the presence key for the session, soon after a sign-in or a ``stepUp(acrValues:maxAge:)``; makes one where there
-    /// is none, and asks the user once.
+    /// Registers the presence key for the session.
     ///
-    /// A session takes one in its life. Where the key is gone, ``CoatcheckError/presenceKeyLost`` is thrown, and the next session
-    /// takes another.
+    /// Makes a key if necessary, and asks the user once.
+    ///
+    /// Call it soon after a sign-in or a ``stepUp(acrValues:maxAge:)``. A session accepts one presence key in its life. If
+    /// the key is lost, ``CoatcheckError/presenceKeyLost`` is thrown, and the next session can register another.
     @discardableResult
     public func registerPresenceKey() async throws -> Session {
         guard let presenceKey else { throw CoatcheckError.noPresenceKey }
@@ -19,19 +22,23 @@ extension Coatcheck {
             throw CoatcheckError.presenceKeyLost
         }
         if known == nil { _ = try await presenceKey.make() }
-        // Without the user at first: a sign-in that is too old is refused before.
+        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
         return try await remembered(
             Call(method: "PUT", path: "/v1/session/presence-key", evidence: .proof, presence: .registers))
     }
 
-    /// Whether there is a key that the user could be asked by for a call.
+    /// Whether there is a key that can ask the user for this call.
     func canAsk(for call: Call) -> Bool {
         guard presenceKey != nil, key != nil, let credentials = try? call.credentials ?? kept() else { return false }
         guard credentials.session != nil, let known = credentials.lastSession else { return credentials.session != nil }
         return known.binding != nil && (known.presence != nil || call.presence == .registers)
     }
 
-    /// Asks the user for a call that needs it, after those that were asked for others; returns whether it did.
+    /// Asks the user for a call that needs presence.
+    ///
+    /// Returns whether the user was asked.
+    ///
+    /// Only one prompt is open at a time.
     func asks(for call: Call, _ mending: inout Mending) async throws -> Bool {
         if call.presence == .shown { mending.needsPresence = true }
         guard mending.needsPresence, mending.presence == nil else { return false }
@@ -48,7 +55,7 @@ extension Coatcheck {
         for call: Call, of credentials: Credentials, _ session: String, by key: any ProofKey
     ) async throws -> String {
         if !hasYoungNonce {
-            // The user is not asked for a proof that is too old when it is signed.
+            // Without this request, the nonce could expire while the user answers the prompt.
             _ = try await self.call(
                 Call(
                     method: "GET", path: "/v1/session", evidence: .proof, credentials: call.credentials,
@@ -63,17 +70,19 @@ extension Coatcheck {
             method: call.method, address: try request(call, of: credentials).provedAddress, session: session,
             nonce: nonce, time: now())
         do { return try await proof.token(by: key, known) } catch CoatcheckError.keyLost {
-            // One of a session before this signs no more, and registers as little.
+            // A key of an earlier session no longer signs. In that case a registration makes a new key.
             guard call.presence == .registers else { throw CoatcheckError.presenceKeyLost }
             return try await proof.token(by: key, try await key.make())
         } catch CoatcheckError.cancelled {
-            // A no is one to all that wait.
+            // A refusal by the user applies to all waiting calls.
             prompts.refuse(CoatcheckError.cancelled)
             throw CoatcheckError.cancelled
         }
     }
 
-    /// Whether the nonce leaves the user a minute: it is good for five.
+    /// Whether the nonce remains valid for at least one minute.
+    ///
+    /// Its whole lifetime is five minutes.
     private var hasYoungNonce: Bool {
         guard nonce != nil, let nonceReceived else { return false }
         return (0..<240).contains(now().timeIntervalSince(nonceReceived))

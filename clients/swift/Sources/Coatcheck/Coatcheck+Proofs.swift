@@ -4,14 +4,18 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The evidence that a bound session's requests show beside its secret: `docs/apps/bound-sessions.md` has the rules.
+/// The evidence that the requests of a bound session send besides its secret.
+///
+/// `docs/apps/bound-sessions.md` has the rules.
 extension Coatcheck {
     /// The reason for a sign-out that the broker does not know.
     static let keyLost = "key_lost"
 
-    /// Returns a bound session's pass for requests of the app's own, and renews it where it is due; nil where it needs none.
+    /// Returns a bound session's pass for the app's own requests, or nil if the session needs no pass.
     ///
-    /// They send it as `Coatcheck-Pass`, or as the cookie that ``CookieStorage`` keeps.
+    /// Renews the pass if it is due.
+    ///
+    /// The app sends it as `Coatcheck-Pass`, or as the cookie that ``CookieStorage`` keeps.
     public func pass() async throws -> String? {
         let credentials = try kept()
         guard credentials.session != nil else { return nil }
@@ -23,26 +27,30 @@ extension Coatcheck {
         }
     }
 
-    /// Makes a call's request, with the evidence that it needs.
+    /// Makes the request for a call, with the evidence that it needs.
     func prepared(_ call: Call, _ mending: Mending) async throws -> URLRequest {
         let credentials = try call.credentials ?? kept()
         var request = try request(call, of: credentials)
         if let presence = mending.presence { request.setValue(presence, forHTTPHeaderField: "Coatcheck-Presence") }
         do { try await show(call, of: credentials, mending, in: &request) } catch CoatcheckError.keyLost {
-            // Not told the broker: the session may go on where its key is, as on the phone that a back-up is of.
+            // The broker is not informed. The session may continue on the device that still has its key, such as a phone
+            // whose backup was restored here.
             try forget(credentials.session)
             throw CoatcheckError.keyLost
         }
         return request
     }
 
-    /// Keeps the newest nonce of the broker's.
+    /// Keeps the newest nonce from the broker.
     func keepNonce(_ fields: [String: String]) {
         if let value = fields["dpop-nonce"], !value.isEmpty { (nonce, nonceReceived) = (value, now()) }
     }
 
-    /// Decides whether a refused call is sent again at once, and forgets a pass that was refused; throws where the session's
-    /// key is not this device's.
+    /// Decides whether a refused call is sent again at once.
+    ///
+    /// Forgets a pass that was refused.
+    ///
+    /// Throws if the session's key differs from this device's key.
     func mends(_ problem: Problem, of call: Call, _ mending: inout Mending, sent request: URLRequest) throws -> Bool {
         guard problem.status == 401, key != nil else { return false }
         if problem.code == .proofInvalid, problem.reason == "key" {
@@ -67,7 +75,7 @@ extension Coatcheck {
         case .signIn: try await proveSignIn(nonce, in: &request)
         case .session:
             guard mending.isBound || credentials.lastSession?.binding != nil else {
-                // It may be bound all the same, where a storage forgets whose it is.
+                // The session may still be bound, because some storages do not keep its details.
                 if let pass = credentials.pass { set(pass.value, of: credentials, in: &request) }
                 return
             }
@@ -99,7 +107,9 @@ extension Coatcheck {
         try await sign(&request, by: key, known, nonce, session: session)
     }
 
-    /// Signs a request that makes a login or a session: a device without a key makes one.
+    /// Signs a request that makes a login or a session.
+    ///
+    /// Makes a key if necessary.
     private func proveSignIn(_ nonce: String?, in request: inout URLRequest) async throws {
         guard let key else { return }
         guard let known = try await key.publicKey() else {
@@ -119,7 +129,7 @@ extension Coatcheck {
         request.setValue(try await proof.token(by: key, known), forHTTPHeaderField: "DPoP")
     }
 
-    /// Makes a key, one for all sign-ins that want one, unless there is another than the one that was lost by now.
+    /// Makes one key for all waiting sign-ins, unless another key has already replaced the lost one.
     private func made(_ key: any ProofKey, insteadOf lost: ProofPublicKey?) async throws -> ProofPublicKey {
         if let making, making.isOpen { return try await making.value() }
         let call = SharedCall {
@@ -132,7 +142,9 @@ extension Coatcheck {
 
     // MARK: - Passes
 
-    /// Returns the kept pass, or a new one where that is due; nil where the client's sessions want proofs.
+    /// Returns the stored pass, or a new one if it is due.
+    ///
+    /// Returns nil if the client's sessions need proofs.
     private func pass(of credentials: Credentials) async throws -> String? {
         let kept = try self.kept()
         let pass = kept.session == credentials.session ? kept.pass : credentials.pass
@@ -144,8 +156,9 @@ extension Coatcheck {
         }
     }
 
-    /// Decides whether a pass that could not be renewed for this is shown once more: without a network, or with a key that
-    /// cannot be asked now.
+    /// Decides whether a pass is used once more after its renewal failed with this error.
+    ///
+    /// Examples are a missing network and a key that is temporarily unavailable.
     private func passes(_ error: any Error) -> Bool {
         switch error {
         case CoatcheckError.keyLost, is CancellationError: false
@@ -154,7 +167,9 @@ extension Coatcheck {
         }
     }
 
-    /// Gets a pass by a proof; calls at the same time share the request.
+    /// Gets a pass by a proof.
+    ///
+    /// Simultaneous calls share one request.
     private func renewed(_ credentials: Credentials) async throws -> Credentials.Pass? {
         if let renewing, renewing.session == credentials.session, renewing.call.isOpen {
             return try await renewing.call.value()
@@ -194,7 +209,7 @@ extension Coatcheck {
         return pass
     }
 
-    /// Returns the pass that an answer brings.
+    /// Returns the pass that a response contains.
     func pass(_ body: PassBody?, in answer: Answer) -> Credentials.Pass? {
         guard let body, let value = body.pass ?? answer.cookie(CookieNames(broker).pass), !value.isEmpty else {
             return nil
@@ -202,7 +217,7 @@ extension Coatcheck {
         return Credentials.Pass(value: value, received: now(), lifetime: body.expires_in)
     }
 
-    /// Forgets a pass that was refused, unless another took its place.
+    /// Forgets a pass that was refused, unless another pass replaced it.
     private func forgetPass(asSentIn request: URLRequest) throws {
         guard var credentials = try storage.read(), let pass = credentials.pass else { return }
         let sent = ["Cookie", "Coatcheck-Pass"].compactMap { request.value(forHTTPHeaderField: $0) }
@@ -211,7 +226,7 @@ extension Coatcheck {
         try storage.write(credentials)
     }
 
-    /// A pass, as it is on the wire.
+    /// A pass as it appears on the wire.
     struct PassBody: Decodable {
         var expires_in: Double
         var pass: String?

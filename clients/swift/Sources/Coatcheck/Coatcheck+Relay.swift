@@ -7,11 +7,11 @@ import Foundation
 extension Coatcheck {
     /// Calls an upstream API with the session's access token, which the app never sees.
     ///
-    /// Whatever the upstream answers is returned, its 401 too: that one never ends the session. What the broker refuses is
-    /// thrown. A call that may have reached the upstream is sent again only where its method is idempotent.
+    /// Every response of the upstream is returned. This includes its 401, which never ends the session. A refusal by the
+    /// broker is thrown. A call that may have reached the upstream is repeated only if its method is idempotent.
     ///
-    /// Where the broker wants the user to be there (`presence_required`), the presence key asks for it, one call after another.
-    /// With `presence` it does so at once, which saves a request; say so where you know that it will be wanted.
+    /// If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
+    /// another. With `presence`, it asks before the first request, which saves a request. Use it if the demand is certain.
     public func relay(
         _ upstream: String, _ path: String, method: String = "GET", query: String? = nil,
         fields: [String: String] = [:], body: Data? = nil, presence: Bool = false
@@ -28,7 +28,7 @@ extension Coatcheck {
         var number = 0
         var mending = Mending()
         while true {
-            // The user takes as long as it takes.
+            // The deadline excludes the time that the user needs for the prompt.
             if try await asks(for: call, &mending) { begin = .now }
             let stepUps = self.stepUps
             var weak: Problem?
@@ -47,7 +47,8 @@ extension Coatcheck {
                 if problem.code == .stepUpRequired {
                     weak = problem
                 } else if !problem.passes || (!idempotent && problem.code == .requestTimeout) {
-                    // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
+                    // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+                    // received nothing.
                     throw problem
                 }
                 (retryAfter, failure) = (answer.retryAfter, problem)

@@ -2,52 +2,59 @@ import Foundation
 
 /// A step-up, and the demands that it has to meet.
 struct SteppingUp {
-    /// The ways in which one ends that does not fail.
+    /// The outcomes of a step-up that succeeds or is declined.
     enum End: Sendable {
         case done(Session)
-        /// The app would not have a browser opened for a call.
+        /// The app declined to open a browser for a call.
         case declined
     }
 
     let id: UUID
     var demand: StepUp
-    /// Whether the app itself asked for it.
+    /// Whether the app itself requested the step-up.
     var isWanted: Bool
-    /// Whether demands are still joined to it.
+    /// Whether further demands can still be added.
     var isGathering = true
     let call: SharedCall<End>
 }
 
-/// Step-ups: `docs/apps/step-up.md` has the rules.
+/// Step-ups.
+///
+/// `docs/apps/step-up.md` has the rules.
 extension Coatcheck {
-    /// Has the user sign in again for the session, in one of these ways or so recently (in seconds), and returns the session,
-    /// which goes on with its secret and its key.
+    /// Asks the user to sign in again, and returns the session, which keeps its secret and its key.
     ///
-    /// One step-up does for all who ask for it at the same time; who needs more than the one under way gets the next. Throws
-    /// ``CoatcheckError/cancelled`` when the user closes the page, and a ``Problem`` with ``ProblemCode/stepUpFailed``
-    /// (`required` and `got`) where the sign-in is not enough, or ``ProblemCode/subjectMismatch`` where somebody else signed
-    /// in: then the session is as it was.
+    /// The demand is one of these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one
+    /// step-up. A caller that needs more than the current one gets the next.
+    ///
+    /// Throws ``CoatcheckError/cancelled`` if the user closes the page. Throws a ``Problem`` with
+    /// ``ProblemCode/stepUpFailed`` (`required` and `got`) if the sign-in is insufficient. Throws
+    /// ``ProblemCode/subjectMismatch`` if another user signed in. After these errors, the session is unchanged.
     public func stepUp(acrValues: [String]? = nil, maxAge: Int? = nil) async throws -> Session {
         while true {
-            // One that calls began, and that the app then would not have, is no answer to the app itself.
+            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
             let demand = StepUp(acrValues: acrValues, maxAge: maxAge)
             if case .done(let session) = try await end(of: demand, isWanted: true) { return session }
         }
     }
 
-    /// Starts a step-up and returns the page to open, for apps that open it themselves; then ``finish(_:device:)``.
+    /// Starts a step-up and returns the page to open, for apps that open it themselves.
+    ///
+    /// Continue with ``finish(_:device:)``.
     public func startStepUp(acrValues: [String]? = nil, maxAge: Int? = nil) async throws -> URL {
         try page(of: try await start(StepUp(acrValues: acrValues, maxAge: maxAge)))
     }
 
-    /// Has the user step up for a call that was refused for want of it, once; throws where that is not to be.
+    /// Runs one step-up for a call that was refused because it needs one.
+    ///
+    /// Throws if a step-up is impossible or declined.
     func stepUp(
         for problem: Problem, of call: Call, _ mending: inout Mending, sentAfter number: Int
     ) async throws {
         let required = StepUpRequired(problem)
         guard !mending.hasSteppedUp, !required.isParents, onStepUp != nil else { throw required }
         mending.hasSteppedUp = true
-        // Another call's has ended while this one was under way.
+        // Another call's step-up ended before the refusal of this call arrived.
         if number < stepUps, met?.covers(required.stepUp) == true { return }
         if case .declined = try await end(of: required.stepUp, isWanted: false) { throw required }
     }
@@ -69,7 +76,7 @@ extension Coatcheck {
     }
 
     private func stepUp(_ id: UUID) async throws -> SteppingUp.End {
-        // Calls that were made together are refused one after the other.
+        // Simultaneous calls receive their refusals one after the other.
         try await Task.sleep(for: gathering)
         guard let index = steppingUp.firstIndex(where: { $0.id == id }) else { throw CancellationError() }
         steppingUp[index].isGathering = false
@@ -79,7 +86,7 @@ extension Coatcheck {
         }
         guard browser != nil else { throw CoatcheckError.noBrowser }
         let login = try await start(one.demand)
-        // As for other calls of a session the proof is its key's, and no key is made for it.
+        // The proof comes from the session's key, as for its other calls. A new key is never made here.
         guard case .signedIn(let session) = try await follow(login, device: nil, restarts: 0, evidence: .proof) else {
             throw CoatcheckError.noLogin
         }

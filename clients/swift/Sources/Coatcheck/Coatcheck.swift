@@ -4,7 +4,7 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A broker, as one app on one device sees it.
+/// The broker, from the view of one app on one device.
 ///
 /// ```swift
 /// let coatcheck = Coatcheck(
@@ -13,8 +13,8 @@ import Foundation
 /// let signIn = try await coatcheck.signIn(with: "cloudentity")
 /// ```
 ///
-/// Make one and share it: calls made at the same time then share their requests. What can be sent again is sent again,
-/// as `docs/apps/native-apps.md` says; what is thrown is a ``Problem`` or a ``CoatcheckError``.
+/// Make one and share it, so that simultaneous calls share their requests. A call is repeated automatically if that is
+/// safe, as `docs/apps/native-apps.md` describes. Methods throw a ``Problem`` or a ``CoatcheckError``.
 public actor Coatcheck {
     nonisolated let broker: URL
     nonisolated let client: String?
@@ -22,7 +22,7 @@ public actor Coatcheck {
     nonisolated let key: (any ProofKey)?
     nonisolated let presenceKey: (any ProofKey)?
     nonisolated let onStepUp: (@Sendable (StepUp) async -> Bool)?
-    /// The time in which the demands of calls that are refused together become one step-up.
+    /// The time for combining the demands of refused calls into one step-up.
     nonisolated let gathering: Duration
     nonisolated let browser: (any SignInBrowser)?
     nonisolated let patience: Patience
@@ -30,29 +30,33 @@ public actor Coatcheck {
     let wire: Wire
     var nonce: String?
     var nonceReceived: Date?
-    /// One prompt after the other.
+    /// The queue that shows one prompt after the other.
     nonisolated let prompts = Turn()
-    /// One page after the other.
+    /// The queue that shows one page after the other.
     nonisolated let pages = Turn()
     var steppingUp: [SteppingUp] = []
-    /// The number of step-ups so far, and what the last one met.
+    /// The number of step-ups so far, and the demand that the last one met.
     var stepUps = 0
     var met: StepUp?
     var making: SharedCall<ProofPublicKey>?
     var renewing: (session: String?, call: SharedCall<Credentials.Pass?>)?
-    /// Whether the client's sessions want a proof with each request.
+    /// Whether the client's sessions need a proof with each request.
     var provesEach = false
     private var asking: SharedCall<Session>?
     private var signingIn: [String: SharedCall<SignIn>] = [:]
     var endingSessions = false
 
-    /// Creates what talks to a broker; `client` may be left out where the provider has one.
+    /// Creates a client of a broker.
     ///
-    /// Two accounts on one device are two of these, each with a storage of its own. With a `key` sessions belong to it,
-    /// where the broker binds this client's; a `presenceKey` asks for the user each time (``registerPresenceKey()``).
-    /// `onStepUp` decides whether a call that needs a stronger or more recent sign-in may open the browser for it; without it
-    /// such a call throws a ``StepUpRequired``. `configuration` and `authenticate` are of the connections: a proxy, a pinned
-    /// certificate.
+    /// `client` is optional if the provider has only one.
+    ///
+    /// For two accounts on one device, create two of these with different storages. With a `key`, sessions belong to the
+    /// key if the broker binds this client's sessions. A `presenceKey` asks for the user each time
+    /// (``registerPresenceKey()``).
+    ///
+    /// `onStepUp` decides whether a call that needs a stronger or more recent sign-in may open the browser. Without it,
+    /// such a call throws a ``StepUpRequired``. `configuration` and `authenticate` concern the connections, for example a
+    /// proxy or a pinned certificate.
     public init(
         broker: URL, client: String? = nil, storage: any CredentialStorage, key: (any ProofKey)? = nil,
         presenceKey: (any ProofKey)? = nil, browser: (any SignInBrowser)? = nil,
@@ -68,7 +72,7 @@ public actor Coatcheck {
             now: { Date() })
     }
 
-    /// Creates what talks to a broker by another clock.
+    /// Creates a client of a broker with another clock.
     init(
         broker: URL, client: String?, storage: any CredentialStorage, key: (any ProofKey)?,
         presenceKey: (any ProofKey)? = nil, browser: (any SignInBrowser)?,
@@ -93,11 +97,11 @@ public actor Coatcheck {
 
     // MARK: - Signing in
 
-    /// Signs the user in: starts a login, opens its page, forwards the callback.
+    /// Signs the user in: starts a login, opens its page, and forwards the callback.
     ///
-    /// A second call while one for the same provider is under way waits for that one. Cancelling the last of them closes
-    /// the browser. `stepUp` is what the sign-in has to meet: `maxAge` where the user, who may be signed in at the provider
-    /// already, has to sign in now.
+    /// A second call for the same provider waits for the first. The browser closes if all these calls are cancelled.
+    /// `stepUp` is a demand on the sign-in. With its `maxAge`, even a user with a session at the provider has to sign in
+    /// again.
     public func signIn(
         with provider: String, device: String? = nil, socialProvider: String? = nil,
         parameters: [String: String]? = nil, stepUp: StepUp? = nil
@@ -112,7 +116,9 @@ public actor Coatcheck {
         return try await call.value()
     }
 
-    /// Starts a login and returns the page to open, for apps that open it themselves; then ``finish(_:device:)``.
+    /// Starts a login and returns the page to open, for apps that open it themselves.
+    ///
+    /// Continue with ``finish(_:device:)``.
     public func start(
         _ provider: String, socialProvider: String? = nil, parameters: [String: String]? = nil, stepUp: StepUp? = nil
     ) async throws -> URL {
@@ -123,16 +129,16 @@ public actor Coatcheck {
                     step_up: stepUp)))
     }
 
-    /// Finishes a sign-in with the whole URL that the browser came back with, unchanged: after a restart of the app, too.
+    /// Finishes a sign-in with the whole, unchanged URL that the browser returned, even after a restart of the app.
     ///
-    /// A user who comes from the provider's own portal is sent back to sign in once more, which takes no typing.
+    /// Users from the provider's own portal are sent back to sign in once more, which needs no typing.
     public func finish(_ callback: URL, device: String? = nil) async throws -> SignIn {
         try await finish(callback, device: device, restarts: 1)
     }
 
-    /// Forwards the callback of a login that the app started with a library of its own (flow B): the whole URL, unchanged.
+    /// Forwards the whole, unchanged callback URL of a login that the app started with its own library (flow B).
     ///
-    /// A library that keeps the URL to itself gives its code: see `forward(code:of:)`.
+    /// If the library does not reveal the URL, forward its code with `forward(code:of:)`.
     public func forward(_ callback: URL, of login: AppLogin, device: String? = nil) async throws -> SignIn {
         try await forwarded(
             ForwardBody(
@@ -141,9 +147,9 @@ public actor Coatcheck {
                 login_token: login.loginToken, device: device))
     }
 
-    /// Forwards the code of a login that the app started with a library of its own.
+    /// Forwards the code of a login that the app started with its own library.
     ///
-    /// This is for libraries that check the callback and keep it to themselves, such as AppAuth.
+    /// Use it with libraries that check the callback and do not reveal it, such as AppAuth.
     public func forward(code: String, of login: AppLogin, device: String? = nil) async throws -> SignIn {
         try await forwarded(
             ForwardBody(
@@ -152,7 +158,7 @@ public actor Coatcheck {
                 login_token: login.loginToken, device: device))
     }
 
-    /// Forwards the code that a provider's own SDK gave the app.
+    /// Forwards the code that a provider's native SDK gave the app.
     public func forward(code: String, of login: NativeLogin, device: String? = nil) async throws -> SignIn {
         try await forwarded(
             ForwardBody(
@@ -160,7 +166,7 @@ public actor Coatcheck {
                 login_token: login.loginToken, device: device))
     }
 
-    /// Forwards the ID token that a provider's own SDK gave the app, with the login's nonce.
+    /// Forwards the ID token that a provider's native SDK gave the app, with the login's nonce.
     public func forward(idToken: String, of login: NativeLogin, device: String? = nil) async throws -> SignIn {
         try await forwarded(
             ForwardBody(
@@ -177,7 +183,7 @@ public actor Coatcheck {
 
     /// Finishes a Zephr registration.
     ///
-    /// ``ProblemCode/registrationRejected`` can be corrected once, with the same registration.
+    /// After ``ProblemCode/registrationRejected``, the attributes can be corrected once with the same registration.
     public func register(_ registration: Registration, attributes: [String: JSONValue]) async throws -> Session {
         let credentials = try kept()
         let body = RegistrationBody(
@@ -193,7 +199,7 @@ public actor Coatcheck {
         return login
     }
 
-    /// Starts a login of the session that is kept.
+    /// Starts a login for a step-up of the stored session.
     func start(_ demand: StepUp) async throws -> StartedLogin {
         let answer = try await call("POST", "/v1/logins", body: LoginBody(step_up: demand), evidence: .proof)
         let login = try answer.decoded(StartedLogin.self)
@@ -221,7 +227,7 @@ public actor Coatcheck {
         let query = URLComponents(url: callback, resolvingAgainstBaseURL: false)?.queryItems ?? []
         func value(_ name: String) -> String? { query.first { $0.name == name }?.value }
         var body = ForwardBody(callback_url: callback.absoluteString, device: device)
-        // A hosted callback names our login; no provider does.
+        // A hosted callback contains our login's ID. A provider's callback does not.
         if let id = value("login_id"), id == credentials.loginID {
             if let code = value("error") { throw CoatcheckError.loginFailed(ProblemCode(rawValue: code)) }
             if let handoff = value("handoff") { body = ForwardBody(handoff: handoff, device: device) }
@@ -242,7 +248,7 @@ public actor Coatcheck {
         return .signedIn(try made(answer))
     }
 
-    /// Keeps what a 201 gives, and forgets the login.
+    /// Keeps the session from a 201 response, and forgets the login.
     private func made(_ answer: Answer) throws -> Session {
         var credentials = try kept()
         let session = try answer.decoded(Session.self).newest(credentials.lastSession)
@@ -258,12 +264,14 @@ public actor Coatcheck {
         credentials.loginID = nil
         credentials.lastSession = session
         try storage.write(credentials)
-        // From now on calls share requests for the new session only.
+        // From now on, calls share requests for the new session only.
         asking = nil
         return session
     }
 
-    /// Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays.
+    /// Keeps the session from a step-up's 200 response, and forgets the login.
+    ///
+    /// The session's secret is unchanged.
     private func steppedUp(_ answer: Answer) throws -> Session {
         var credentials = try kept()
         let session = try answer.decoded(Session.self).newest(credentials.lastSession)
@@ -278,7 +286,7 @@ public actor Coatcheck {
     func keep(_ login: StartedLogin, from answer: Answer) throws {
         var credentials = try kept()
         credentials.transport = login.loginToken == nil ? .cookie : .bearer
-        // A login joined by its cookie sets none: the one that is kept stays good.
+        // If the response joined a login through its cookie, it sets no cookie. The stored one remains valid.
         if let secret = login.loginToken ?? answer.cookie(CookieNames(broker).login) { credentials.login = secret }
         credentials.loginID = login.loginID
         try storage.write(credentials)
@@ -286,8 +294,9 @@ public actor Coatcheck {
 
     // MARK: - The session
 
-    /// Returns how things stand, for the start of the app, within two seconds: never throws, and signs nobody out for want
-    /// of a network.
+    /// Returns the state of the sign-in within two seconds, for the start of the app.
+    ///
+    /// The method never throws. Users stay signed in if the network is missing.
     public func standing() async -> Standing {
         let last = (try? kept())?.lastSession
         do {
@@ -305,7 +314,9 @@ public actor Coatcheck {
         }
     }
 
-    /// Returns who is signed in; calls at the same time, for the same session, share one request.
+    /// Returns the session of the signed-in user.
+    ///
+    /// Simultaneous calls for the same session share one request.
     public func session() async throws -> Session {
         if let asking, asking.isOpen { return try await asking.value() }
         let call = SharedCall { try await self.remembered("GET", "/v1/session") }
@@ -319,17 +330,20 @@ public actor Coatcheck {
         try await call(Call(method: "POST", path: "/v1/session/token", evidence: .proof)).decoded(AccessToken.self)
     }
 
-    /// Has the broker refresh the provider's tokens now.
+    /// Asks the broker to refresh the provider's tokens now.
     ///
-    /// An app need not: the broker does it when it has to.
+    /// Apps rarely need this, because the broker refreshes them in time.
     public func refresh() async throws -> Session {
         try await remembered("POST", "/v1/session/refresh")
     }
 
-    /// Signs out here, with or without a network: when it returns or throws, nothing of the session is on the device.
+    /// Signs out on this device, with or without a network.
     ///
-    /// Where the broker cannot be told now, it is told by a later call, after a restart of the app, too. With `atProvider`
-    /// it returns the provider's log-out page to open in the browser, where it has one and the broker was reached.
+    /// Afterwards, the session's data is gone from the device, even after an error.
+    ///
+    /// If the broker is unreachable, a later call ends the session there, even after a restart of the app. With
+    /// `atProvider`, the result is the provider's logout page to open in the browser. The result is nil if this page is
+    /// missing or the broker was unreachable.
     @discardableResult
     public func signOut(atProvider: Bool = false) async throws -> URL? {
         let before = try kept()
@@ -349,7 +363,7 @@ public actor Coatcheck {
         } catch CoatcheckError.unreachable {
             return nil
         } catch CoatcheckError.keyLost {
-            // An ending needs no key; the page is told to none without one.
+            // An ending works without a key, but the broker returns the logout page only with evidence.
             endSessions()
             return nil
         } catch let problem as Problem where problem.passes {
@@ -381,19 +395,21 @@ public actor Coatcheck {
         _ = try await call(Call(method: "DELETE", path: "/v1/sessions", query: "except=current"))
     }
 
-    /// Asks for the session and keeps the answer, unless another took its place meanwhile.
+    /// Requests the session and keeps it, unless another session replaced it meanwhile.
     func remembered(_ method: String, _ path: String, patience: Patience? = nil) async throws -> Session {
         try await remembered(Call(method: method, path: path), patience: patience)
     }
 
-    /// Makes a call whose answer is the session, and keeps that, unless another took its place meanwhile.
+    /// Makes a call that returns the session, and keeps it, unless another session replaced it meanwhile.
     func remembered(_ call: Call, patience: Patience? = nil) async throws -> Session {
         let sent = try kept().session
         let session = try await self.call(call, patience: patience).decoded(Session.self)
         return try remember(session, of: sent)
     }
 
-    /// Keeps an answer of the session that a request was sent for, and returns the newest state of it that is known.
+    /// Keeps a state of the session that made the request.
+    ///
+    /// Returns the newest known state of it.
     func remember(_ session: Session, of sent: String?) throws -> Session {
         var credentials = try kept()
         let newest = session.newest(credentials.lastSession)

@@ -1,31 +1,39 @@
 import Foundation
 
-/// A failure outside the broker's own refusals, which are ``Problem``.
+/// A failure that is not a refusal by the broker.
+///
+/// The broker's refusals are a ``Problem``.
 public enum CoatcheckError: Error, Sendable, Hashable {
-    /// There is no network, or nobody answers; nothing is lost.
+    /// There is no network, or the broker is unreachable.
+    ///
+    /// All data is kept.
     case unreachable
-    /// The answer is not the broker's: a captive portal, a proxy's page.
+    /// The response comes from another server, such as a captive portal or a proxy.
     case notTheBroker(status: Int)
-    /// No browser was given to this ``Coatcheck``.
+    /// The app gave this ``Coatcheck`` no browser.
     case noBrowser
-    /// The user closed the sign-in page, or would not show a face, a finger or the device's code.
+    /// The user closed the sign-in page, or refused to show a face, a finger or the device's code.
     case cancelled
-    /// The hosted callback came back with an error.
+    /// The hosted callback contains an error.
     case loginFailed(ProblemCode)
-    /// This callback is not of a login of this device.
+    /// The callback belongs to another device's login.
     case noLogin
-    /// The relay's path has segments that could be read in more than one way.
+    /// The relay's path has ambiguous segments.
     case badPath
-    /// The key that the session belongs to is not on this device any more (a restored back-up, a new phone): sign in again.
+    /// The session's key is gone from this device (a restored backup, a new phone).
+    ///
+    /// Sign in again.
     case keyLost
-    /// This ``Coatcheck`` was given no key that asks for the user, or none that the session belongs to beside it.
+    /// The app gave this ``Coatcheck`` no presence key, or no key for the session itself, which presence also needs.
     case noPresenceKey
-    /// The session's presence key is not on this device any more, as after another finger was enrolled: sign in again, and register another.
+    /// The session's presence key is gone from this device, for example after a new finger was enrolled.
+    ///
+    /// Sign in again, and register another key.
     case presenceKeyLost
 }
 
 extension CoatcheckError: LocalizedError {
-    /// A sentence for logs and for users without a better one.
+    /// A sentence for logs, and for users if the app has no better one.
     public var errorDescription: String? {
         switch self {
         case .unreachable: "The sign-in service cannot be reached."

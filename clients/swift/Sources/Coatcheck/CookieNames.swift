@@ -1,12 +1,14 @@
 import Foundation
 
-/// The broker's names for its cookies.
+/// The names of the broker's cookies.
 struct CookieNames: Sendable {
     let session: String
     let login: String
     let pass: String
 
-    /// Creates the names for a broker; on plain http the prefix is left off.
+    /// Creates the names for a broker.
+    ///
+    /// With plain http, they have no prefix.
     init(_ broker: URL) {
         let prefix = broker.scheme == "https" ? "__Host-" : ""
         session = "\(prefix)coatcheck"

@@ -4,10 +4,10 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// Keeps the credentials as cookies, so that requests of the app's own to the broker carry them, too.
+/// A storage that keeps the credentials as cookies, so that the app's own requests to the broker also carry them.
 ///
-/// For clients with `transport: cookie`. Who was signed in last is kept in memory only; sessions that are still to be ended
-/// lie in a cookie for a path that nothing asks for.
+/// Use it for clients with `transport: cookie`. The last session is kept in memory only. The sessions that still have to be
+/// ended are in a cookie for an unused path.
 public final class CookieStorage: CredentialStorage, @unchecked Sendable {
     private let broker: URL
     private let cookies: HTTPCookieStorage
@@ -22,7 +22,7 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         self.cookies = cookies
     }
 
-    /// Returns the cookies' values.
+    /// Returns the values of the cookies.
     public func read() throws -> Credentials? {
         let names = CookieNames(broker)
         let found = cookies.cookies(for: broker) ?? []
@@ -54,7 +54,9 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         self.pass = pass
     }
 
-    /// Returns the pass of a cookie: after a restart of the app only its end is known.
+    /// Returns the pass in a cookie.
+    ///
+    /// After a restart of the app, only its expiry is known.
     private func pass(as cookie: HTTPCookie) -> Credentials.Pass {
         if let pass, pass.value == cookie.value { return pass }
         let now = Date()
@@ -80,7 +82,7 @@ public final class CookieStorage: CredentialStorage, @unchecked Sendable {
         guard let value, let host = broker.host else { return }
         var properties: [HTTPCookiePropertyKey: Any] = [
             .name: name, .value: value, .domain: host, .path: path,
-            // iOS drops cookies without an end when the app ends.
+            // iOS drops cookies without an expiry when the app ends.
             .expires: end ?? Date(timeIntervalSinceNow: 600),
         ]
         if broker.scheme == "https" { properties[.secure] = "TRUE" }

@@ -1,7 +1,9 @@
-/// The place where a device keeps its credentials: ``KeychainStorage``, ``CookieStorage``, ``FileStorage``, or your own.
+/// A place on the device for the credentials: ``KeychainStorage``, ``CookieStorage``, ``FileStorage``, or your own.
 public protocol CredentialStorage: Sendable {
-    /// Returns what is kept; nil when nothing is.
+    /// Returns the stored credentials, or nil after a deletion.
     func read() throws -> Credentials?
-    /// Keeps the credentials; nil forgets them.
+    /// Stores the credentials.
+    ///
+    /// Nil deletes them.
     func write(_ credentials: Credentials?) throws
 }

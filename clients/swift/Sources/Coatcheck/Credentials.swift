@@ -1,34 +1,35 @@
 import Foundation
 
-/// The credentials of a device: the session's secret, that of a login under way, and those of sessions that are still
-/// to be ended.
+/// The credentials of a device.
+///
+/// They are the session's secret, the secret of a started login, and the secrets of sessions that still have to be ended.
 public struct Credentials: Codable, Sendable, Hashable {
-    /// The way a client's credentials travel, as the broker is configured.
+    /// The transport of a client's credentials, as configured at the broker.
     public enum Transport: String, Codable, Sendable { case cookie, bearer }
 
-    /// A session that was signed out here while the broker could not be told.
+    /// A session that was signed out on this device while the broker was unreachable.
     public struct Ending: Codable, Sendable, Hashable {
         /// The session token.
         public let session: String
-        /// The way in which it travels.
+        /// The token's transport.
         public let transport: Transport
     }
 
-    /// A bound session's evidence for some minutes.
+    /// The evidence of a bound session, valid for some minutes.
     public struct Pass: Codable, Sendable, Hashable {
         /// The pass.
         public let value: String
-        /// The time at which it came, by the device's clock.
+        /// The time of its arrival, by the device's clock.
         public let received: Date
-        /// Its life, in seconds.
+        /// Its lifetime, in seconds.
         public let lifetime: Double
 
-        /// Creates a pass that came at a time.
+        /// Creates a pass that arrived at a time.
         public init(value: String, received: Date, lifetime: Double) {
             (self.value, self.received, self.lifetime) = (value, received, lifetime)
         }
 
-        /// Whether it is time for another: in the last minute or quarter of its life, and after a clock was set back.
+        /// Whether it needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back.
         func isDue(at time: Date) -> Bool {
             let age = time.timeIntervalSince(received)
             return age < 0 || age > lifetime - min(60, lifetime / 4)
@@ -39,21 +40,23 @@ public struct Credentials: Codable, Sendable, Hashable {
     public var session: String?
     /// A bound session's pass.
     public var pass: Pass?
-    /// The login token: it has to survive until the session is there, over a restart of the app, too.
+    /// The login token, which has to survive a restart of the app until the session exists.
     public var login: String?
-    /// The id of the login that it is of.
+    /// The ID of the login token's login.
     public var loginID: String?
-    /// The way the session's secret travels.
+    /// The transport of the session's secret.
     public var transport = Transport.cookie
-    /// The user who was signed in last, to be shown without a network.
+    /// The session of the last user, for display without a network.
     public var lastSession: Session?
-    /// The sessions that the broker has still to be told to end, the newest eight.
+    /// The sessions that the broker still has to end, the newest eight.
     public var endings: [Ending] = []
 
     /// Creates empty credentials.
     public init() {}
 
-    /// Reads what this or another version of the app kept: only the secrets decide who is signed in.
+    /// Reads credentials that this or another version of the app stored.
+    ///
+    /// Only the secrets decide whether a user is signed in.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         session = try values.decodeIfPresent(String.self, forKey: .session)
@@ -67,10 +70,10 @@ public struct Credentials: Codable, Sendable, Hashable {
 
     private enum CodingKeys: String, CodingKey { case session, pass, login, loginID, transport, lastSession, endings }
 
-    /// Whether nothing is kept.
+    /// Whether there is nothing to store.
     var isEmpty: Bool { self == Credentials() || (session == nil && login == nil && endings.isEmpty) }
 
-    /// Forgets the user, and notes the session as one to end.
+    /// Forgets the user, and adds the session to those that have to be ended.
     mutating func signOut() {
         if let session { endings = (endings + [Ending(session: session, transport: transport)]).suffix(8) }
         session = nil

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Reads server-sent events from pieces of any size.
+/// A reader of server-sent events from pieces of any size.
 struct EventLines {
     private var rest = Data()
     private var name = ""

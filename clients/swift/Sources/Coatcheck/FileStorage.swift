@@ -1,13 +1,17 @@
 import Foundation
 
-/// Keeps the credentials in a file that others may not read; on iOS protected until the first unlock.
+/// A storage for the credentials in a file that other users cannot read.
+///
+/// On iOS the file is protected until the first unlock.
 public final class FileStorage: CredentialStorage {
     private let file: URL
 
-    /// Creates a storage over a file, which need not be there.
+    /// Creates a storage for a file, which may be missing.
     public init(_ file: URL) { self.file = file }
 
-    /// Returns what the file holds, nil where there is none; throws where it cannot be read now, as before the first unlock.
+    /// Returns the content of the file, or nil if it is missing.
+    ///
+    /// Throws if it is temporarily unreadable, for example before the first unlock.
     public func read() throws -> Credentials? {
         let data: Data
         do { data = try Data(contentsOf: file) } catch let error as CocoaError
@@ -18,7 +22,7 @@ public final class FileStorage: CredentialStorage {
         return try? JSONDecoder().decode(Credentials.self, from: data)
     }
 
-    /// Writes the file anew, or removes it.
+    /// Replaces or removes the file.
     public func write(_ credentials: Credentials?) throws {
         guard let credentials else {
             do { try FileManager.default.removeItem(at: file) } catch let error as CocoaError

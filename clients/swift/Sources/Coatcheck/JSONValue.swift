@@ -1,4 +1,4 @@
-/// A JSON value: a claim of an identity, an attribute of a registration.
+/// A JSON value, such as a claim of an identity or an attribute of a registration.
 public enum JSONValue: Sendable, Hashable {
     case string(String)
     case number(Double)
@@ -7,12 +7,12 @@ public enum JSONValue: Sendable, Hashable {
     case object([String: JSONValue])
     case null
 
-    /// The text of a string; nil for everything else.
+    /// The text of a string, or nil for any other value.
     public var text: String? { if case .string(let text) = self { text } else { nil } }
 }
 
 extension JSONValue: Codable {
-    /// Decodes whatever stands there.
+    /// Decodes a value of any kind.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         if container.decodeNil() {

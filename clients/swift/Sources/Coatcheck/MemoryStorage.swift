@@ -1,6 +1,6 @@
 import Foundation
 
-/// Keeps the credentials as long as the process lives: for tests and previews.
+/// A storage in memory, for tests and previews.
 public final class MemoryStorage: CredentialStorage, @unchecked Sendable {
     private let lock = NSLock()
     private var credentials: Credentials?
@@ -8,14 +8,14 @@ public final class MemoryStorage: CredentialStorage, @unchecked Sendable {
     /// Creates an empty storage.
     public init() {}
 
-    /// Returns what was written last.
+    /// Returns the last written credentials.
     public func read() throws -> Credentials? {
         lock.lock()
         defer { lock.unlock() }
         return credentials
     }
 
-    /// Keeps it.
+    /// Keeps the credentials.
     public func write(_ credentials: Credentials?) throws {
         lock.lock()
         defer { lock.unlock() }

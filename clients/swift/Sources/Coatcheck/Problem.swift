@@ -1,6 +1,6 @@
 import Foundation
 
-/// A refusal of the broker's (RFC 9457).
+/// A refusal by the broker (RFC 9457).
 ///
 /// Decide on `code`.
 public struct Problem: Error, Codable, Sendable, Hashable {
@@ -12,7 +12,7 @@ public struct Problem: Error, Codable, Sendable, Hashable {
         public let code: String
     }
 
-    /// The sign-in of a step-up that was not what was demanded.
+    /// The result of a step-up's sign-in that did not meet the demand.
     public struct Got: Codable, Sendable, Hashable {
         /// The id_token's `acr`.
         public let acr: String?
@@ -22,31 +22,31 @@ public struct Problem: Error, Codable, Sendable, Hashable {
         enum CodingKeys: String, CodingKey { case acr, authenticatedAt = "authenticated_at" }
     }
 
-    /// A title for people.
+    /// A title for users.
     public let title: String
     /// The HTTP status.
     public let status: Int
     /// The stable code.
     public let code: ProblemCode
-    /// For the developer; may be reworded.
+    /// A text for the developer, which may be reworded.
     public let detail: String
-    /// Put it into bug reports.
+    /// The ID of the request, for bug reports.
     public let requestID: String
     /// Every faulty member of the request.
     public let errors: [Fault]?
-    /// The reason for which a session ended, or a proof is not accepted.
+    /// The reason why a session ended or a proof was refused.
     public let reason: String?
-    /// `new_login`: the same code is of no more use.
+    /// The value `new_login` means that the same code is useless now.
     public let retry: String?
-    /// The provider's own word, where a standard defines it.
+    /// The provider's error code, if a standard defines it.
     public let providerError: String?
-    /// Of ``ProblemCode/stepUpRequired``: what a step-up has to meet.
+    /// The demand of ``ProblemCode/stepUpRequired``, which a step-up has to meet.
     public let stepUp: StepUp?
-    /// Of ``ProblemCode/stepUpRequired`` for a child session: its parent steps up, and makes a new one.
+    /// Whether a child session's ``ProblemCode/stepUpRequired`` asks the parent to step up and make a new child.
     public let parent: Bool?
-    /// Of ``ProblemCode/stepUpFailed``: what was demanded.
+    /// The demand, for ``ProblemCode/stepUpFailed``.
     public let required: StepUp?
-    /// Of ``ProblemCode/stepUpFailed``: what the sign-in showed; nil where nobody knows.
+    /// The result of the sign-in, for ``ProblemCode/stepUpFailed``, or nil if the result is unknown.
     public let got: Got?
     let login: StartedLogin?
 
@@ -55,14 +55,14 @@ public struct Problem: Error, Codable, Sendable, Hashable {
         case requestID = "request_id", providerError = "provider_error", stepUp = "step_up"
     }
 
-    /// Whether there is no session any more.
+    /// Whether the session has ended.
     public var endsSession: Bool { status == 401 && (code == .sessionEnded || code == .sessionRequired) }
 
-    /// Whether waiting and sending the same request again is the answer.
+    /// Whether the same request may succeed after a pause.
     public var passes: Bool { (status == 503 && retry != "new_login") || status == 429 || status == 408 }
 }
 
 extension Problem: LocalizedError {
-    /// The title with what a bug report needs.
+    /// The title with the details for a bug report.
     public var errorDescription: String? { "\(title) (\(code.rawValue), \(requestID))" }
 }

@@ -1,11 +1,13 @@
-/// A problem's stable code; docs/problems.md has a paragraph for each.
+/// The stable code of a problem.
 ///
-/// A later broker may have more.
+/// `docs/problems.md` has a paragraph for each.
+///
+/// Later brokers may have more codes.
 public struct ProblemCode: RawRepresentable, Codable, Sendable, Hashable {
     /// The code as it is on the wire.
     public let rawValue: String
 
-    /// Creates a code, known or not.
+    /// Creates a code, which may be unknown.
     public init(rawValue: String) { self.rawValue = rawValue }
 
     /// The code `session_required`.

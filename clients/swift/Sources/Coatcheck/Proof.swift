@@ -4,13 +4,13 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// A DPoP proof (RFC 9449): one request, signed by the device's key.
+/// A DPoP proof (RFC 9449), which is one request signed by the device's key.
 struct Proof: Sendable {
     let method: String
     let address: String
-    /// The session token of the request; a sign-in has none.
+    /// The session token of the request, or nil for a sign-in.
     let session: String?
-    /// The newest nonce of the broker's, which alone decides how old a proof may be.
+    /// The newest nonce from the broker, which alone decides how old a proof may be.
     let nonce: String?
     /// The time by the device's clock, which may be wrong.
     let time: Date
@@ -38,7 +38,7 @@ struct Proof: Sendable {
 }
 
 extension URLRequest {
-    /// The address without its query, which a proof names.
+    /// The address without its query, as a proof contains it.
     var provedAddress: String { String((url?.absoluteString ?? "").prefix { $0 != "?" && $0 != "#" }) }
 }
 

@@ -1,10 +1,10 @@
-/// A provider that the broker offers: what an app needs to draw its buttons.
+/// A provider that the broker offers, with the data for the app's sign-in buttons.
 public struct Provider: Codable, Sendable, Hashable {
     /// A registration at the provider.
     public struct Client: Codable, Sendable, Hashable {
         /// The client's name at the broker.
         public let name: String
-        /// The networks through which Zephr may sign users in.
+        /// The social networks through which Zephr may sign users in.
         public let socialProviders: [String]?
 
         enum CodingKeys: String, CodingKey { case name, socialProviders = "social_providers" }
@@ -12,9 +12,11 @@ public struct Provider: Codable, Sendable, Hashable {
 
     /// The provider's name at the broker.
     public let name: String
-    /// The kind that it is of; a later broker may have more.
+    /// The kind of provider.
+    ///
+    /// Later brokers may have more kinds.
     public let kind: String
-    /// The name to write on the button.
+    /// The text for the button.
     public let displayName: String
     /// Its registrations.
     public let clients: [Client]

@@ -1,29 +1,29 @@
 import Foundation
 
-/// A Zephr partial registration: the attributes that the user still has to give.
+/// A Zephr partial registration, with the attributes that the user still has to give.
 public struct Registration: Codable, Sendable, Hashable {
-    /// One attribute to ask for.
+    /// An attribute that the user has to give.
     public struct Field: Codable, Sendable, Hashable {
-        /// The kinds of value.
+        /// The kinds of values.
         public enum Kind: String, Codable, Sendable { case string, number, boolean }
 
         /// The attribute's name.
         public let name: String
-        /// The kind of value that it takes.
+        /// The kind of its value.
         public let type: Kind
-        /// Whether it has to be given.
+        /// Whether the attribute is required.
         public let required: Bool
     }
 
     /// The provider's name at the broker.
     public let provider: String
-    /// The key that finishes it, once.
+    /// The key that finishes the registration, once.
     public let stateKey: String
-    /// The e-mail address that the social provider gave.
+    /// The e-mail address from the social provider.
     public let identifier: String?
-    /// The time until which it can be finished.
+    /// The expiry of the registration.
     public let expiresAt: Date
-    /// The fields to ask the user for.
+    /// The fields of the form.
     public let fields: [Field]
 
     enum CodingKeys: String, CodingKey {

@@ -1,11 +1,11 @@
 import Foundation
 
-/// An upstream's answer, with its own status.
+/// An upstream's response, with its own status.
 public struct RelayAnswer: Sendable {
     /// The upstream's own status.
     public let status: Int
-    /// The header fields, names in small letters.
+    /// The header fields, with names in lower case.
     public let fields: [String: String]
-    /// The body, whole.
+    /// The complete body.
     public let body: Data
 }

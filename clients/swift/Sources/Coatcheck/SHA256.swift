@@ -1,6 +1,8 @@
 import Foundation
 
-/// SHA-256 (FIPS 180-4), so that the library needs no other: of tokens and keys, a few dozen bytes each.
+/// SHA-256 (FIPS 180-4), so that the library has no dependencies.
+///
+/// The inputs are only tokens and keys of a few dozen bytes.
 enum SHA256 {
     /// Returns the digest, 32 bytes.
     static func digest(of message: Data) -> Data {
@@ -12,7 +14,7 @@ enum SHA256 {
         return Data(state.flatMap { word in (0..<4).map { UInt8(truncatingIfNeeded: word >> (24 - 8 * $0)) } })
     }
 
-    /// Returns the message with its end marked and its length behind it, whole blocks of 64 bytes.
+    /// Returns the message with an end mark and its length, in whole blocks of 64 bytes.
     private static func padded(_ message: Data) -> [UInt8] {
         var bytes = [UInt8](message) + [0x80]
         bytes += [UInt8](repeating: 0, count: (120 - bytes.count % 64) % 64)

@@ -1,74 +1,82 @@
 import Foundation
 
-/// The user who is signed in, as the broker tells it; never a token.
+/// The session of the signed-in user, as the broker reports it.
+///
+/// Tokens are never part of it.
 public struct Session: Codable, Sendable, Hashable {
-    /// The facts that are known of the provider's tokens.
+    /// The known facts about the provider's tokens.
     public struct Tokens: Codable, Sendable, Hashable {
-        /// The end of the access token, where that is known.
+        /// The expiry of the access token, if it is known.
         public let expiresAt: Date?
-        /// Whether the broker can renew it.
+        /// Whether the broker can renew the access token.
         public let refreshable: Bool
 
         enum CodingKeys: String, CodingKey { case expiresAt = "expires_at", refreshable }
     }
 
-    /// The key that a bound session belongs to.
+    /// The key of a bound session.
     public struct Binding: Codable, Sendable, Hashable {
         /// The key's thumbprint (RFC 7638).
         public let jkt: String
-        /// The evidence that its requests may show: `pass` (or a proof), or `proof`.
+        /// The evidence that its requests may send: `pass` (or a proof), or `proof`.
         public let evidence: String
     }
 
-    /// The key that tells that the user is there.
+    /// The key that proves the user's presence.
     public struct Presence: Codable, Sendable, Hashable {
         /// The key's thumbprint (RFC 7638).
         public let jkt: String
     }
 
-    /// The session's public name: not a secret, opens nothing.
+    /// The session's public name, which gives no access.
     public let handle: String
-    /// The number of this state: the client never goes back to a lower one.
+    /// The number of this state, or nil from an older broker.
     ///
-    /// Nil from an older broker.
+    /// The client never replaces a state by one with a lower number.
     public let version: Int?
     /// The provider's name at the broker.
     public let provider: String
     /// The client's name at the broker.
     public let client: String
-    /// With the provider, the account's key.
+    /// The user's ID at the provider.
+    ///
+    /// Provider and subject together identify the account.
     public let subject: String
-    /// The members that the provider confirmed; `unverified` holds what came only in a callback parameter.
+    /// The claims that the provider confirmed.
+    ///
+    /// `unverified` holds claims that came only in a callback parameter.
     public let identity: [String: JSONValue]
-    /// The scopes that were granted; empty when unknown.
+    /// The granted scopes.
+    ///
+    /// The list is empty when they are unknown.
     public let scope: [String]
-    /// The time at which the user signed in.
+    /// The time of the sign-in at the broker.
     public let createdAt: Date
-    /// The time at which it was last used.
+    /// The time of the last use.
     public let lastUsedAt: Date
-    /// The time at which it ends if nobody uses it.
+    /// The expiry of an unused session.
     public let idleExpiresAt: Date
-    /// The time at which it ends whatever happens.
+    /// The expiry of the session in any case.
     public let expiresAt: Date
-    /// The facts that are known of the provider's tokens.
+    /// The known facts about the provider's tokens.
     public let tokens: Tokens
-    /// The key that it belongs to; nil for one that whoever has its secret may use.
+    /// The session's key, or nil for an unbound session.
     public let binding: Binding?
-    /// The class of the last sign-in (`acr`), where the provider said one.
+    /// The class of the last sign-in (`acr`), if the provider sent one.
     public let acr: String?
-    /// The methods by which the user signed in (`amr`), where the provider said any.
+    /// The methods of the last sign-in (`amr`), if the provider sent any.
     public let amr: [String]?
-    /// The time at which the user signed in at the provider, where it said that.
+    /// The time of the sign-in at the provider, if the provider sent it.
     public let authenticatedAt: Date?
-    /// The key that tells that the user is there; nil where none is registered.
+    /// The key that proves the user's presence, or nil before a registration.
     public let presence: Presence?
-    /// Of a child session its kind, the configuration's word.
+    /// The kind of a child session, as the configuration names it.
     public let kind: String?
-    /// Of a child session the handle of its parent.
+    /// The handle of a child session's parent.
     public let parent: String?
-    /// Whether it is this device's own, in a list of sessions.
+    /// Whether it is this device's own session, in a list of sessions.
     public let current: Bool?
-    /// The user's name for the device, in a list of sessions.
+    /// The name of the device, in a list of sessions.
     public let device: String?
 
     enum CodingKeys: String, CodingKey {
@@ -79,13 +87,13 @@ public struct Session: Codable, Sendable, Hashable {
         case idleExpiresAt = "idle_expires_at", expiresAt = "expires_at"
     }
 
-    /// The user's name, where the provider confirmed one.
+    /// The user's name, if the provider confirmed one.
     public var name: String? { identity["name"]?.text }
 
-    /// Returns the newer of this answer and a state of the session that is known.
+    /// Returns the newer of this response and a known state of the session.
     ///
-    /// Replicas may answer with what they read some seconds ago, so a lower version never takes the place of a higher one. The
-    /// same version is taken as it comes, and so is the answer of an older broker, which has none.
+    /// A replica may answer with data that is some seconds old, so a lower version never replaces a higher one. An equal
+    /// version replaces the known state. The response of an older broker, which has no version, does so as well.
     func newest(_ known: Session?) -> Session {
         guard let known, known.handle == handle, let version, version < known.version ?? 0 else { return self }
         return known

@@ -1,6 +1,8 @@
 import Foundation
 
-/// A call that several callers wait for; it ends early when the last of them leaves off.
+/// A call that several callers wait for.
+///
+/// The call is cancelled early if all of them are cancelled.
 final class SharedCall<Value: Sendable>: @unchecked Sendable {
     private let lock = NSLock()
     private var result: Result<Value, any Error>?
@@ -8,7 +10,7 @@ final class SharedCall<Value: Sendable>: @unchecked Sendable {
     private var left: Set<UUID> = []
     private var task: Task<Void, Never>?
 
-    /// Begins the work.
+    /// Starts the work.
     init(_ work: @escaping @Sendable () async throws -> Value) {
         task = Task { [self] in
             do { finish(.success(try await work())) } catch { finish(.failure(error)) }
@@ -18,7 +20,9 @@ final class SharedCall<Value: Sendable>: @unchecked Sendable {
     /// Whether another caller may still join.
     var isOpen: Bool { lock.withLock { result == nil && task?.isCancelled != true } }
 
-    /// Returns the work's result; a caller that is cancelled leaves off at once.
+    /// Returns the work's result.
+    ///
+    /// A cancelled caller stops waiting at once.
     func value() async throws -> Value {
         let id = UUID()
         return try await withTaskCancellationHandler {
@@ -41,7 +45,7 @@ final class SharedCall<Value: Sendable>: @unchecked Sendable {
             () -> (CheckedContinuation<Value, any Error>?, Task<Void, Never>?) in
             guard result == nil else { return (nil, nil) }
             let continuation = waiting.removeValue(forKey: id)
-            // It was cancelled before it began to wait.
+            // The caller was cancelled before it started to wait.
             if continuation == nil { left.insert(id) }
             return (continuation, waiting.isEmpty ? task : nil)
         }

@@ -1,8 +1,11 @@
 import Foundation
 
-/// A browser that shows a sign-in page to the user: never a web view of the app's own.
+/// A browser that shows a sign-in page to the user.
+///
+/// The app's own web view is forbidden.
 public protocol SignInBrowser: Sendable {
-    /// Opens a page and returns the whole URL with which it came back to the app; throws ``CoatcheckError/cancelled``
-    /// when the user closes it.
+    /// Opens a page and returns the whole URL of the callback to the app.
+    ///
+    /// Throws ``CoatcheckError/cancelled`` if the user closes the page.
     func open(_ page: URL) async throws -> URL
 }

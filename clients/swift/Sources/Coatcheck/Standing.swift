@@ -1,8 +1,12 @@
-/// The state of things as an app knows it at its start.
+/// The state of the sign-in at the start of an app.
 public enum Standing: Sendable, Hashable {
     case signedIn(Session)
-    /// Nobody is signed in; why the last session ended, if one did just now (`key_lost`: the device lost the session's key).
+    /// The user is signed out.
+    ///
+    /// The reason is that of a session that ended just now, for example `key_lost` if the device lost the session's key.
     case signedOut(reason: String?)
-    /// The broker cannot be asked at the moment: nobody is signed out. Show who was there last.
+    /// The broker is unreachable at the moment, and the user stays signed in.
+    ///
+    /// Show the last user.
     case unknown(last: Session?)
 }

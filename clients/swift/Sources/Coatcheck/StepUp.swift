@@ -1,8 +1,12 @@
-/// A demand on how, and how lately, the user signed in (RFC 9470).
+/// A demand on the strength and the age of the user's sign-in (RFC 9470).
 public struct StepUp: Codable, Sendable, Hashable {
-    /// The classes of which the sign-in's `acr` has to be one; nil where any will do.
+    /// The allowed values of the sign-in's `acr`.
+    ///
+    /// Nil allows all.
     public let acrValues: [String]?
-    /// The most seconds since the user signed in; nil where any time will do.
+    /// The largest age of the sign-in in seconds.
+    ///
+    /// Nil allows any age.
     public let maxAge: Int?
 
     /// Creates a demand.
@@ -12,28 +16,30 @@ public struct StepUp: Codable, Sendable, Hashable {
 
     private enum CodingKeys: String, CodingKey { case acrValues = "acr_values", maxAge = "max_age" }
 
-    /// Reads it in the form that it has on the wire, where the classes are one text.
+    /// Reads the wire format.
+    ///
+    /// The classes are one text there.
     public init(from decoder: any Decoder) throws {
         let values = try decoder.container(keyedBy: CodingKeys.self)
         acrValues = try values.decodeIfPresent(String.self, forKey: .acrValues)?.split(separator: " ").map(String.init)
         maxAge = try values.decodeIfPresent(Int.self, forKey: .maxAge)
     }
 
-    /// Writes it in the form that `POST /v1/logins` takes.
+    /// Writes the format that `POST /v1/logins` accepts.
     public func encode(to encoder: any Encoder) throws {
         var values = encoder.container(keyedBy: CodingKeys.self)
         try values.encodeIfPresent(acrValues?.joined(separator: " "), forKey: .acrValues)
         try values.encodeIfPresent(maxAge, forKey: .maxAge)
     }
 
-    /// Whether a sign-in that meets this demand meets the other one, too.
+    /// Whether a sign-in that meets this demand also meets the other one.
     func covers(_ other: StepUp) -> Bool {
         let isStrong = other.acrValues.map { wanted in acrValues.map { Set($0).isSubset(of: wanted) } ?? false } ?? true
         let isRecent = other.maxAge.map { wanted in maxAge.map { $0 <= wanted } ?? false } ?? true
         return isStrong && isRecent
     }
 
-    /// Returns the demand that meets both; nil where no class would.
+    /// Returns the demand that meets both, or nil if they share no class.
     func joined(_ other: StepUp) -> StepUp? {
         var classes = acrValues ?? other.acrValues
         if let mine = acrValues, let others = other.acrValues { classes = mine.filter(others.contains) }
@@ -42,16 +48,17 @@ public struct StepUp: Codable, Sendable, Hashable {
     }
 }
 
-/// A call's refusal for want of a stronger or more recent sign-in, where no browser was opened for it: see
-/// ``Coatcheck/stepUp(acrValues:maxAge:)``.
+/// A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it.
 ///
-/// The session is as it was.
+/// See ``Coatcheck/stepUp(acrValues:maxAge:)``. The session is unchanged.
 public struct StepUpRequired: Error, Sendable, Hashable {
     /// The demand, which a step-up has to meet.
     public let stepUp: StepUp
-    /// Whether the session is a child's: its parent steps up, and makes a new one.
+    /// Whether the session is a child.
+    ///
+    /// In that case the parent steps up and makes a new child.
     public let isParents: Bool
-    /// The broker's answer.
+    /// The broker's response.
     public let problem: Problem
 
     init(_ problem: Problem) {

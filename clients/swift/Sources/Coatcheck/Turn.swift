@@ -1,23 +1,25 @@
 import Foundation
 
-/// Work that is done one at a time, in the order of asking.
+/// A queue that does one piece of work at a time, in the order of the requests.
 final class Turn: @unchecked Sendable {
     private let lock = NSLock()
     private var isTaken = false
     private var waiting: [(id: UUID, continuation: CheckedContinuation<Void, any Error>)] = []
     private var left: Set<UUID> = []
 
-    /// The number of those who wait.
+    /// The number of waiting callers.
     var count: Int { lock.withLock { waiting.count } }
 
-    /// Does work when it is its turn; who is cancelled before that leaves off at once.
+    /// Does the work when its turn comes.
+    ///
+    /// A caller that is cancelled earlier stops waiting at once.
     func taken<Value: Sendable>(_ work: @Sendable () async throws -> Value) async throws -> Value {
         try await take()
         defer { pass() }
         return try await work()
     }
 
-    /// Fails all that wait now.
+    /// Fails all waiting callers.
     func refuse(_ error: any Error) {
         let all = lock.withLock {
             defer { waiting = [] }

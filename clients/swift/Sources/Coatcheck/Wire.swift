@@ -4,16 +4,20 @@ import Foundation
     import FoundationNetworking
 #endif
 
-/// The HTTP side: one `URLSession` without cookies of its own, which follows no redirect and hands bodies over as they come.
+/// The HTTP layer, which is one `URLSession` without cookies of its own.
+///
+/// Redirects are not followed, and bodies are delivered piece by piece as they arrive.
 final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
-    /// A part of an answer; they come in this order.
+    /// A part of a response.
+    ///
+    /// The parts arrive in this order.
     enum Part: Sendable {
         case head(status: Int, fields: [String: String])
         case body(Data)
         case end(failed: Bool)
     }
 
-    /// Decides on a server's certificate, or answers another challenge of the connection.
+    /// A function that judges a server's certificate, or answers another challenge of the connection.
     typealias Authenticate =
         @Sendable (URLAuthenticationChallenge) async -> (URLSession.AuthChallengeDisposition, URLCredential?)
 
@@ -32,10 +36,10 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         session = URLSession(configuration: configuration, delegate: self, delegateQueue: nil)
     }
 
-    /// Lets go of the session, which holds this object.
+    /// Releases the session, which retains this object.
     func close() { session?.invalidateAndCancel() }
 
-    /// Sends a request, and tells the receiver each part.
+    /// Sends a request, and passes each part to the receiver.
     func start(_ request: URLRequest, _ receive: @escaping @Sendable (Part) -> Void) -> Cancelling {
         guard let task = session?.dataTask(with: request) else {
             receive(.end(failed: true))
@@ -46,7 +50,9 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         return Cancelling(task)
     }
 
-    /// Sends a request and returns the whole answer; throws ``CoatcheckError/unreachable`` where there is none.
+    /// Sends a request and returns the whole response.
+    ///
+    /// Throws ``CoatcheckError/unreachable`` if the response is missing.
     func send(_ request: URLRequest) async throws -> Answer {
         var answer: Answer?
         for await part in parts(of: request) {
@@ -61,7 +67,9 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         throw CoatcheckError.unreachable
     }
 
-    /// Sends a request and returns its parts as they come; leaving off cancels it.
+    /// Sends a request and returns its parts as they arrive.
+    ///
+    /// The request is cancelled if the caller stops reading.
     func parts(of request: URLRequest) -> AsyncStream<Part> {
         AsyncStream { continuation in
             let task = start(request) { part in
@@ -108,10 +116,10 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         }
     }
 
-    /// A challenge on its way to who answers it.
+    /// A challenge that is passed to the app's function.
     private struct Asked: @unchecked Sendable { let challenge: URLAuthenticationChallenge }
 
-    // An upstream's redirect is the app's to judge; our credentials go nowhere else.
+    // The app itself judges an upstream's redirect. Our credentials must not reach another server.
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
         newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
@@ -119,7 +127,7 @@ final class Wire: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         completionHandler(nil)
     }
 
-    /// The handle by which a request is cancelled.
+    /// A handle to cancel a request.
     struct Cancelling: @unchecked Sendable {
         private let task: URLSessionDataTask?
         init(_ task: URLSessionDataTask?) { self.task = task }

@@ -1,18 +1,22 @@
-// Not compiled here: the project's tests run on Linux. Whoever builds it for iOS first, please report.
+// Not compiled here, because the project's tests run on Linux. Please report the result of a build for iOS.
 #if canImport(Security) && !os(Linux)
     import Foundation
     import Security
 
-    /// Keeps the credentials in the keychain of this device: not synchronised, not in backups of another device.
+    /// A storage for the credentials in this device's keychain.
+    ///
+    /// The item is excluded from synchronisation, and its backups can be restored only to this device.
     public final class KeychainStorage: CredentialStorage {
         private let service: String
         private let account: String
         private let accessGroup: String?
 
-        /// Creates a storage under a service's name, the app's own by default.
+        /// Creates a storage under a service's name.
         ///
-        /// Two accounts on one device are two storages with an `account` each; an `accessGroup` shares it with the app's
-        /// extensions and widgets.
+        /// The default is the app's bundle identifier.
+        ///
+        /// For two accounts on one device, create two storages with different `account` values. An `accessGroup` shares the
+        /// item with the app's extensions and widgets.
         public init(
             service: String = Bundle.main.bundleIdentifier ?? "coatcheck", account: String = "coatcheck",
             accessGroup: String? = nil
@@ -31,7 +35,9 @@
             return query
         }
 
-        /// Returns what the keychain holds; throws while the device is locked since its start.
+        /// Returns the credentials from the keychain.
+        ///
+        /// Throws if the device is locked and was never unlocked since its start.
         public func read() throws -> Credentials? {
             var asked = query
             asked[kSecReturnData as String] = true
@@ -61,7 +67,7 @@
 
         /// A refusal of the keychain.
         public struct Failure: Error, Sendable {
-            /// The keychain's word for it.
+            /// The keychain's status code.
             public let status: OSStatus
         }
     }

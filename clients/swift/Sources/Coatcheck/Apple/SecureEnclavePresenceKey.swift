@@ -1,19 +1,24 @@
-// Not compiled here: the project's tests run on Linux. Whoever builds it for iOS first, please report.
+// Not compiled here, because the project's tests run on Linux. Please report the result of a build for iOS.
 #if canImport(CryptoKit) && canImport(LocalAuthentication) && canImport(Security) && !os(Linux)
     import CryptoKit
     import Foundation
     import LocalAuthentication
     import Security
 
-    /// A key of this device's Secure Enclave that signs only when its user is there, each time anew.
+    /// A key in this device's Secure Enclave that asks for the user's presence before each signature.
     ///
-    /// For ``Coatcheck/registerPresenceKey()``; the session's own is a ``SecureEnclaveProofKey``, under another account.
+    /// Use it for ``Coatcheck/registerPresenceKey()``. The session's own key is a ``SecureEnclaveProofKey`` with a
+    /// different account.
     public final class SecureEnclavePresenceKey: ProofKey {
-        /// The ways in which the device knows its user.
+        /// The user checks that the device offers.
         public enum Asking: Sendable {
-            /// A face or finger, else the device's code; the key outlives that another is enrolled.
+            /// A face or a finger, or else the device's code.
+            ///
+            /// The key survives the enrolment of another face or finger.
             case user
-            /// A face or finger that was enrolled when the key was made, and no code: one more enrolled ends the key.
+            /// A face or a finger that was enrolled when the key was made; the code is refused.
+            ///
+            /// Another enrolment makes the key useless.
             case enrolledBiometry
         }
 
@@ -22,7 +27,9 @@
         private let asking: Asking
         private let reason: String
 
-        /// Creates a key under a service's name, the app's own by default; `reason` is what the system's prompt says.
+        /// Creates a key under a service's name.
+        ///
+        /// The system's prompt shows `reason`. The default service is the app's bundle identifier.
         public init(
             reason: String, asking: Asking = .user, service: String = Bundle.main.bundleIdentifier ?? "coatcheck",
             account: String = "coatcheck-presence"
@@ -33,12 +40,16 @@
             self.account = account
         }
 
-        /// Returns the public key, without asking; nil where there is none.
+        /// Returns the public key, but shows no prompt.
+        ///
+        /// Nil means that the key is missing.
         public func publicKey() async throws -> ProofPublicKey? {
             try stored(LAContext()).flatMap { ProofPublicKey(x963: $0.publicKey.x963Representation) }
         }
 
-        /// Makes a key in the Secure Enclave; a device without a code has none.
+        /// Makes a key in the Secure Enclave.
+        ///
+        /// The device must have a code.
         public func make() async throws -> ProofPublicKey {
             let flags: SecAccessControlCreateFlags =
                 switch asking {
@@ -56,7 +67,7 @@
                 throw Failure(status: errSecInvalidKeyRef)
             }
             SecItemDelete(query as CFDictionary)
-            // The reference may be read without the user: only the key asks.
+            // The reference to the key is readable at any time. Only the key itself asks for the user.
             let values: [String: Any] = [
                 kSecValueData as String: key.dataRepresentation,
                 kSecAttrAccessible as String: kSecAttrAccessibleWhenPasscodeSetThisDeviceOnly,
@@ -66,14 +77,14 @@
             return known
         }
 
-        /// Asks for the user, then signs.
+        /// Asks for the user's presence, then signs.
         public func signature(over bytes: Data) async throws -> Data {
-            // A context of its own: an answer to one prompt is none to the next.
+            // Each signature needs a new context. Otherwise the answer to one prompt could also count for the next.
             let context = LAContext()
             context.localizedReason = reason
             context.touchIDAuthenticationAllowableReuseDuration = 0
             guard let key = try stored(context) else { throw CoatcheckError.keyLost }
-            // It waits for the user, which no thread of Swift's own should.
+            // The call blocks until the user reacts. It must not block a thread of Swift's own pool.
             return try await withTaskCancellationHandler {
                 try await withCheckedThrowingContinuation { continuation in
                     DispatchQueue.global(qos: .userInitiated).async {
@@ -86,7 +97,7 @@
             }
         }
 
-        /// Names a no of the user's, and a key that a new face or finger has ended.
+        /// Maps a refusal by the user, and the loss of the key after a new enrolment, to ``CoatcheckError``.
         private static func named(_ error: any Error) -> any Error {
             let error = error as NSError
             if error.domain == LAErrorDomain {
@@ -116,7 +127,7 @@
 
         /// A refusal of the keychain or the Secure Enclave.
         public struct Failure: Error, Sendable {
-            /// The status that it gave.
+            /// The status code of the failure.
             public let status: OSStatus
         }
     }

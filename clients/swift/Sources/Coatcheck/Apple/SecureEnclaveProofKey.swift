@@ -1,20 +1,24 @@
-// Not compiled here: the project's tests run on Linux. Whoever builds it for iOS first, please report.
+// Not compiled here, because the project's tests run on Linux. Please report the result of a build for iOS.
 #if canImport(CryptoKit) && canImport(Security) && !os(Linux)
     import CryptoKit
     import Foundation
     import Security
 
-    /// A key of this device's Secure Enclave, which nobody can take out: not with a back-up, not with the device unlocked.
+    /// A key in this device's Secure Enclave, which cannot be extracted.
     ///
-    /// It asks for no face or finger, since passes are renewed in the background, and it outlives their changes.
+    /// Neither a backup nor an unlocked device reveals the key. It signs without a prompt because passes are renewed in the
+    /// background. New faces and fingers leave it valid.
     public final class SecureEnclaveProofKey: ProofKey {
         private let service: String
         private let account: String
         private let accessGroup: String?
 
-        /// Creates a key under a service's name, the app's own by default; it is made by the first sign-in.
+        /// Creates a key under a service's name.
         ///
-        /// An app's extensions and widgets that share its session share its key by an `accessGroup`.
+        /// The first sign-in makes the key itself.
+        ///
+        /// The default service is the app's bundle identifier. Extensions and widgets that share the app's session share
+        /// its key through an `accessGroup`.
         public init(
             service: String = Bundle.main.bundleIdentifier ?? "coatcheck", account: String = "coatcheck-key",
             accessGroup: String? = nil
@@ -24,12 +28,16 @@
             self.accessGroup = accessGroup
         }
 
-        /// Returns the public key; nil where there is none, as on a device that a back-up was restored to.
+        /// Returns the public key, or nil if it is missing.
+        ///
+        /// After a restore from a backup, the key is missing.
         public func publicKey() async throws -> ProofPublicKey? {
             try stored().flatMap { ProofPublicKey(x963: $0.publicKey.x963Representation) }
         }
 
-        /// Makes a key in the Secure Enclave, and keeps the reference that only this device can use.
+        /// Makes a key in the Secure Enclave.
+        ///
+        /// Keeps a reference to it that only this device can use.
         public func make() async throws -> ProofPublicKey {
             var fault: Unmanaged<CFError>?
             guard
@@ -57,9 +65,9 @@
             return try key.signature(for: bytes).rawRepresentation
         }
 
-        /// Returns the key; nil where there is none, or another device's.
+        /// Returns the key, or nil if it is missing or belongs to another device.
         ///
-        /// Throws while the device is locked since its start.
+        /// Throws if the device is locked and was never unlocked since its start.
         private func stored() throws -> SecureEnclave.P256.Signing.PrivateKey? {
             var asked = query
             asked[kSecReturnData as String] = true
@@ -81,7 +89,7 @@
 
         /// A refusal of the keychain or the Secure Enclave.
         public struct Failure: Error, Sendable {
-            /// The status that it gave.
+            /// The status code of the failure.
             public let status: OSStatus
         }
     }

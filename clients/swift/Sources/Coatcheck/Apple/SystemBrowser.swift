@@ -1,4 +1,4 @@
-// Not compiled here: the project's tests run on Linux. Whoever builds it for iOS first, please report.
+// Not compiled here, because the project's tests run on Linux. Please report the result of a build for iOS.
 #if canImport(AuthenticationServices) && (os(iOS) || os(macOS))
     import AuthenticationServices
     import Foundation
@@ -17,22 +17,25 @@
         private let callback: Callback
         private let remembers: Bool
 
-        /// Creates a browser that comes back by a custom scheme (`com.example.app`).
+        /// Creates a browser with a custom scheme (`com.example.app`) for the callback.
         ///
-        /// With `remembers: false` it shares no cookies with Safari: the user signs in anew each time, as on a shared device.
+        /// With `remembers: false` the browser shares no cookies with Safari. Users then sign in again each time, which
+        /// suits shared devices.
         public init(scheme: String, remembers: Bool = true) {
             callback = .scheme(scheme)
             self.remembers = remembers
         }
 
-        /// Creates a browser that comes back by an https address of the app's associated domains.
+        /// Creates a browser with an https address from the app's associated domains for the callback.
         @available(iOS 17.4, macOS 14.4, *)
         public init(host: String, path: String, remembers: Bool = true) {
             callback = .https(host: host, path: path)
             self.remembers = remembers
         }
 
-        /// Opens the page over the app; closes it when the caller is cancelled.
+        /// Opens the page over the app.
+        ///
+        /// Closes it if the caller is cancelled.
         @MainActor
         public func open(_ page: URL) async throws -> URL {
             let shown = Shown()
@@ -51,7 +54,8 @@
                     session.presentationContextProvider = self
                     session.prefersEphemeralWebBrowserSession = !remembers
                     shown.session = session
-                    // It keeps itself while it is shown; where it cannot be shown it says so to the closure above.
+                    // The session retains itself while it is visible. If the system cannot show it, the closure above
+                    // receives the error.
                     session.start()
                 }
             } onCancel: {
@@ -59,7 +63,7 @@
             }
         }
 
-        /// The session on the screen, for who has to close it.
+        /// The visible session, which a cancellation has to close.
         @MainActor
         private final class Shown {
             var session: ASWebAuthenticationSession?
@@ -80,7 +84,7 @@
             }
         }
 
-        /// Returns the window to show it over.
+        /// Returns the window behind the page.
         @MainActor
         public func presentationAnchor(for session: ASWebAuthenticationSession) -> ASPresentationAnchor {
             #if os(iOS)

@@ -1,11 +1,12 @@
-// Not compiled here: the project's tests run on Linux. Whoever builds it for iOS first, please report.
+// Not compiled here, because the project's tests run on Linux. Please report the result of a build for iOS.
 #if canImport(WebKit) && (os(iOS) || os(macOS))
     import Foundation
     import WebKit
 
     extension Coatcheck {
-        /// Hands the session over to a page in a web view of the app's own, and loads it: the cookie is in the web view's store
-        /// first.
+        /// Hands the session over to a page in the app's own web view, and loads the page.
+        ///
+        /// The cookie is set in the web view's store before the page loads.
         @MainActor
         public func handOver(to origin: URL, path: String = "/", in webView: WKWebView) async throws {
             let store = webView.configuration.websiteDataStore.httpCookieStore

@@ -117,7 +117,7 @@ denied() {
     fi
     matches "^($expected)\$" "$STATUS" "$sentence: $expected"
     same "$before" "$(served)" "$sentence: the service is not reached"
-    if grep -q protected "$work/body"; then not_ok "$sentence: nothing of the service"; fi
+    if grep -q protected "$work/body"; then not_ok "$sentence → no content of the service"; fi
 }
 
 # saw NAME EXPECTED SENTENCE: the values that the service got for a header in any spelling
@@ -133,7 +133,7 @@ at_once() {
 
 # all_hers NAME SUBJECT: each of the sixty names this user
 all_hers() {
-    same "60 $2" "$(subjects "$1")" "every answer of the one is hers"
+    same "60 $2" "$(subjects "$1")" "parallel requests of one user → every answer names that user"
     grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'
 }
 
@@ -150,56 +150,56 @@ walk_live() {
     device "nobody-$1"
     denied "no session" 401 GET
     expect_header Content-Type application/problem+json
-    matches '^Bearer realm="coatcheck"$' "$(header WWW-Authenticate)" "one challenge, for the session"
+    matches '^Bearer realm="coatcheck"$' "$(header WWW-Authenticate)" "no session → one challenge, for the session"
     expect_json .code session_required
     expect_json .status 401
-    same "" "$(header Location)" "no redirect (SEC-89)"
-    denied "a forged identity" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
-    denied "another method" 401 POST --data-binary 'name=value'
-    denied "OPTIONS is no way around (SEC-85)" 401 OPTIONS -H 'User-Agent: GoogleHC/1.0'
-    denied "HEAD neither" 401 HEAD
-    denied "nor a public path told in a header" 401 GET -H 'X-Original-URI: /healthz' -H 'X-Forwarded-Uri: /healthz'
-    denied "a cookie of no session" '4..' GET -H 'Cookie: coatcheck=nonsense'
-    denied "a credential of the client's own" 401 GET -H 'X-Coatcheck-Backend: gateway-credential-4f1d9c' -H 'X-Coatcheck-Session: x'
+    same "" "$(header Location)" "no session → no redirect (SEC-89)"
+    denied "forged identity headers without a session" 401 GET -H 'X-Auth-Subject: mallory' -H 'X-Auth-Session: ses_0000000000000000000000'
+    denied "POST without a session" 401 POST --data-binary 'name=value'
+    denied "OPTIONS without a session (SEC-85)" 401 OPTIONS -H 'User-Agent: GoogleHC/1.0'
+    denied "HEAD without a session" 401 HEAD
+    denied "a header that names a public path, without a session" 401 GET -H 'X-Original-URI: /healthz' -H 'X-Forwarded-Uri: /healthz'
+    denied "a cookie without a session behind it" '4..' GET -H 'Cookie: coatcheck=nonsense'
+    denied "the client sends a backend's credential itself" 401 GET -H 'X-Coatcheck-Backend: gateway-credential-4f1d9c' -H 'X-Coatcheck-Session: x'
 
     step "$1: a live session"
     device "device-$1"
     sign_in oidc ios ana
-    expect_status 201 "signed in"
+    expect_status 201 "first device signs in → a session"
     cookie=$(cookie coatcheck)
     handle=$(json .handle)
     secret=$(json .subject)
     JAR= # cookies are named by hand from here
     request GET "$SITE/orders?a=b%20c" -H "Cookie: theme=dark; coatcheck=$cookie; lang=en"
-    expect_status 200 "it passes"
+    expect_status 200 "live session → the request passes"
     expect_json .path '/orders?a=b%20c'
-    same "" "$(header DPoP-Nonce)" "with no nonce, the service's least of all"
-    saw x_auth_subject "[\"$secret\"]" "the subject"
-    saw x_auth_session "[\"$handle\"]" "the session's handle"
-    saw x_auth_provider '["oidc"]' "the provider"
-    saw x_auth_client '["ios"]' "the client"
-    matches 'openid' "$(json .fields.x_auth_scope)" "the scope"
-    saw cookie '["theme=dark; lang=en"]' "the service gets the other cookies, and not the session"
-    saw x_coatcheck_backend "" "nor our credential"
+    same "" "$(header DPoP-Nonce)" "cookie session → the answer contains no DPoP-Nonce"
+    saw x_auth_subject "[\"$secret\"]" "live session → the service gets the subject"
+    saw x_auth_session "[\"$handle\"]" "live session → the service gets the session's handle"
+    saw x_auth_provider '["oidc"]' "live session → the service gets the provider"
+    saw x_auth_client '["ios"]' "live session → the service gets the client"
+    matches 'openid' "$(json .fields.x_auth_scope)" "live session → the service gets the scope"
+    saw cookie '["theme=dark; lang=en"]' "session cookie among others → the service gets only the others"
+    saw x_coatcheck_backend "" "live session → the service does not get the backend's credential"
     request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie"
-    expect_status 200 "the session cookie alone"
-    matches '^(|\[""\])$' "$(json .fields.cookie)" "no cookie is left"
+    expect_status 200 "only the session cookie → the request passes"
+    matches '^(|\[""\])$' "$(json .fields.cookie)" "only the session cookie → the service gets no cookie"
     request GET "$SITE/orders" -H "Cookie: coatcheck-login=xyz; a=1; coatcheck=$cookie; coatcheck-theme=1"
-    saw cookie '["a=1; coatcheck-theme=1"]' "only our two cookies are taken out"
+    saw cookie '["a=1; coatcheck-theme=1"]' "session and login cookie among others → only these two are removed"
     request GET "$SITE/orders" \
         -H "Cookie: coatcheck-web=w; a=1; coatcheck=$cookie; coatcheck-webs=2; coatcheck-handover=h"
-    saw cookie '["a=1; coatcheck-webs=2"]' "a web view's and its hand-over's neither"
+    saw cookie '["a=1; coatcheck-webs=2"]' "web view's and hand-over's cookies → removed too"
     request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Coatcheck-Presence: a.b.c' -H 'Coatcheck_Presence: a.b.c'
-    expect_status 200 "a proof of presence that nobody asked for"
-    saw coatcheck_presence "" "is not for the service"
+    expect_status 200 "unrequested proof of presence → the request passes"
+    saw coatcheck_presence "" "unrequested proof of presence → the service does not get it"
     request POST "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Content-Type: text/plain' --data-binary 'two coats'
-    expect_status 200 "a POST"
+    expect_status 200 "POST with a live session → passes"
     expect_json .method POST
-    expect_json .body 'two coats' "its body arrives"
+    expect_json .body 'two coats' "POST with a live session → its body arrives"
     head -c 300000 /dev/zero | tr '\0' x >"$work/large"
     request PUT "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H 'Expect: 100-continue' --data-binary "@$work/large"
-    expect_status 200 "a large body"
-    same 300000 "$(json .body | tr -d '\n' | wc -c)" "arrives whole"
+    expect_status 200 "PUT with a large body → passes"
+    same 300000 "$(json .body | tr -d '\n' | wc -c)" "PUT with a large body → arrives complete"
 
     step "$1: a live session with forged headers (SEC-86)"
     # Every sign of a header's name (RFC 9110) that CGI writes as an underscore.
@@ -213,35 +213,35 @@ walk_live() {
         -H 'X_Auth_Token: mallory' -H 'X-Auth-Token: mallory' -H 'X-Auth-Roles: mallory' -H 'X_Auth_Roles: mallory' \
         -H 'X-Coatcheck-Backend: mallory' -H 'X_Coatcheck_Backend: mallory' -H 'X-Coatcheck-Session: mallory' \
         -H 'X_Coatcheck_Session: mallory' -H 'X-Coatcheck-Anything: mallory' "${forged[@]}"
-    expect_status 200 "it passes"
-    saw x_auth_subject "[\"$secret\"]" "the service sees the broker's subject alone"
-    same "" "$(grep -o mallory "$work/body" | head -1)" "and nothing of what the client forged"
+    expect_status 200 "live session with forged headers → passes"
+    saw x_auth_subject "[\"$secret\"]" "forged headers → the service sees only the broker's subject"
+    same "" "$(grep -o mallory "$work/body" | head -1)" "forged headers → no forged value reaches the service"
     for other in 'X-Auth-Subject' 'close, x-auth-subject, x-auth-session' 'keep-alive, X_Auth_Subject'; do
         request GET "$SITE/orders" -H "Cookie: coatcheck=$cookie" -H "Connection: $other" -H 'X-Auth-Subject: mallory'
-        if [ "$STATUS" = 400 ]; then ok "Connection: $other is refused"; else
-            saw x_auth_subject "[\"$secret\"]" "Connection: $other takes nothing away"
+        if [ "$STATUS" = 400 ]; then ok "Connection: $other → refused"; else
+            saw x_auth_subject "[\"$secret\"]" "Connection: $other → the identity header stays"
         fi
     done
 
-    step "$1: ambiguous sessions, and sessions that this service is not for"
+    step "$1: ambiguous sessions, and sessions this backend may not use"
     denied "two session cookies" 400 GET -H "Cookie: coatcheck=$cookie; coatcheck=mallory"
     device "clever-$1"
     sign_in oauth2 ios ben
-    expect_status 201 "signed in elsewhere"
-    denied "the backend may not know of it" 403 GET
+    expect_status 201 "sign-in at another provider → a session"
+    denied "a session of a provider outside the backend's list" 403 GET
     expect_json .code backend_not_allowed
 
     step "$1: a bearer client"
     device "bearer-$1"
     sign_in oidc android eva
-    expect_status 201 "signed in"
+    expect_status 201 "bearer client signs in → a session"
     other=$(json .session_token)
     secret=$(json .subject)
     request GET "$SITE/orders" -H "Authorization: Bearer $other"
-    expect_status 200 "it passes"
-    saw x_auth_subject "[\"$secret\"]" "the subject"
-    saw authorization "" "the service does not get the session"
-    denied "a bearer token of no session" 401 GET -H "Authorization: Bearer $(tr "A-Za-z" "B-ZAb-za" <<<"$other")"
+    expect_status 200 "bearer session → the request passes"
+    saw x_auth_subject "[\"$secret\"]" "bearer session → the service gets the subject"
+    saw authorization "" "bearer session → the service does not get the session token"
+    denied "an unknown bearer token" 401 GET -H "Authorization: Bearer $(tr "A-Za-z" "B-ZAb-za" <<<"$other")"
 
     step "$1: two users at once"
     at_once "ana-$1" -H "Cookie: coatcheck=$cookie" &
@@ -250,31 +250,31 @@ walk_live() {
     all_hers "ana-$1" user-ana
     all_hers "eva-$1" user-eva
 
-    step "$1: our own credential is wrong"
+    step "$1: the server's own backend credential is wrong"
     SITE=${stranger[$1]}
-    denied "an unknown backend" 503 GET -H "Cookie: coatcheck=$cookie"
-    same "" "$(header Set-Cookie)" "nobody is signed out for it"
+    denied "the server sends an unknown credential" 503 GET -H "Cookie: coatcheck=$cookie"
+    same "" "$(header Set-Cookie)" "wrong backend credential → the session cookie stays"
 
     step "$1: the session has ended"
     SITE=${site[$1]}
     device "nobody-$1"
     request DELETE /v1/session -H "Cookie: coatcheck=$cookie"
-    expect_status 204 "signed out"
-    denied "the ended session" 401 GET -H "Cookie: coatcheck=$cookie"
+    expect_status 204 "cookie session logs out → 204"
+    denied "the ended cookie session" 401 GET -H "Cookie: coatcheck=$cookie"
     expect_json .code session_ended
-    expect_json .reason logged_out "with the reason"
-    matches 'Max-Age=0' "$(header Set-Cookie)" "the cookie is cleared"
+    expect_json .reason logged_out "ended cookie session → the reason logged_out"
+    matches 'Max-Age=0' "$(header Set-Cookie)" "ended cookie session → the answer clears the cookie"
     request DELETE /v1/session -H "Authorization: Bearer $other"
-    expect_status 204 "the bearer client signed out"
-    denied "its ended session" 401 GET -H "Authorization: Bearer $other"
-    same "session_ended logged_out" "$(json .code) $(json .reason)" "with the reason, too"
+    expect_status 204 "bearer client logs out → 204"
+    denied "the ended bearer session" 401 GET -H "Authorization: Bearer $other"
+    same "session_ended logged_out" "$(json .code) $(json .reason)" "ended bearer session → session_ended with the reason logged_out"
 }
 
 # walk_bound SERVER: sessions that belong to a key
 walk_bound() {
     step "$1: sessions that belong to a key"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" gate "$1" "${site[$1]}" "$BROKER" https://app.example.com \
-        "http://127.0.0.1:$upstream_port" >"$work/$1.bound" 2>&1 || not_ok "$1: to the end" "$(tail -1 "$work/$1.bound")"
+        "http://127.0.0.1:$upstream_port" >"$work/$1.bound" 2>&1 || not_ok "$1: the script for bound sessions runs to its end" "$(tail -1 "$work/$1.bound")"
     take_over <"$work/$1.bound"
 }
 
@@ -338,12 +338,12 @@ TEXT
 # walk_copies SERVER: the walk fails for each copy, with the right verdict
 walk_copies() {
     local change sentence recipe=${site[$1]}
-    step "$1: a recipe that has lost something of this is noticed"
+    step "$1: each broken copy of the recipe makes a check fail"
     while IFS=$'\t' read -r change sentence; do
         BREAK=$change serve "$1" gateway-credential-4f1d9c
         site[$1]=$SITE
         (failed=0; walk_bound "$1") >"$work/$1.red" 2>&1
-        same "not ok" "$(grep -aE "^not ok .*$sentence" "$work/$1.red" | head -1 | cut -c1-6)" "noticed: $change"
+        same "not ok" "$(grep -aE "^not ok .*$sentence" "$work/$1.red" | head -1 | cut -c1-6)" "broken recipe → a check fails: $change"
     done < <(copies "$1" | sed -E 's/\|([^|]*)$/\t\1/')
     site[$1]=$recipe
 }
@@ -351,7 +351,7 @@ walk_copies() {
 # walk_broken SERVER: our own script fails
 walk_broken() {
     case $1 in haproxy | apache) ;; *) return ;; esac
-    step "$1: the script fails"
+    step "$1: the server's script for forward-auth fails"
     # The called function is nil, and the script does not catch that.
     BREAK='s/pcall(/nothing_of_this_name(/' serve "$1" gateway-credential-4f1d9c
     denied "a failing script" '50[03]' GET -H "Cookie: coatcheck=$late"
@@ -360,59 +360,59 @@ walk_broken() {
 # walk_dead SERVER: with a cookie and without
 walk_dead() {
     SITE=${site[$1]}
-    step "$1: the broker is dead (SEC-87)"
-    denied "a dead broker" 503 GET -H "Cookie: coatcheck=$late"
+    step "$1: the broker is killed (SEC-87)"
+    denied "broker killed, live session" 503 GET -H "Cookie: coatcheck=$late"
     expect_json .status 503
-    matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
-    same "" "$(header Set-Cookie)" "the cookie stays"
-    denied "no session and a dead broker" 503 GET -H 'X-Auth-Subject: mallory'
-    denied "a POST at a dead broker" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
+    matches '^[0-9]+$' "$(header Retry-After)" "broker killed → Retry-After in seconds"
+    same "" "$(header Set-Cookie)" "broker killed → the session cookie stays"
+    denied "broker killed, no session" 503 GET -H 'X-Auth-Subject: mallory'
+    denied "broker killed, POST with a live session" 503 POST --data-binary x -H "Cookie: coatcheck=$late"
 }
 
 # walk_faults SERVER: another server answers in the broker's place
 walk_faults() {
     local answer
     SITE=${site[$1]}
-    step "$1: the broker's answers that are no yes"
+    step "$1: the broker's answers other than yes"
     become busy
-    denied "503" 503 GET -H "Cookie: coatcheck=$late"
-    expect_header Retry-After 7 "the broker's Retry-After"
+    denied "broker answers 503" 503 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "broker answers 503 → its own Retry-After passes"
     become limited
-    denied "429" 429 GET -H "Cookie: coatcheck=$late"
-    expect_header Retry-After 7 "the broker's Retry-After"
+    denied "broker answers 429" 429 GET -H "Cookie: coatcheck=$late"
+    expect_header Retry-After 7 "broker answers 429 → its own Retry-After passes"
     become ambiguous
-    denied "400" 400 GET -H "Cookie: coatcheck=$late"
+    denied "broker answers 400" 400 GET -H "Cookie: coatcheck=$late"
     become forbidden
-    denied "403" 403 GET -H "Cookie: coatcheck=$late"
+    denied "broker answers 403" 403 GET -H "Cookie: coatcheck=$late"
     for answer in broken bad-gateway misdirected redirect not-modified html nothing slow; do
-        become "$answer"
+        become "broker's answer is $answer"
         denied "$answer" 503 GET -H "Cookie: coatcheck=$late"
-        matches '^[0-9]+$' "$(header Retry-After)" "$answer: with Retry-After"
+        matches '^[0-9]+$' "$(header Retry-After)" "broker's answer is $answer → Retry-After in seconds"
     done
-    step "$1: what a session wants that has not ended"
+    step "$1: a live session needs a step-up or a proof of presence"
     for answer in 'step-up step_up_required Step-up required' 'presence presence_required Presence required' \
         'presence-nonce presence_invalid Invalid proof of presence'; do
         become "${answer%% *}"
         answer=${answer#* }
         denied "${answer%% *}" 401 GET -H "Cookie: coatcheck=$late"
-        same "$answer" "$(json .code) $(json .title)" "its code and title"
-        expect_header Coatcheck-Code "${answer%% *}" "the code for who loses the body"
-        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "the challenge"
-        same "" "$(header Set-Cookie)" "no cookie is cleared"
+        same "$answer" "$(json .code) $(json .title)" "demand for more evidence → its code and title"
+        expect_header Coatcheck-Code "${answer%% *}" "demand for more evidence → Coatcheck-Code repeats the code"
+        matches "error=\"(${answer%% *}|insufficient_user_authentication)\"" "$(header WWW-Authenticate)" "demand for more evidence → its error in WWW-Authenticate"
+        same "" "$(header Set-Cookie)" "demand for more evidence → the session cookie stays"
     done
-    expect_json .reason nonce "the reason why a proof of presence is not accepted"
-    expect_header DPoP-Nonce the-next-nonce-0 "and the nonce for the next one"
-    step "$1: a yes that brings the next proof's nonce"
+    expect_json .reason nonce "proof of presence with an old nonce → reason nonce"
+    expect_header DPoP-Nonce the-next-nonce-0 "proof of presence with an old nonce → the next nonce"
+    step "$1: the broker's yes contains a nonce for the next proof"
     become aging
     request GET "$SITE/orders" -H "Cookie: coatcheck=$late"
-    expect_status 200 "it passes"
-    expect_header DPoP-Nonce the-next-nonce-0 "the app gets the broker's nonce, and not the service's"
+    expect_status 200 "broker's yes with a nonce → the request passes"
+    expect_header DPoP-Nonce the-next-nonce-0 "broker's yes with a nonce → the app gets the broker's nonce"
 }
 
 # walk_traefik: the requests of Traefik's forwardAuth, from its address and without a credential
 walk_traefik() {
     local cookie from
-    step "traefik: known by its address, on the backends' own listener alone"
+    step "traefik: accepted by its address, only on the backends' own listener"
     device traefik
     sign_in oidc ios ana
     cookie=$(cookie coatcheck)
@@ -426,14 +426,14 @@ walk_traefik() {
             -H 'X-Forwarded-Uri: /orders' "$@"
     }
     ask "$BACKENDS_PORT" 127.0.0.2 -H "Cookie: coatcheck=$cookie"
-    same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "a live session passes"
+    same "200 user-ana" "$STATUS $(header X-Auth-Subject)" "Traefik's address, live session → passes"
     ask "$BACKENDS_PORT" 127.0.0.2
-    expect_problem 401 session_required "none does not"
+    expect_problem 401 session_required "Traefik's address, no session"
     ask "$BACKENDS_PORT" 127.0.0.1 -H "Cookie: coatcheck=$cookie"
-    expect_problem 401 backend_unauthorized "another address is nobody"
+    expect_problem 401 backend_unauthorized "another address without a credential"
     for from in 127.0.0.1 127.0.0.2; do
         ask "$BROKER_PORT" "$from" -H "Cookie: coatcheck=$cookie"
-        expect_problem 404 not_found "what Traefik publishes for apps has no forward-auth, from $from"
+        expect_problem 404 not_found "forward-auth on the public listener, from $from"
     done
 }
 
@@ -470,7 +470,7 @@ sign_in oidc ios ana
 late=$(cookie coatcheck)
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/orders"
-    expect_status 200 "$server: passes while the broker lives"
+    expect_status 200 "$server: broker alive → the request passes"
 done
 JAR=
 for server in "${servers[@]}"; do walk_broken "$server"; done
@@ -485,12 +485,12 @@ for server in "${servers[@]}"; do walk_faults "$server"; done
 kill "$fake"
 wait "$fake" 2>/dev/null
 
-step "The broker is back"
+step "The broker runs again"
 start_broker
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/orders" -H "Cookie: coatcheck=$late"
-    expect_status 200 "$server: the same session passes again"
-    matches '^[0-9]+$' "$(served)" "$server: and the service answers"
+    expect_status 200 "$server: broker restarted → the same session passes"
+    matches '^[0-9]+$' "$(served)" "$server: broker restarted → the service counts requests"
 done
 
 finish

@@ -388,23 +388,23 @@ refusals() {
     start_login "$1" "$2"
     browser "$AUTHORIZATION_URL" denied
     forward "$CALLBACK"
-    expect_problem 403 access_denied "the user refused"
+    expect_problem 403 access_denied "user refuses the sign-in"
     start_login "$1" "$2"
     browser "$AUTHORIZATION_URL" ana
     forward "$(with_value state "$(random_token)" "$CALLBACK")"
-    expect_problem 400 state_mismatch "an unknown state"
+    expect_problem 400 state_mismatch "callback with an unknown state"
     device "stranger-$RANDOM$RANDOM"
     forward "$CALLBACK"
-    expect_problem 403 login_not_yours "a stranger"
-    same "$before" "$(calls "$1/token")" "no call at the provider"
+    expect_problem 403 login_not_yours "a stranger forwards the callback"
+    same "$before" "$(calls "$1/token")" "three refused callbacks → no token call at the provider"
     start_login "$1" "$2"
     browser "$AUTHORIZATION_URL" ana
     forward "$(with_value code invented "$CALLBACK")"
-    expect_problem 400 code_rejected "a code that nobody issued"
+    expect_problem 400 code_rejected "callback with an invented code"
     forward "$CALLBACK"
-    same 4 "${STATUS:0:1}" "the login is over"
+    same 4 "${STATUS:0:1}" "whole callback after the invented code → refused"
     forward "$(with_value code invented "$CALLBACK")"
-    same "$((before + 1))" "$(calls "$1/token")" "one call"
+    same "$((before + 1))" "$(calls "$1/token")" "callback with an invented code, twice → one token call"
 }
 
 # log_out: ends this device's session, and looks that it is gone here at once
@@ -413,14 +413,14 @@ log_out() {
     session=$(cookie coatcheck)
     sandbox DELETE /requests
     request DELETE /v1/session
-    expect_status 204 "logged out"
+    expect_status 204 "log-out → 204"
     JAR= request GET /v1/session -b "coatcheck=$session"
-    same "401 logged_out" "$STATUS $(json .reason)" "gone here at once"
+    same "401 logged_out" "$STATUS $(json .reason)" "log-out → the session is gone at once"
 }
 
 # told PROVIDER/ENDPOINT N: waits until the provider has N such calls; they are listed in "$work/control"
 told() {
     wait_for 30 eval '[ "$(calls "'"$1"'")" -ge '"$2"' ]'
     sandbox GET "/requests?provider=${1%/*}&endpoint=${1#*/}"
-    same "$2" "$(jq length "$work/control")" "the provider is told: ${1#*/}"
+    same "$2" "$(jq length "$work/control")" "log-out → the expected number of calls: ${1#*/}"
 }

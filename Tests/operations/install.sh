@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Plays a new operator: from an archive of `make dist` to a broker behind nginx under systemd on a clean Debian, with the
-# commands of docs/operate/deployment.md. systemd-nspawn boots the Debian on this machine's network, with the cgroups of version
-# two that systemd needs. Run it as root, with debootstrap and Debian's systemd-container.
+# Plays a new operator, with the commands of docs/operate/deployment.md: from an archive of `make dist` to a broker behind nginx
+# under systemd on a clean Debian. systemd-nspawn boots the Debian on this machine's network, with the cgroups of version two
+# that systemd needs. Run it as root, with debootstrap and Debian's systemd-container.
 #   install.sh ARCHIVE
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 source "$(dirname "$0")/booted.bash"

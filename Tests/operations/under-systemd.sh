@@ -10,12 +10,11 @@ place=$(mktemp -d /tmp/coatcheck-systemd.XXXXXX)
 system=$place/system
 trap 'halt_system; stop_stack; rm -rf --one-file-system "$place"' EXIT
 cp -a --reflink=auto "$clean" "$system"
-# A debug build loads Swift's libraries, which Debian lacks. They come from the place on this machine where the build found
-# them.
+# A debug build loads Swift's libraries, which Debian lacks. They come from the folders where the build found them.
 libraries=()
 while read -r folder; do libraries+=("--bind-ro=$folder"); done < <(ldd "$COATCHECK" | sed -nE 's|.*=> (/.*)/[^/]+ \(.*|\1|p' | grep -vE '^(/usr)?/lib(64)?(/|$)' | sort -u)
-# The container has its own network, so the ports are those of the documents. Its own system-call filter would refuse calls that
-# the unit allows.
+# The container has its own network, so it uses the documents' ports. Its own system-call filter would refuse calls that the
+# unit allows.
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime' "${libraries[@]}"
 same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
 curl() { nsenter -t "$init" -n curl "$@"; }

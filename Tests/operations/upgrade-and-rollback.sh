@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Walks "Upgrades" of docs/operate/upgrades.md: back up, check, stop, start. Then it returns to the older program: on a schema
-# that a newer one has extended, and with the backup if the newer one has made the schema unreadable.
+# Walks "Upgrades" of docs/operate/upgrades.md: back up, check, stop, start. Then it returns to the older program on a schema
+# that a newer one has extended. If the newer one has made the schema unreadable, it returns with the backup.
 source "$(dirname "$0")/../scenarios/support/lib.bash"
 mkdir -m 700 "$work/endings"
 sed "s|url: sqlite:@WORK@/data/coatcheck.db|&\n  endings_file: @WORK@/endings/endings|" "$here/coatcheck.yaml" >"$work/template.yaml"

@@ -36,7 +36,7 @@ def settings(gate, sandbox):
 
 
 class Stage(Replicas):
-    """Sessions of users who have no other, and the provider's calls for them."""
+    """Sessions of users without another session, and the provider's calls for them."""
 
     def __init__(self, case, database):
         super().__init__(case, database, settings)
@@ -181,7 +181,7 @@ def kills(case):
         stage.dying.start()
 
         def again(name, session):
-            """The first answer that is no passing fault; a session may end a minute after the take-over."""
+            """The first answer other than a passing fault; a session may end a minute after the take-over."""
             found = wait_for(
                 TAKE_OVER + 60, lambda: (answer := stage.relay(stage.second, session, name)).status in (200, 401) and answer, 1)
             return found and told(found), time.monotonic() - killed

@@ -74,7 +74,7 @@ def never_twice(case, sandbox):
 
 
 def on_the_wire(case):
-    """The targets in sign-in, code, refresh and exchange, and those that a backend may name."""
+    """The targets in sign-in, code, refresh and exchange, and a backend's permitted targets."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox))
     begun, _ = broker.log_in(client="web")

@@ -1,5 +1,5 @@
-"""Sessions that belong to a key of the device: the worth of a copied cookie, a stolen callback or a replayed proof, and the
-needs of an honest phone. Refusals before acceptances.
+"""Sessions that belong to a key of the device. The cases show the worth of a copied cookie, a stolen callback or a replayed
+proof, and the needs of an honest phone. Refusals before acceptances.
 """
 
 import http.client
@@ -230,7 +230,7 @@ def restarts(case):
 
 
 def observing(case):
-    """`observe` counts the requests that `enforce` would refuse, and refuses none."""
+    """`observe` only counts the requests that `enforce` would refuse."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox, {"mode": "observe"})
 
@@ -370,7 +370,7 @@ def backends(case):
 
 
 def streams(case):
-    """An event stream, also a relayed one, ends cleanly with the pass that opened it; one that a proof opened lives on."""
+    """An event stream, also a relayed one, ends cleanly with the pass that opened it. If a proof opened it, it lives on."""
     sandbox = Sandbox(case)
 
     class Upstream(http.server.BaseHTTPRequestHandler):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Guarantees 5 and 7: no code, state, verifier, token, cookie or secret is in the database, its log files or the broker's own
-# log (at trace level).
+# Guarantees 5 and 7: the database, its log files and the broker's own log (at trace level) are free of codes, states,
+# verifiers, tokens, cookies and secrets.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 RECORD="$work/answers"

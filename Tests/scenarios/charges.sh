@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The costs of a stranger (SEC-119, SEC-121): one address at full speed, without a session, sends every request that makes a row
-# or a call at a provider. Rows (counted in the database, from outside) and calls (from the emulator's record) stay within that
-# address's share, and another address signs in at once.
+# The costs of a stranger (SEC-119, SEC-121). One address without a session sends, at full speed, every request that makes a row
+# or a call at a provider. Rows are counted in the database from outside, and calls in the emulator's record. Both stay within
+# that address's share, and another address signs in at once.
 #   CHARGE_SECONDS   how long each of the two floods lasts (5)
 source "$(dirname "$0")/support/lib.bash"
 start_stack

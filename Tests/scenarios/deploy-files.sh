@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the parts of deploy/ that no other script runs, with the tools that will read them: systemd-analyze, the schemas of
-# Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. A broken copy of each has to be noticed.
+# Checks the parts of deploy/ that no other script runs, with the tools that will read them. These are systemd-analyze, the
+# schemas of Kubernetes, lists of Traefik's and Envoy's keys, and `coatcheck check`. A broken copy of each has to be noticed.
 source "$(dirname "$0")/support/lib.bash"
 python=$root/.venv/bin/python
 units=$root/deploy/systemd

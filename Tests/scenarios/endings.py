@@ -194,7 +194,7 @@ def with_a_reserve(case):
 
 
 def without_a_reserve(case):
-    """The disk is full to the last byte, without reserved room: a log-out cannot be written until there is room again."""
+    """The disk is full to the last byte, and no room is reserved. A log-out can be written once there is room again."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
         told = [a.told for a in out]

@@ -294,7 +294,7 @@ def replicas(case):
                     case.verdict(False, f"a child is dead at {broker.name}", told(by(broker, token)))
             slow = max(slow, time.monotonic() - begun)
         case.verdict(slow < 1, "ten times the children are dead at every replica within a second", f"{slow:.3f} s")
-        # Children are made while their parent ends, at three replicas at once: none outlives it.
+        # Children are made while their parent ends, at three replicas at once: all of them end.
         left = []
         for round in range(30):
             parent = first.sign_in(user=f"racer-{round}")

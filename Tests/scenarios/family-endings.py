@@ -1,5 +1,5 @@
-"""Any end of a session ends its children and its tickets on three replicas of one PostgreSQL: within a second, or within five
-if notices between the replicas are lost (guarantees 6 and 10). And the places of a family, on SQLite and on PostgreSQL.
+"""Any end of a session ends its children and its tickets on three replicas of one PostgreSQL. It takes a second, or five if
+notices between the replicas are lost (guarantees 6 and 10). And the places of a family, on SQLite and on PostgreSQL.
 """
 
 import hashlib

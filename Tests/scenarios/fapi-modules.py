@@ -1,6 +1,6 @@
-"""The OpenID Foundation's client plan for the FAPI 2.0 Security Profile (final, plain responses), module by module and by its
-`testName`: a broker with `profile: fapi2` at a server that plays each module. For each variant of client authentication and
-token binding there is a table of the broker's answers. The server's received requests are checked on the wire.
+"""The OpenID Foundation's client plan for the FAPI 2.0 Security Profile (final, plain responses). A broker with `profile:
+fapi2` runs at a server that plays each module, by its `testName`. For each variant of client authentication and token binding
+there is a table of the broker's answers. The server's received requests are checked on the wire.
 """
 
 import base64
@@ -48,7 +48,7 @@ PLAYED = {
     "test-valid-aud-as-array": "aud-array", "test-token-endpoint-response-without-expires_in": "no-expires-in",
     "test-token-type-case-insensitivity": "token-type-inverted", "test-rs-dpop-auth-scheme-case-insensitivity": "inverted-scheme",
     "refresh-token-test": "status"}
-# Certificate-bound tokens have neither proofs nor nonces, and the plan itself leaves these modules out.
+# Certificate-bound tokens have neither proofs nor nonces, so the plan itself leaves these modules out.
 WITHOUT_MEANING = {"mtls": {"test-rs-dpop-auth-scheme-case-insensitivity", "test-happy-path-no-dpop-nonce"}, "dpop": set()}
 
 
@@ -290,7 +290,7 @@ def variant(authentication, binding):
 
 
 def errors_need_iss(case):
-    """In addition to the plan: an error without `iss` is not believed, and a server without PAR is not used."""
+    """In addition to the plan, an error without `iss` is ignored, and so is a server without PAR."""
     server = Server(case, "private_key_jwt", "dpop")
     server.play("test-happy-path", "dpop")
     made = broker(case, server, "private_key_jwt", "dpop", "errors")

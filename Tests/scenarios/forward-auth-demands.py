@@ -1,5 +1,5 @@
-"""The demands of deploy/forward-auth's recipes for single paths, and the header fields that they pass: a step-up, the user's
-presence, each field of the broker's answer, and no field that a client invents. Refusals before acceptances.
+"""The demands of deploy/forward-auth's recipes for single paths: a step-up, and the user's presence. The recipes pass each
+field of the broker's answer, and no field that a client invents. Refusals before acceptances.
 """
 
 import http.client

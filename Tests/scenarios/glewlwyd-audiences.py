@@ -1,5 +1,5 @@
 """Tokens for an audience at a server from outside this project: Glewlwyd, which accepts one resource indicator a call (RFC
-8707); with refresh tokens that stay, and with ones that rotate.
+8707). Its refresh tokens stay, or rotate.
 """
 
 import base64

@@ -106,7 +106,7 @@ def nonces(case):
         before = challenged()
         broker.restart()
         case.same("200", broker.refresh(session).told, f"{name}: a broker that was killed knows no nonce, and is told one")
-        # Without better knowledge the broker asks PAR first, which gives no nonce here.
+        # Without better knowledge the broker asks PAR first, and gets no nonce here.
         case.same(1 if dpop else 2, challenged(before), f"{name}: at the cost of a call, and one more where PAR is asked first")
         case.same("204", broker.log_out(session).told, f"{name}: a log-out")
         other.stop()
@@ -236,7 +236,7 @@ def apache(case):
 
 
 def from_before(case):
-    """Sessions from before the setting: this provider binds their tokens to nothing, and accepts no proof for them."""
+    """Sessions from before the setting. This provider leaves their tokens unbound, and refuses proofs for them."""
     glewlwyd = Glewlwyd(case)
     issuer = glewlwyd.issuer("plain")
     glewlwyd.client("mobile", APP, dpop_bound="0")
@@ -292,8 +292,8 @@ def certificates(case):
         case.same(401, answer.status, f"Apache refuses the token with {name or 'no certificate'}")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
     case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "operators see it")
-    # If this provider refuses a client's authentication at a refresh, it has already spent the refresh token, so there is no
-    # other try.
+    # If this provider refuses a client's authentication at a refresh, it has already spent the refresh token. A second try is
+    # useless.
     case.same("204", broker.log_out(session).told, "a log-out")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A provider that hangs slows down neither another provider's logins nor existing sessions (SEC-120).
+# A provider that hangs: another provider's logins and existing sessions are as fast as before (SEC-120).
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Dashboard and alert rules of deploy/: checked by promtool and compared with the broker's /metrics. Then a real Prometheus uses
-# them on a broker while its provider, its store and at last the broker itself fail. promtool's unit tests cover the waits of
-# the rules (`for:`), so the copy here has none.
+# Dashboard and alert rules of deploy/, checked by promtool and compared with the broker's /metrics. Then a real Prometheus uses
+# them while the broker's provider, its store and at last the broker itself fail. promtool's unit tests cover the waits of the
+# rules (`for:`), so the copy here has no waits.
 source "$(dirname "$0")/support/lib.bash"
 PATH="$PATH:/usr/sbin:/sbin"
 for program in prometheus promtool; do

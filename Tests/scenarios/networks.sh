@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Networks of IPv6 addresses (SEC-105, SEC-119): the logins and connections that one customer's /56 and one /48 may use, and a
-# carrier's phones, thousands of them in one /48, that sign in. It runs in its own network namespace, with the addresses
-# themselves.
+# Networks of IPv6 addresses (SEC-105, SEC-119): the logins and connections that one customer's /56 and one /48 may use. A
+# carrier's phones, thousands of them in one /48, sign in. It runs in its own network namespace, with the addresses themselves.
 #   PHONES   how many phones sign in (5000)
 if [ -z "${NETWORKS_INSIDE:-}" ]; then
     if why=$(unshare --net true 2>&1) && command -v ip >/dev/null; then
@@ -46,7 +45,7 @@ signs_in() {
     client user --address "$1" >"$work/user"
     same 201 "$(jq .status "$work/user")" "$2 ($(jq .seconds "$work/user") s)"
 }
-# fresh: restarts the broker without charges and without sessions
+# fresh: restarts the broker with empty charges and an empty store
 fresh() {
     kill_broker TERM
     rm -rf "$work/data"

@@ -186,7 +186,7 @@ def step_up(case):
 
 
 def presence(case):
-    """500 € need the user's presence: a second key signs that request, and thieves without that key get nothing."""
+    """500 € need the user's presence: a second key signs that request, and thieves without that key are refused."""
     playground = Playground(case)
     register, large = "Let this phone confirm payments to “Corner Shop”?", "Pay 500 € to “Corner Shop”?"
 

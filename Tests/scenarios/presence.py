@@ -1,6 +1,5 @@
-"""Presence: a second key, which the phone's system uses only after its user has confirmed. The worth of a stolen token, the
-silent key or an intercepted proof on a route that needs presence, and the number of prompts for an honest user. Refusals before
-acceptances.
+"""Presence: a second key, which the phone's system uses only after its user has confirmed. The cases show the worth of a stolen
+token, the silent key or an intercepted proof, and the number of prompts for an honest user. Refusals before acceptances.
 """
 
 import collections
@@ -255,7 +254,7 @@ def changes(case, user, first, others):
 
 
 def replicas(case):
-    """Three replicas: a user is prompted once, a proof is accepted once over all, and without the store no call is sent."""
+    """Three replicas: a user is prompted once, a proof is accepted once over all, and calls wait for the store."""
     sandbox, upstream = Sandbox(case), Upstream()
     with Database() as database:
         first = paying(case, sandbox, upstream, name="one", start=False)

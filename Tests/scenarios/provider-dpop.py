@@ -141,7 +141,7 @@ def answers_bearer(case):
 
 
 def nobody_elses(case):
-    """The token is useless without its key, is never given out, and stays bound when the setting goes."""
+    """The token is useless without its key. It is withheld from apps and backends, and stays bound when the setting goes."""
     sandbox, broker = stack(case, nonces="off")
     session = broker.sign_in()
     tokens = sandbox.control("GET", "/tokens").json["items"]

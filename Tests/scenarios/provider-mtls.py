@@ -1,6 +1,5 @@
-"""Mutual TLS to providers and upstreams (RFC 8705): sign-ins and refreshes that a certificate proves, tokens that are bound to
-it, and upstreams that demand it. Certificates are renewed while sessions live, refused, expired, or half written. No session
-ever ends for these reasons.
+"""Mutual TLS to providers and upstreams (RFC 8705): sign-ins and refreshes that a certificate proves, and tokens that are bound
+to it. Certificates are renewed while sessions live, refused, expired, or half written. No session ever ends for these reasons.
 """
 
 import json
@@ -112,7 +111,7 @@ def whole(case):
 
 
 def readiness(case):
-    """The report of /readyz and /metrics about it, and that of `check`."""
+    """The reports of /readyz, /metrics and `check` about it."""
     authority, _, broker = stack(case)
     found = call(broker.management + "/readyz").json
     case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness names each client's")
@@ -265,7 +264,7 @@ def bound_to_another(case):
 
 
 def upstream_of_its_own(case):
-    """An upstream's own certificate, behind nginx, with tokens that are bound to none."""
+    """An upstream's own certificate, behind nginx, with unbound tokens."""
     authority = Authority(case)
     authority.sign("server", "DNS:localhost")
     put(case, authority.sign("own"), name="own-shown")

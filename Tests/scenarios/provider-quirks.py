@@ -64,7 +64,7 @@ def alphabets(case):
 
 
 def addresses(case):
-    """An unverified address reaches no service, whatever else claims it."""
+    """An unverified address reaches no service, even if another source calls it verified."""
     for source, provider in (("id_token", {}), ("userinfo", {"identity": {"source": "userinfo"}}),
                              ("claims", {"identity": {"source": "userinfo", "email": "/email"}})):
         sandbox, broker = stack(case, name=source, provider=provider)

@@ -363,8 +363,8 @@ for server in "${servers[@]}"; do
     done < <(copies "$server")
 done
 
-# two_servers SED-EXPRESSION: starts HAProxy with the recipe's commented lines for several replicas, in front of the broker and
-# a second one that is not ready and answers all apps wrongly; SITE is its address
+# two_servers SED-EXPRESSION: starts HAProxy with the recipe's commented lines for several replicas; SITE is its address. Behind
+# it are the broker and a server that is not ready and answers all apps wrongly.
 two_servers() {
     local folder
     folder=$(mktemp -d "$place/two.XXXXXX")

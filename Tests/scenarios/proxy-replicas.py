@@ -129,7 +129,7 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
 
 
 def once(says, url, replicas, what):
-    """A POST that a replica has read but not answered is not sent again."""
+    """A POST that a replica has read is not repeated, even if it was not answered."""
     many(lambda _: call(url + "/v1/providers", seconds=20), 8)
     for replica in replicas:
         replica.what = what
@@ -195,7 +195,7 @@ COPIES = {
 SHORT = {
     "nginx": ("nginx.conf", "_timeout 75s", "_timeout 1s"), "caddy": ("Caddyfile", "75s", "1s"),
     "haproxy": ("haproxy.cfg", "server 75s", "server 1s"), "apache": ("apache.conf", "timeout=75", "timeout=1")}
-# Caddy cannot send a body again, even if the first attempt did not reach a replica. Only its checks help.
+# Caddy sends a body only once, even if the first attempt did not reach a replica. Only its checks help.
 MAY_REFUSE = {"caddy": ("POST",)}
 
 
@@ -350,7 +350,7 @@ def brokers(case):
     slow.result(20)
     replicas[0].start()
 
-    # A process that hangs accepts connections, so only a proxy's checks notice it; nginx and Apache have none.
+    # A process that hangs accepts connections, so only a proxy's checks notice it; nginx and Apache lack such checks.
     replicas[1].process.send_signal(signal.SIGSTOP)
     checked = {server: plain[server] for server in CHECKS}
     for url in checked.values():

@@ -21,7 +21,7 @@ from support.jars import KINDS, life
 from support.recipes import MODULES
 from support.wire import ROOT, free_port
 
-# The ways in which a client of introspection may prove itself.
+# The authentication methods for a client of introspection.
 INTROSPECTION = ("client_secret_basic", "client_secret_post")
 JAVA = ROOT / "Tests/scenarios/support/java"
 JARS = ":".join(f"/usr/share/java/{name}.jar" for name in ("httpclient", "httpcore", "commons-logging", "commons-codec"))

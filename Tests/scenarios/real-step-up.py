@@ -1,6 +1,5 @@
-"""Step-up at OpenID providers from outside this project: LemonLDAP::NG and Canaille, which sign their users in again for
-`max_age`, and Glewlwyd, which does so without an `auth_time`. In every case the session lives, and no user has to sign in
-without end.
+"""Step-up at OpenID providers from outside this project. LemonLDAP::NG and Canaille sign their users in again for `max_age`.
+Glewlwyd does so, too, but cannot report the time. In every case the session lives, and the user is not asked without end.
 """
 
 import re
@@ -117,7 +116,7 @@ def by_levels(case):
     case.same("409 subject_mismatch", answer.told, "somebody else signs in")
     case.same(first, lives(case, user, "after it")["authenticated_at"], "and the time is the first sign-in's")
 
-    # Single sign-on: the sign-in is recent enough, so the provider asks no one.
+    # Single sign-on: the sign-in is recent enough, so the provider asks for no password.
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
     case.same(("200", asked), (answer.told, user.browser.asked), "an age that is not exceeded: no password, and the step-up is done")
@@ -161,7 +160,7 @@ def by_levels(case):
 
 
 def by_age(case):
-    """Canaille: it asks again for `max_age`, and reports the time; it has no `acr`."""
+    """Canaille asks for the password again because of `max_age`, and reports the time; it has no `acr`."""
     provider = Canaille(case, APP)
     broker = broker_of(case, provider.issuer, provider.issuer, scope="openid profile email offline_access", upstream={"require": [
         {"allow": "GET /oauth/userinfo", "max_age": "1m"}]})
@@ -191,7 +190,7 @@ def by_age(case):
 
 
 def without_a_time(case):
-    """Glewlwyd: it asks again for `max_age`, but its `auth_time` is 0, which is no time, so the file marks it as unable."""
+    """Glewlwyd asks for the password again because of `max_age`, but its `auth_time` is 0. So the file marks it as unable."""
     provider = Glewlwyd(case)
     issuer = provider.issuer("plain", **{"oauth-dpop-allowed": False})
     provider.client("app", APP, dpop_bound="0")

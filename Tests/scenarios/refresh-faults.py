@@ -1,5 +1,5 @@
-"""Refreshes through a bad half-minute of the provider, the store or the process: every session stays, no refresh token is sent
-twice at once, and no pair is lost (guarantees 2 and 3).
+"""Refreshes through a bad half-minute of the provider, the store or the process (guarantees 2 and 3). Every session stays, each
+pair is kept, and no refresh token is sent twice at once.
 """
 
 import sqlite3
@@ -114,7 +114,7 @@ def late_winner(case):
     lock.execute("ROLLBACK")
     case.same("503 store_unavailable", first.result(30).told, "the holder has its pair, and its caller hears of the store")
     case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "which the holder writes when it can")
-    # The late owner's commit: the first pair for a version wins, whoever holds the claim.
+    # The late owner's commit. The first pair for a version wins, with or without the claim.
     tokens = holder.row(session, "tokens_key, tokens, token_expires_at, refreshable, expires_at, token_version")
     changed = other.database().execute(
         """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,

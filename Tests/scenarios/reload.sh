@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The configuration under traffic: the changes that HUP applies, those that it refuses as a whole, and the sessions that survive
-# both.
+# The configuration under traffic: applied changes, changes that HUP refuses as a whole, and the sessions that survive both.
 source "$(dirname "$0")/support/lib.bash"
 printf 'wq8ZrT5nLk2YvB7x:c/d+e&f\n' >"$work/web-secret"
 chmod 600 "$work/web-secret"

@@ -217,10 +217,12 @@ def wait(end, events, milliseconds):
 
 
 def flood(broker, end, piece, total, seconds=8, stall=2.5, reads=False):
-    """Sends `piece` repeatedly, as fast as possible, up to `total` bytes, also after the other side has ended.
-
-    Returns the number of accepted bytes, the answer (if it `reads`), and the reason for its end: `all`, `time`, `stalled` (no
-    byte was accepted for a while, and the broker was idle), `closed`, or `swollen` if the broker has used far too much memory.
+    """Sends `piece` repeatedly, as fast as possible, up to `total` bytes, also after the other side has ended. Returns the
+    number of accepted bytes, the answer (if it `reads`), and the reason for its end:
+    - `all` or `time`
+    - `stalled`: no byte was accepted for a while, and the broker was idle
+    - `closed`
+    - `swollen`: the broker has used far too much memory
     """
     end.setblocking(False)
     sent, got = 0, bytearray()
@@ -252,7 +254,7 @@ def flood(broker, end, piece, total, seconds=8, stall=2.5, reads=False):
 
 
 def is_open(end):
-    """Whether the other side has neither ended nor answered."""
+    """Whether the other side is still open and silent."""
     return not wait(end, select.POLLIN, 0)
 
 
@@ -410,7 +412,7 @@ def slow_readers(case):
 
 
 def cut_answers(case):
-    """Unread answers are cut after the write deadline, and none of them may look whole."""
+    """Unread answers are cut after the write deadline, and each of them looks incomplete."""
     name = "answers that nobody reads"
     size = 8 * MIB
     with Broker(case, name) as broker:

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Rolling upgrades on PostgreSQL: two releases on one database at the same time (docs/operate/upgrades.md).
-#
-# OLD_COATCHECK is an older release's binary. If it is missing, this release plays the older one, next to the possible effects
-# of a newer one: an extended schema, and rows whose format number is higher by one.
+# Rolling upgrades on PostgreSQL: two releases on one database at the same time (docs/operate/upgrades.md). OLD_COATCHECK is an
+# older release's binary. If it is missing, this release plays the older one, next to the effects of a newer one. These are an
+# extended schema, and rows whose format number is higher by one.
 source "$(dirname "$0")/support/lib.bash"
 start_sandbox
 start_postgresql

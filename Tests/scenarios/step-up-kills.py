@@ -1,8 +1,7 @@
-"""Step-ups and refreshes that cross on three replicas, and `kill -9` of the replica that does either, between any two of its
-steps (guarantee 2, "a step-up and what is under way"). The session lives and is served everywhere, and a committed grant stays.
-A refresh token is sent twice only if its first sender has died.
-
-The provider rotates and revokes a grant whose refresh token comes twice. Rows are locked from outside to hold a statement.
+"""Step-ups and refreshes that cross on three replicas (guarantee 2, "a step-up and what is under way"). `kill -9` ends the
+replica of either, between any two of its steps. The session lives and is served everywhere, and a committed grant stays. A
+refresh token is sent twice only if its first sender has died. The provider rotates and revokes a grant whose refresh token
+comes twice. Rows are locked from outside to hold a statement.
 """
 
 import dataclasses
@@ -34,7 +33,7 @@ def settings(*_):
 
 
 class Stage(Replicas):
-    """Sessions of users who have no other, and their work in progress."""
+    """Sessions of users without another session, and their work in progress."""
 
     def __init__(self, case, database):
         super().__init__(case, database, settings)
@@ -66,7 +65,7 @@ class Stage(Replicas):
         return Login(self.second, session, MFA).sign_in(self.users[session])
 
     def begin(self):
-        """Makes a session of a user who has no other."""
+        """Makes a session of a user without another session."""
         user = f"user-{len(self.users)}"
         session = self.third.sign_in(user=user)
         self.users[session] = user
@@ -305,7 +304,7 @@ def kills(case):
 
             wait_for(1, agree)
             case.verdict(len(set(grants)) == 1 and grants[0], f"{name}: in the end every replica gives a token that works", grants)
-        # No work is left, and no old grant lives if there is a new one.
+        # No work is left, and an old grant has ended if there is a new one.
         case.verdict(wait_for(40, lambda: stage.query("SELECT count(*) FROM outbox") == [["0"]], 0.2), "nobody's tokens are left in the outbox")
         living = {item["grant"] for item in stage.tokens().values() if item["live"]}
         for name, session, outcome, old, _ in waiting:

@@ -1,7 +1,6 @@
-"""Two replicas on one PostgreSQL that goes away while one of them has new tokens in hand, for longer than a claim lasts: every
-session stays, and no refresh token is sent twice (guarantees 2 and 3).
-
-OUTAGE_ROUNDS is the number of outages (one). The providers rotate strictly and end the family of a token that comes twice.
+"""Two replicas on one PostgreSQL (guarantees 2 and 3). It goes away for longer than a claim lasts, while one replica has new
+tokens in hand. Every session stays, and no refresh token is sent twice. OUTAGE_ROUNDS is the number of outages (one). The
+providers rotate strictly and end the family of a token that comes twice.
 """
 
 import contextlib
@@ -19,7 +18,7 @@ PHONES = 10
 
 
 class Wire:
-    """Passes TCP connections on, and nothing at all while it is cut: neither a byte nor an end."""
+    """Passes TCP connections on, and stops everything while it is cut: bytes and ends."""
 
     def __init__(self, port):
         self.target = port

@@ -185,8 +185,8 @@ def cache_gives_back(case):
     # The broker without a cache shows the other memory for so much work: SQLite's pages, the allocator's.
     brokers = [start("cached"), start("bare", {"session": {"cache": "off"}})]
     # In full size all sessions come at once. A few come in five waves, and the later ones have to reuse the memory of the first
-    # two. Otherwise so little memory could not be seen next to that of SQLite and the allocator. There are two, because the
-    # first one's entries may still exist, expired, when the second comes.
+    # two. Otherwise SQLite's and the allocator's memory would hide so small a difference. There are two, because the first
+    # one's entries may still exist, expired, when the second comes.
     waves, warm = (1, 0) if len(cookies) >= FULL else (5, 2)
     resident = [[broker.resident() for broker in brokers]]
     for wave in range(waves):

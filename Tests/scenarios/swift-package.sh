@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # An app adds this repository as a Swift package: it gets the client library, without the programs' dependencies. Its manifest
-# and its first sign-in are those of the client's README.
+# and its first sign-in come from the client's README.
 source "$(dirname "$0")/support/lib.bash"
 readme=$root/clients/swift/README.md
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Outgoing TLS is verified (SEC-111): a provider whose certificate has no trusted issuer gets no code; with `outbound.ca_file`
+# Outgoing TLS is verified (SEC-111). A provider whose certificate lacks a trusted issuer gets no code; with `outbound.ca_file`
 # for its authority it does. (The emulator uses plain HTTP; a small TLS terminator is in front of its token endpoint.)
 source "$(dirname "$0")/support/lib.bash"
 

@@ -1,5 +1,5 @@
-"""Traces: a collector's spans, decoded by the protocol's own library; the trace fields for providers and upstreams; the callers
-whose decisions are believed; and the cost of a collector that hangs, refuses or is missing.
+"""Traces: a collector's spans, decoded by the protocol's own library, and the trace fields for providers and upstreams. The
+cases also cover the callers whose decisions are believed, and the cost of a collector that hangs, refuses or is missing.
 """
 
 import base64
@@ -228,7 +228,7 @@ def nobody_there(case):
 
 
 def off(case):
-    """Without `tracing`, no trace field is sent to the provider, and the app's own goes to the upstream."""
+    """Without `tracing`, the provider gets no trace field, and the upstream gets the app's own."""
     sandbox = Sandbox(case)
     broker = traced(case, sandbox, None)
     session = broker.sign_in("ana")

@@ -1,4 +1,4 @@
-"""A wall clock that is wrong for a while ends no session for good and delays no request (guarantee 3). A preloaded library
+"""A wall clock that is wrong for a while: every session survives, and no request is delayed (guarantee 3). A preloaded library
 moves the broker's clock, and the machine's stays.
 """
 
@@ -97,7 +97,7 @@ def starts_ahead(case):
     """A machine that starts 91 days ahead, for 8 s, including the first sweep."""
     sandbox, gate, clock, broker = stack(case)
     sessions = [broker.sign_in(f"user-{n}") for n in range(20)]
-    # The first sweep tells the store the time.
+    # The first sweep stores the time.
     wait_for(15, lambda: broker.query("SELECT count(*) FROM leases")[0][0])
     time.sleep(0.5)
     broker.stop()

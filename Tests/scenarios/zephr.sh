@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Flow E, Zephr: a known user, a partial registration finished by its state_key, every refusal, expiry, double submission, a
-# lost answer; and the exact register request on the wire.
+# Flow E, Zephr: a known user, a partial registration finished by its state_key, every refusal, and expiry. Then a double
+# submission, a lost answer, and the exact register request on the wire.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

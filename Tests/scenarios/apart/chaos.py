@@ -379,7 +379,7 @@ class Database(harness.Database):
     """PostgreSQL and its standby, and when they were away."""
 
     def __init__(self, fault):
-        # The database's servers run as another user, who has to read the clock.
+        # The database's servers run as another user. That user has to read the clock.
         self.folder = tempfile.TemporaryDirectory(prefix="coatcheck-chaos-clock.")
         pathlib.Path(self.folder.name).chmod(0o755)
         self.clock = harness.Clock(None, folder=self.folder.name)
@@ -469,7 +469,7 @@ class Phone:
         self.replica = (self.replica + 1) % len(self.chaos.replicas)
 
     async def call(self, method, path, **more):
-        """Sends one request to a replica; returns None if there was no answer."""
+        """Sends one request to a replica; returns None if it gets no answer."""
         replica = self.asked = self.chaos.replicas[self.replica]
         try:
             answer = await self.connections.call(replica.url + path, method, **more)

@@ -1,7 +1,6 @@
 """Checks openapi.yaml alone: valid OpenAPI 3.1, in the form that client generators accept. With the strict rules of
 strict.overlay.yaml, every example fits its schema, and every answer's description names its possible codes. The two closed
-lists (problem codes, reasons of an ended session) are those of the sources.
-
+lists (problem codes, reasons of an ended session) agree with the sources.
     python contract.py
 """
 

@@ -1,6 +1,5 @@
-"""Checks the documents: every link has a target, every block of code is run, compiled, checked or marked as neither, and the
-table of failures has every code. (ProviderSettingsTests loads the YAML blocks.)
-
+"""Checks the documents. Every link has a target. Every block of code is run, compiled, checked or marked as neither. The table
+of failures has every code. (ProviderSettingsTests loads the YAML blocks.)
     python documents.py [COATCHECK]
 """
 
@@ -44,7 +43,7 @@ def anchors(page):
     return found
 
 
-# Links. Those to other sites are not followed, because a test asks no outside server. They have to be https and complete.
+# Links. A test asks no outside server, so links to other sites are only checked for https and completeness.
 for page in pages:
     name = page.relative_to(root)
     dead = []
@@ -77,7 +76,7 @@ helps = {}
 
 
 def help_of(words):
-    """A command's own help; None if there is no program to ask."""
+    """A command's own help; None without a program to ask."""
     if not program:
         return None
     if words not in helps:

@@ -505,7 +505,7 @@ def payments(page, run, shots):
 
 
 def groups(page):
-    """The switches by the source of the trouble; in each group those that fit the moment come first."""
+    """The switches by the source of the trouble; in each group, the switches that fit the moment come first."""
     browser = page.browser
     same(["The network and the provider", "A thief", "The user"], browser.run("[...document.querySelectorAll('#switches h3')].map(e => e.innerText)"), "the switches are in three groups")
     order = "[...document.querySelectorAll('#switches .switches')].map(list => [...list.children].map(e => e.dataset.fits === 'true'))"

@@ -1,9 +1,7 @@
-"""Bodies of one-byte chunks (SEC-105): the memory that a stranger can make the broker hold from one address, from a line's /56
-and from a /48, with the broker's own TLS and without. The memory is returned later, and the processor's cost of a chunk is
-limited.
-
-Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker. It runs in a network namespace, where
-2001:db8::/32 is local. The limits of processor time are those of a release build.
+"""Bodies of one-byte chunks (SEC-105). A stranger can make the broker hold only little memory with them: from one address, from
+a line's /56 and from a /48, with the broker's own TLS and without. The memory is returned later. The cases also limit the
+processor's cost of a chunk. Memory is anonymous resident memory (RssAnon of /proc). Each case has its own broker. It runs in a
+network namespace, where 2001:db8::/32 is local. The limits of processor time hold for a release build.
 """
 
 import os
@@ -243,7 +241,7 @@ def processor(case):
 
 
 def flood(case):
-    """An honest client next to a line that sends such bodies without pause, and next to one that sends as many bytes in plain
+    """An honest client next to a line that sends such bodies without pause, and next to the same number of bytes in plain
     bodies.
     """
     broker = Broker(case)

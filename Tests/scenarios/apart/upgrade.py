@@ -219,7 +219,7 @@ def binding(mode):
 
 
 def bound(case):
-    """Bound sessions and tokens under the older release: 503, never served and never ended."""
+    """Bound sessions and tokens under the older release: 503. They are not served, and they stay alive."""
     sandbox = start_sandbox(case)
     with Database() as database:
         for name, store in {"sqlite": None, "postgresql": {"url": database.url()}}.items():

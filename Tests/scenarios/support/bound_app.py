@@ -71,7 +71,7 @@ class Gate:
         return answer.json.get("fields", {}).get(name)
 
     def refused(self, expected, sentence, *request):
-        """A refusal after which an app can continue: code, nonce and challenge arrive, and the session stays."""
+        """A refusal that lets an app continue: code, nonce and challenge arrive, and the session stays."""
         before = self.served()
         answer = self.ask(*request)
         # nginx's auth_request keeps the fields of a refusal, but loses its body.

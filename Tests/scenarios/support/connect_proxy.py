@@ -1,8 +1,6 @@
 """An HTTP proxy that leads every CONNECT to one loopback port, and records the requested names:
-
     python3 connect_proxy.py PORT TO LOG CREDENTIALS
-
-It refuses a host that begins with `refuse`, and never answers one that begins with `silent`.
+It refuses hosts that begin with `refuse`, and leaves hosts that begin with `silent` without an answer.
 """
 
 import base64

@@ -102,7 +102,7 @@ def filled(path):
     return re.sub(r"@[A-Z_]+@", "10.0.0.5", path.read_text())
 
 
-# The fields that a recipe of forward-auth sends to the broker, and those that it hides from the service.
+# The fields that a recipe of forward-auth sends to the broker, and the fields that it hides from the service.
 ASKED_WITH = {"cookie", "authorization", "dpop", "coatcheck-pass", "coatcheck-presence"}
 KEPT_BACK = {"dpop", "coatcheck-pass", "coatcheck-presence"}
 # The demands for single paths, in each recipe.

@@ -9,7 +9,7 @@ import urllib.parse as u
 
 BROKER, SANDBOX = sys.argv[1:]
 TENANT = "11111111-2222-4333-8444-555555555555"
-# name: iss of its callbacks (None if it publishes none), whether a missing one is refused, PKCE, granted scope in A and C, in B
+# name: iss of its callbacks (None if unpublished), whether a missing one is refused, PKCE, granted scope in A and C, in B
 PROVIDERS = {
     "oidc": (SANDBOX + "/oidc", True, True, "openid email", "openid email"),
     "cloudentity": (SANDBOX + "/cloudentity/example/demo", True, True, "openid email", "openid email"),

@@ -1,7 +1,6 @@
-"""Glewlwyd, an OpenID provider from outside this project, on loopback: a process with its own database, set up through its
-administration API, and a browser for its users.
-
-Each issuer is an instance of its OpenID plugin; one process may have any number of them.
+"""Glewlwyd, an OpenID provider from outside this project, on loopback, and a browser for its users. It is a process with its
+own database, set up through its administration API. Each issuer is an instance of its OpenID plugin; one process may have any
+number of them.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Requests one URL repeatedly while the broker behind it is restarted, and reports its clients' results.
-
-hammer.py PORT PATH COOKIE FOLDER: four clients connect for every request, and one keeps its connection. Makes FOLDER/hammering
-once each client was answered, and ends when FOLDER/enough exists, or after two minutes. Prints JSON: answers by status,
-`refused` and `broken` connections, the longest time in which all connections failed, and the longest wait for an answer.
+"""Requests one URL repeatedly while the broker behind it is restarted, and reports its clients' results. hammer.py PORT PATH
+COOKIE FOLDER: four clients connect for every request, and one keeps its connection. Makes FOLDER/hammering once each client was
+answered, and ends when FOLDER/enough exists, or after two minutes. Prints JSON: answers by status, `refused` and `broken`
+connections, the longest time without any good connection, and the longest wait for an answer.
 """
 
 import json

@@ -1,8 +1,7 @@
-"""The shared parts of the fault scripts: brokers and provider emulators as processes, a gate in front of a provider that delays
-and counts its calls, a clock that can be moved, and concurrent cases.
-
-A case is a function that takes a `Case`. It has its own folder, processes and time limit. The output is that of the curl
-scripts: `ok` and `not ok`, with the lines of one case together. The programs are COATCHECK and COATCHECK_SANDBOX.
+"""The shared parts of the fault scripts: brokers and provider emulators as processes, a clock that can be moved, and concurrent
+cases. A gate in front of a provider delays and counts its calls. A case is a function that takes a `Case`. It has its own
+folder, processes and time limit. The output is like that of the curl scripts: `ok` and `not ok`, with the lines of one case
+together. The programs are COATCHECK and COATCHECK_SANDBOX.
 """
 
 import argparse
@@ -360,7 +359,7 @@ def merged(settings, more):
 
 
 class Broker:
-    """A broker with its folder, which can be killed and started again; `settings` override those of every scenario's broker."""
+    """A broker with its folder, which can be killed and started again; `settings` override the usual ones."""
 
     def __init__(
             self, case, sandbox, gate=None, gated=(), clock=None, data=None, like=None, name="broker", settings=None, prefix=(), start=True):

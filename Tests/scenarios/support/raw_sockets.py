@@ -1,8 +1,7 @@
-"""Sends ambiguous and hostile bytes to a running broker (SEC-101 to SEC-106); raw-sockets.sh starts both.
-
-A whole second request follows each refused request at once, on the same connection, and would end the victim's session. So
-there must be exactly one answer with the right status, the connection must end, and at the end the victim must still be signed
-in. Slow clients must be cut while others are served. The output is that of every scenario.
+"""Sends ambiguous and hostile bytes to a running broker (SEC-101 to SEC-106); raw-sockets.sh starts both. After each refused
+request, a whole second request follows at once on the same connection. It would end the victim's session. So there must be
+exactly one answer with the right status, and the connection must end. At the end, the victim must still be signed in. Slow
+clients must be cut while others are served.
 """
 
 import argparse
@@ -433,8 +432,8 @@ def server_holds(end):
 
 
 def slow_reader(data):
-    """Reads nothing, so the broker must not keep the unread answer. Returns the time when the other side ended, and the answers
-    if that was at once.
+    """Reads nothing, so the broker must drop the unread answer. Returns the time when the other side ended, and the answers if
+    that was at once.
     """
     end, begin = connect(receive_buffer=4096), time.monotonic()
     end.settimeout(1)

@@ -1,5 +1,5 @@
-"""Three replicas on one PostgreSQL, the first of which will die; a gate in front of the provider for each; and the database,
-for scenarios that hold a call of the provider or a statement.
+"""Three replicas on one PostgreSQL, and the database, for scenarios that hold a call of the provider or a statement. The first
+replica will die, and each has a gate in front of its provider.
 """
 
 import collections
@@ -37,9 +37,8 @@ class Lock:
 
 
 class Replicas:
-    """Three replicas, the first of which will die; a gate in front of a provider; the database.
-
-    `settings` is a function of the gate and of the sandbox.
+    """Three replicas, a gate in front of a provider, and the database. The first replica will die. `settings` is a function of
+    the gate and of the sandbox.
     """
 
     def __init__(self, case, database, settings):

@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 def free_port():
-    """A port without a listener, which other scenarios do not get for a while."""
+    """A port without a listener, reserved from other scenarios for a while."""
     return int(subprocess.run([ROOT / "scripts/free-port"], check=True, capture_output=True, text=True).stdout)
 
 

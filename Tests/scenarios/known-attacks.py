@@ -87,6 +87,13 @@ def flood(case):
     third = Phone(broker)
     case.same(201, third.sign_in("eva").status, "and so is another user's sign-in")
 
+    # A restart empties the memory of used proofs, so it makes their nonces void.
+    broker.restart()
+    for (method, path), proof in caught.items():
+        answer = broker.call(method, path, phone.session, DPoP=proof)
+        case.same("401 use_dpop_nonce", answer.told, f"the caught proof after a restart: {method} {path}")
+    case.same("200", phone.call("GET", "/v1/session", phone.session).told, "the owner's next proof is good after a restart")
+
 
 # ---- gateways --------------------------------------------------------------------------------------------------------
 
@@ -358,6 +365,7 @@ def tokens(case):
         "no issuer": issuer.signed(issuer.claims(nonce, iss=None)),
         "no audience": issuer.signed(issuer.claims(nonce, aud=None)),
         "a time that is a text": issuer.signed(good | {"exp": "9999999999"}),
+        "an unknown algorithm with any hash": issuer.signed(good | {"at_hash": "AAAA", "c_hash": "AAAA"}, {"alg": "RS1024"}),
         "a key in the header": issuer.signed(good, {"jwk": issuer.jwk, "kid": "k2"}).rsplit(".", 1)[0] + "." + encoded(bytes(256)),
     }
     for algorithm in ("HS256", "HS384", "HS512"):
@@ -408,6 +416,21 @@ def sign_ins(case):
         callback, cookie, _ = begin()
         answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback} | more, Cookie=f"coatcheck-login={cookie}")
         case.same("400 state_mismatch", answer.told, f"{word}: refused")
+    for word, state in (("no state", None), ("an empty state", ""), ("two states", "twice"), ("another login's state", begin()[0]), ("a list", "[]")):
+        callback, cookie, _ = begin()
+        target, _, query = callback.partition("?")
+        pairs = dict(urllib.parse.parse_qsl(query))
+        own = pairs.pop("state")
+        if state == "twice":
+            query = urllib.parse.urlencode([*pairs.items(), ("state", own), ("state", own[::-1])])
+        elif state == "[]":
+            query = urllib.parse.urlencode([*pairs.items(), ("state[]", own)])
+        elif state is not None:
+            query = urllib.parse.urlencode([*pairs.items(), ("state", dict(urllib.parse.parse_qsl(state.partition("?")[2])).get("state", ""))])
+        else:
+            query = urllib.parse.urlencode(pairs)
+        answer = broker.call("POST", "/v1/sessions", body={"callback_url": f"{target}?{query}"}, Cookie=f"coatcheck-login={cookie}")
+        case.verdict(answer.status in (400, 403, 409) and not re.search("coatcheck=[^;]", answer.fields["Set-Cookie"] or ""), f"a callback with {word}: refused", answer.told)
     callback, _, _ = begin()
     _, _, token = begin("android")
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback, "login_token": token})
@@ -439,11 +462,18 @@ def sign_ins(case):
 
 def raw(broker, method, path, *fields, body=""):
     """Sends a target and fields as they are; the answers."""
-    name = urllib.parse.urlsplit(broker.url).netloc
     length = [f"Content-Length: {len(body)}"] if body else []
-    head = "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {name}", "Connection: close", *fields, *length, "", ""])
+    return sent(broker, head(broker, method, path, "Connection: close", *fields, *length) + body)
+
+
+def head(broker, method, path, *fields):
+    return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {urllib.parse.urlsplit(broker.url).netloc}", *fields, "", ""])
+
+
+def sent(broker, text):
+    """Sends any text on one connection; the answers."""
     with socket.create_connection(("127.0.0.1", broker.port), 5) as end:
-        end.sendall((head + body).encode("latin1"))
+        end.sendall(text.encode("latin1"))
         return answers(read_all(end, 10)[0]) or [(0, {}, b"")]
 
 
@@ -495,10 +525,15 @@ TRICKS = (
 
 
 def relayed(case):
-    """Fields of frameworks and gateways → dropped by the relay; tricks with paths → refused (SEC-73, SEC-75)"""
+    """Fields of frameworks and gateways → dropped by the relay; tricks with paths and framing → refused (SEC-73, SEC-75)"""
     sandbox = Sandbox(case)
-    upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /echo", "GET /echo/**"]}
+    upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /echo", "POST /echo", "GET /echo/**"]}
     broker = Broker(case, sandbox, settings={"upstreams": {"narrow": upstream}})
+
+    def reached():
+        """The paths that the upstream was asked for."""
+        return [item["path"] for item in sandbox.control("GET", "/requests?provider=api").json["items"]]
+
     cookie = f"Cookie: coatcheck={broker.sign_in()}"
     for name in INTERNAL:
         found = {}
@@ -510,7 +545,21 @@ def relayed(case):
     for trick in TRICKS:
         status, fields, _ = raw(broker, "GET", "/v1/relay/narrow/echo" + trick, cookie)[0]
         case.verdict(status in (400, 403, 404) and fields.get("coatcheck-source") != "upstream", f"{trick!r}: refused here", str(status))
-    case.same([], [item["path"] for item in sandbox.control("GET", "/requests?provider=api").json["items"]], "the upstream got zero calls")
+    case.same([], reached(), "the upstream got zero calls")
+    # A second request behind one that asks for another protocol, and fields of framing that Connection names.
+    behind = head(broker, "GET", "/v1/relay/narrow/bytes/10", cookie, "Connection: close")
+    for protocol in ("websocket", "foo", "TLS/1.0"):
+        found = sent(broker, head(broker, "GET", "/v1/relay/narrow/echo", cookie, "Connection: Upgrade", f"Upgrade: {protocol}") + behind)
+        case.same([400], [status for status, _, _ in found], f"a request behind `Upgrade: {protocol}` → one refusal, and the connection closes")
+    case.same([], reached(), "the upstream got zero calls")
+    for framing, body in (("Transfer-Encoding: chunked", "5\r\nhello\r\n0\r\n\r\n"), ("Content-Length: 5", "hello")):
+        for named in ("Transfer-Encoding", "Content-Length", "transfer-encoding, content-length, authorization, host"):
+            first = head(broker, "POST", "/v1/relay/narrow/echo", cookie, "Content-Type: text/plain", framing, f"Connection: {named}")
+            found = sent(broker, first + body + behind)
+            kept = [(status, b"hello" in body, b"Bearer" in body) for status, _, body in found]
+            case.same(
+                [(200, True, True), (403, False, False)], kept, f"{framing} with `Connection: {named}` → the body arrives, and the request behind it is refused")
+    case.same(["/api/echo"] * 6, reached(), "the upstream got these six calls")
     status, _, body = raw(broker, "GET", "/v1/relay/narrow/echo", cookie)[0]
     case.verdict(status == 200 and b'"method"' in body, "the path itself is served", str(status))
 

@@ -1,5 +1,5 @@
-// A phone whose HTTP is Java's own, with its cookie jar: signs in, reads its session and logs out, and prints what it saw. With
-// `login` it starts a login only; with `quoted` its jar writes cookies in the way of RFC 2965, quotes and `$Version` included.
+// A phone with Java's own HTTP client and cookie jar: signs in, reads its session and logs out, and prints the results. With
+// `login` it only starts a login. With `quoted` its jar writes cookies according to RFC 2965, with quotes and `$Version`.
 import java.net.CookieHandler;
 import java.net.CookieManager;
 import java.net.CookiePolicy;
@@ -43,7 +43,7 @@ class Phone {
             if (cookie.getName().startsWith("coatcheck")) System.out.println("jar " + cookie.getName() + " version " + cookie.getVersion() + " age " + (cookie.getMaxAge() > 0));
     }
 
-    /** Makes the jar's cookies such as it makes of a field with `Max-Age` and no `Expires`. */
+    /** Makes the jar's cookies as it does for a field with `Max-Age` but without `Expires`. */
     static void quote(URI broker) {
         for (HttpCookie old : List.copyOf(jar.getCookieStore().getCookies())) {
             HttpCookie cookie = new HttpCookie(old.getName(), old.getValue());

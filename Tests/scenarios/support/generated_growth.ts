@@ -1,6 +1,6 @@
 import { SessionFromJSON, ProblemFromJSON } from './typescript-fetch/models';
 
-/** Prints what the generated types make of answers of a later minor version. */
+/** Prints answers of a later minor version as the generated types decode them. */
 export function growth(text: string): string {
     const later = JSON.parse(text);
     const problem = ProblemFromJSON(later.problem);

@@ -1,4 +1,4 @@
-// A file on a mount that hangs: opening HANGING_FILE waits for as long as HANGING_WHILE is there. Preloaded.
+// Preloaded, it plays a file on a mount that hangs: opening HANGING_FILE waits as long as HANGING_WHILE exists.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

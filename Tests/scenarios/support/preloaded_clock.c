@@ -1,6 +1,5 @@
-/* Moves the clocks of one process: preloaded, it adds to what the system's clocks say the two offsets that the file named
-   by PRELOADED_CLOCK holds (two 64-bit numbers of milliseconds, wall and monotonic), and takes them off the moments that
-   are handed to the kernel. */
+/* Moves the clocks of one process. The file named by PRELOADED_CLOCK has two offsets (64-bit numbers of milliseconds, wall and
+   monotonic). Preloaded, this library adds them to the system's clocks, and subtracts them from times that go to the kernel. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -102,8 +101,8 @@ int timerfd_settime(int file, int flags, const struct itimerspec *value, struct 
     return real_timerfd_settime(file, flags, &wanted, old);
 }
 
-/* What waits for a moment of the wall clock waits in slices: a clock that is set meanwhile moves the moment, as it does
-   when the kernel's is set. */
+/* A wait for a time of the wall clock is made in slices, because a clock that is set meanwhile moves the time, as it does when
+   the kernel's is set. */
 static void slice(struct timespec until, struct timespec *end)
 {
     struct timespec now;

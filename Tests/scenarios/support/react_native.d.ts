@@ -1,4 +1,4 @@
-// The globals of React Native that the TypeScript client uses, declared as React Native declares them.
+// The globals of React Native that the TypeScript client uses, with React Native's own declarations.
 declare global {
   function setTimeout(cb: () => void, ms?: number): number;
   function clearTimeout(id: number | null): void;

@@ -1,6 +1,5 @@
 // Go's own client and cookie jar, with default settings. They make a whole login, and calls with the jar's cookies and with a
-// bearer token.
-// Each line printed is `NAME STATUS WORDS`.
+// bearer token. Each printed line is `NAME STATUS WORDS`.
 //
 //	client SITE BEARER
 package main
@@ -53,7 +52,7 @@ func main() {
 	send(plain, "session", "GET", "/v1/session", bearer, nil)
 	send(plain, "relay-get", "GET", "/v1/relay/api/echo", bearer, nil)
 	send(plain, "relay-post", "POST", "/v1/relay/api/echo", bearer, strings.NewReader(strings.Repeat("x", 3000)))
-	// A reader of unknown length goes in chunks.
+	// A reader of unknown length is sent in chunks.
 	send(plain, "relay-chunked", "POST", "/v1/relay/api/echo", bearer, io.MultiReader(strings.NewReader(strings.Repeat("x", 3000))))
 	request, _ := http.NewRequest("GET", site+"/v1/relay/api/events/2", nil)
 	request.Header.Set("Authorization", "Bearer "+bearer)

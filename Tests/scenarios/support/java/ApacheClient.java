@@ -14,8 +14,8 @@ import org.apache.http.message.BasicNameValuePair;
 import org.apache.http.util.EntityUtils;
 
 /**
- * Apache HttpClient 4, as Debian has it: a form without a charset gets `charset=ISO-8859-1`, and its jar is its own. Each line
- * printed is `NAME STATUS WORDS`.
+ * Debian's Apache HttpClient 4: a form without a charset gets `charset=ISO-8859-1`, and the client has its own jar. Each printed
+ * line is `NAME STATUS WORDS`.
  *
  *   ApacheClient BROKER BEARER CREDENTIAL
  */

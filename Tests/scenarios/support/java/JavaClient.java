@@ -10,8 +10,8 @@ import java.net.http.HttpResponse.BodyHandlers;
 import java.util.List;
 
 /**
- * Java's own clients, as they are without a setting: HttpClient offers HTTP/2 by an Upgrade, and a CookieManager keeps cookies.
- * Each line printed is `NAME STATUS WORDS`.
+ * Java's own clients with default settings: HttpClient offers HTTP/2 by an Upgrade, and a CookieManager keeps cookies. Each
+ * printed line is `NAME STATUS WORDS`.
  *
  *   JavaClient BROKER BEARER
  */
@@ -48,7 +48,7 @@ final class JavaClient {
         old.setRequestProperty("Authorization", bearer);
         System.out.println("url-connection " + old.getResponseCode());
 
-        // Whole logins whose cookies one jar keeps. The user's browser is a client of its own.
+        // Whole logins whose cookies one jar keeps. The user's browser is another client.
         CookieManager jar = new CookieManager();
         HttpClient app = HttpClient.newBuilder().cookieHandler(jar).build();
         print("stranger", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
@@ -63,7 +63,7 @@ final class JavaClient {
         for (int turn = 1; turn <= 2; turn++) {
             print("jar-refresh-" + turn, app.send(request("/v1/session/refresh").POST(BodyPublishers.noBody()).build(), BodyHandlers.ofString()));
         }
-        // A second sign-in in the same jar puts another session in the place of the first.
+        // A second sign-in in the same jar replaces the first session.
         forward("forward-2", app, begin("login-2", app));
         print("jar-session-2", app.send(request("/v1/session").build(), BodyHandlers.ofString()));
         System.out.println("renewed " + !value(jar).equals(first));
@@ -92,7 +92,7 @@ final class JavaClient {
         return jar.getCookieStore().getCookies().stream().filter(cookie -> cookie.getName().equals("coatcheck")).map(HttpCookie::getValue).findFirst().orElse("none");
     }
 
-    /** Prints the jar's cookies. One of version 1 would be sent in quotes. */
+    /** Prints the jar's cookies. A cookie of version 1 would be sent in quotes. */
     private static void names(String name, CookieManager jar) {
         System.out.println(name + " " + String.join(",", jar.getCookieStore().getCookies().stream()
             .map(cookie -> cookie.getName() + "/" + cookie.getVersion() + "/" + (cookie.getMaxAge() > 0)).sorted().toList()));

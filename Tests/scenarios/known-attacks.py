@@ -411,6 +411,9 @@ def sign_ins(case):
         callback, cookie, _ = begin(code_challenge=challenge, code_challenge_method="S256")
         answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback, "code_verifier": value}, Cookie=f"coatcheck-login={cookie}")
         case.verdict(answer.status in (400, 403), f"{word}: refused", answer.told)
+    callback, cookie, _ = begin(code_challenge=challenge, code_challenge_method="S256")
+    answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"coatcheck-login={cookie}")
+    case.verdict(answer.status in (400, 403), "no verifier: refused", answer.told)
     # Another client's forward.
     for word, more in (("the name of another client", {"client": "android"}), ("the name of another provider", {"provider": "clover"})):
         callback, cookie, _ = begin()

@@ -23,7 +23,7 @@ struct BackendListenerTests {
     }
 
     @Test(
-        "A listed peer on the public listener → counts as unknown, whatever address the proxy reports",
+        "A listed peer on the public listener → counts as unknown, with any address from the proxy",
         arguments: ["", "X-Forwarded-For: 198.51.100.7\r\n", "X-Forwarded-For: 127.0.0.1\r\n"])
     func publicPeer(forwarded: String) async throws {
         let harness = try harness(own: false)

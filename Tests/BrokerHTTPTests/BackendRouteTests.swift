@@ -138,7 +138,7 @@ struct BackendRouteTests {
     }
 
     @Test(
-        "An address without a clear `true` for verified → not passed on (SEC-33)",
+        "An address whose verdict is other than `true` → withheld from services (SEC-33)",
         arguments: [
             JSONValue.bool(false), .string("false"), .string("no"), .string(""), .number("0"), .number("1"), .null,
             .array([]), .string("yes"),

@@ -92,7 +92,7 @@ struct ForwardedSchemeTests {
     }
 
     @Test(
-        "The fields of an untrusted peer are ignored (SEC-104)",
+        "An untrusted peer's fields → ignored (SEC-104)",
         arguments: refused + accepted)
     func stranger(_ row: Row) async throws {
         let (text, _) = try await Self.answer(row, trusted: ["203.0.113.0/24"])

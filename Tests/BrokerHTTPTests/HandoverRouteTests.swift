@@ -104,7 +104,7 @@ struct HandoverRouteTests {
         #expect(try await begin(harness, other).status == 201)
     }
 
-    @Test("The hand-over page is read any number of times → it names no user, and the address alone spends nothing")
+    @Test("The hand-over page is read any number of times → its user stays secret, and the ticket stays good")
     func addressAlone() async throws {
         let harness = try Self.harness()
         let parent = try await harness.signIn()
@@ -336,7 +336,7 @@ struct HandoverRouteTests {
     }
 
     @Test(
-        "All places of web children are taken → the longest unused one goes, but none that an app asked for"
+        "All places of web children are taken → the longest unused one goes; children that an app asked for stay"
     )
     func room() async throws {
         let harness = try Self.harness()

@@ -25,7 +25,7 @@ struct RoutingTests {
         #expect(harness.records.all.allSatisfy { $0.route == "app link" })
     }
 
-    @Test("A path that is not an app link's, or that a route has → no such page")
+    @Test("A path other than an app link's, or of a route → no page that asks to open the app")
     func noAppLinks() async throws {
         let harness = try HTTPHarness { configuration, _ in configuration.appLinkPaths = ["/oauth/*", "/v1/*"] }
         for path in ["/oauth", "/oauthx/cb", "/other", "/"] {

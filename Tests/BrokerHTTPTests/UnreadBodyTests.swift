@@ -62,7 +62,7 @@ struct UnreadBodyTests {
     }
 
     @Test(
-        "Such a request at the backends' and the operators' listeners → answered at once, and its connection closes",
+        "A GET that only announces a body at the other two listeners → answered at once, and its connection closes",
         arguments: announcements)
     func otherListeners(_ fields: String) async throws {
         let harness = try Self.harness()

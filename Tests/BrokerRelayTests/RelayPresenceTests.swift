@@ -243,7 +243,7 @@ struct RelayPresenceTests {
         }
     }
 
-    @Test("The upstream was not reached → the proof is released; it may have seen the call → not")
+    @Test("The upstream was not reached → the proof is released; it may have seen the call → the proof is used")
     func givenBack() async throws {
         try await RelayFixture.run(at: "http://127.0.0.1:1", require: try Self.entries()) { (fixture) async throws in
             let presences = Presences()

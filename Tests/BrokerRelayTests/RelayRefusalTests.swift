@@ -37,7 +37,7 @@ struct RelayRefusalTests {
         }
     }
 
-    @Test("A call about employees at an upstream that hides them → refused, whatever it allows")
+    @Test("A call about employees at an upstream that hides them → refused, even if `allow` has it")
     func employees() async throws {
         let targets = ["/v3/merchants/M1/employees", "/v3/merchants/M1/orders?expand=employee"]
         try await ScriptedUpstream.run(answeringOK) { upstream in

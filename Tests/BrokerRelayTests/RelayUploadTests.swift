@@ -88,7 +88,8 @@ struct RelayUploadTests {
     enum Manner: String, CaseIterable { case hangsUp, closesItsSide, hangsUpWithinBody, closesItsSideWithinBody }
 
     @Test(
-        "An early answer is whole → stays so, whatever the upstream does next", arguments: answers, Manner.allCases)
+        "An early answer is whole → stays whole, with any later act of the upstream", arguments: answers,
+        Manner.allCases)
     func early(_ answer: String, _ manner: Manner) async throws {
         let isWithinBody = manner == .hangsUpWithinBody || manner == .closesItsSideWithinBody
         let isHalf = manner == .closesItsSide || manner == .closesItsSideWithinBody

@@ -118,7 +118,7 @@ struct UpstreamPoolTests {
 
     // MARK: Calls that end their connection
 
-    @Test("HEAD, or a body where none is expected → a new connection, which is not kept")
+    @Test("HEAD, or a body where servers expect none → a new connection, which is closed afterwards")
     func ownConnection() async throws {
         try await ScriptedUpstream.run(Self.numbered(1)) { (upstream) async throws in
             let client = Self.client(upstream) { $0.linger = .milliseconds(20) }

@@ -6,7 +6,7 @@ import Testing
 /// A seed computes without a pause, so others get their turn between two; many seeds are run by `scripts/simulate`.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct SimulationTests {
     @Test(
-        "A fault that was found once does not come back, whatever the order of things",
+        "A fault that was found once, with events in another order → does not come back",
         .timeLimit(.minutes(2)), arguments: Scenario.allCases)
     func scenario(_ scenario: Scenario) async {
         for seed in 1...5 as ClosedRange<UInt64> {
@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    @Test("Mixed weather of any seed logs nobody out and loses nothing", .timeLimit(.minutes(2)))
+    @Test("Mixed weather of any seed → no wrongful log-out and no loss", .timeLimit(.minutes(2)))
     func mixed() async {
         for seed in 1...25 as ClosedRange<UInt64> {
             let verdict = Simulation(seed: seed).run()

@@ -18,7 +18,7 @@ struct AudienceContract {
     }
 
     @Test(
-        "A pair is not stored → neither is its token; a token of another session → not found",
+        "A pair is not stored → its token is not stored either; a token of another session → not found",
         arguments: StoreEngine.allCases)
     func refused(_ engine: StoreEngine) async throws {
         try await engine.withStore { store in

@@ -142,7 +142,7 @@ import Testing
         #expect(broker.provider.grants == 0)
     }
 
-    @Test("A redirect URI of another client is refused")
+    @Test("Another client's redirect URI → refused")
     func redirects() async throws {
         let broker = try TestBroker()
         let wrong = input("ios") {

@@ -249,7 +249,7 @@ import Testing
         #expect(requests.allSatisfy { $0.codeChallenge?.utf8.count == 43 })
     }
 
-    @Test("The broker redeems with its own verifier, the login's redirect URI and nonce")
+    @Test("A forwarded code → redeemed with the broker's verifier, and the login's redirect URI and nonce")
     func goodWay() async throws {
         let broker = try TestBroker()
         let login = try await broker.start()

@@ -129,7 +129,7 @@ import Testing
         #expect(told == [session.session.handle.text])
     }
 
-    @Test("A logout token with a sid ends that sign-in's sessions alone (SEC-68)")
+    @Test("A logout token with a sid → ends only that sign-in's sessions (SEC-68)")
     func sid() async throws {
         let broker = try TestBroker(script: .init(sid: "sid-1"))
         let one = try await broker.signIn(code: "c1")

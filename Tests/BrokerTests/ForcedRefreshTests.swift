@@ -201,7 +201,7 @@ import Testing
         #expect(try await two.useCases.refreshTokens.accessToken(for: next).token.reveal() == "at-r1")
     }
 
-    @Test("A call whose token was refused gets another replica's newer one, and so do the next calls")
+    @Test("A call's token was refused → it gets another replica's newer one, and so do the next calls")
     func refusedElsewhere() async throws {
         let one = try TestBroker()
         let two = try TestBroker(store: one.store, vault: one.vault, provider: one.provider, clock: one.clock)

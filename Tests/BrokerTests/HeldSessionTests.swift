@@ -48,7 +48,7 @@ struct HeldSessionTests {
     }
 
     @Test(
-        "A held session that is no longer served → no hindrance for the same user, and still another user's for others",
+        "A held session that is no longer served → replaced for the same user, and kept for another user",
         arguments: [false, true])
     func unserved(clientLeft: Bool) async throws {
         let store = InMemoryStore()

@@ -108,7 +108,7 @@ struct IPAddressTests {
     }
 
     @Test(
-        "A cloud's metadata service → not public, whatever the registries report (SEC-74)",
+        "A cloud's metadata service → not public, although the registries list its address as public (SEC-74)",
         arguments: [
             "169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.0.23", "169.254.42.42", "168.63.129.16",
             "100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:42::42",

@@ -129,7 +129,7 @@ import Testing
         #expect(ledger.takeWrongToken(from: address) != nil)
     }
 
-    @Test("A smaller share → refuses the next item, and removes none")
+    @Test("A smaller share → refuses the next item, and keeps the present ones")
     func share() throws {
         let clock = TestClock()
         let address = IPAddress(high: 0, low: 0xFFFF_0A00_0001)

@@ -26,7 +26,7 @@ import Testing
     }
 
     @Test(
-        "Two refusals without a body at any distance, or many within five minutes → end nothing",
+        "Two refusals without a body at any distance, or many within five minutes → the session stays",
         arguments: [(2, 360), (3, 80), (7, 40)])
     func tooFewOrTooSoon(_ count: Int, _ pause: Int) async throws {
         let (broker, _, live) = try await expired(.init(refresh: Array(repeating: Self.empty, count: count)))
@@ -103,7 +103,7 @@ import Testing
         #expect(await first == nil)
     }
 
-    @Test("A forced refresh joins one that fails → never the refused token")
+    @Test("A forced refresh joins one that fails → 503, and never the refused token")
     func joinedInVain() async throws {
         let (broker, _, live) = try await expired(.init(refresh: [Self.unavailable]), after: .seconds(3560))
         broker.provider.gate.close()
@@ -120,7 +120,7 @@ import Testing
         #expect(await forced?.code == .providerUnavailable)
     }
 
-    @Test("A forced refresh is held back → never the refused token")
+    @Test("A forced refresh is held back → 503, and never the refused token")
     func heldBackForced() {
         var machine = RefreshStateMachine(need: .forced(fromVersion: 3))
         let usable = RefreshStateMachine.Input.read(

@@ -41,7 +41,7 @@ import Testing
     }
 
     @Test(
-        "The access token is withheld → callers are refused, and the provider is asked after a pause, whatever the need"
+        "The access token is withheld → callers are refused, and any need asks the provider again after a pause"
     )
     func withheld() {
         func read(_ version: Int64, _ withheld: RefreshStateMachine.Withheld) -> Input {
@@ -230,7 +230,7 @@ import Testing
         run(.expiring, called + [(.rejected(.counted(enough: true)), .condemn(.grantRevoked))])
     }
 
-    @Test("A rotation may have been lost → refresh_lost, whichever process finds out (SEC-56)")
+    @Test("A rotation may have been lost → refresh_lost, from any process (SEC-56)")
     func lossKnown() {
         run(
             .expiring,

@@ -293,7 +293,7 @@ import Testing
             await problem { try await broker.useCases.refreshTokens.accessToken(for: live) }?.reason == .grantRevoked)
     }
 
-    @Test("A grant to a call from before the first refusal without a body → does not count as a grant since then")
+    @Test("A call from before the first refusal without a body is granted → this does not count as a grant since then")
     func emptyRefusalsAfterALateGrant() async throws {
         let empty = ProviderFailure.rejected(OAuthError(status: 401, code: ""))
         let broker = try TestBroker(script: .init(refresh: Array(repeating: empty, count: 20)))

@@ -114,7 +114,7 @@ struct StepUpOrderTests {
     }
 
     @Test(
-        "A stored step-up is later if it was stored after the other's code was sent and answered after it",
+        "Two step-ups cross → the stored one is later if it was stored after the other's code was sent, and answered after it",
         arguments: [(3, 1, true), (3, -1, false), (3, 0, false), (2, 1, false), (1, 1, false)])
     func isLater(version: Int64, seconds: Int64, isLater: Bool) {
         let answeredAt = TestClock.start

@@ -22,7 +22,7 @@ import Testing
     // MARK: Another session
 
     @Test(
-        "Another session than the one that steps up → the login is refused, and ends",
+        "A step-up is finished with another session's token → the login is refused, and ends",
         arguments: ["user-1", "user-2"])
     func otherSession(subject: String) async throws {
         let broker = try TestBroker()
@@ -40,7 +40,7 @@ import Testing
         #expect(try await contextClass(broker, other) == nil)
     }
 
-    @Test("A step-up's code by itself → a refusal, and the code stays good")
+    @Test("A step-up's code without a session token → refused, and the code stays good")
     func noSession() async throws {
         let broker = try TestBroker()
         let session = try await broker.signIn()

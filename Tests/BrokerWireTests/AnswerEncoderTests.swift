@@ -25,7 +25,7 @@ struct AnswerEncoderTests {
     }
 
     @Test(
-        "A head without a body → nothing follows it, whatever is written",
+        "A head that permits no body → nothing follows it, even if a body is written",
         arguments: [
             (204, plain, "HTTP/1.1 204 No Content\r\n\r\n"), (304, plain, "HTTP/1.1 304 Not Modified\r\n\r\n"),
             (200, head, "HTTP/1.1 200 OK\r\n\r\n"),

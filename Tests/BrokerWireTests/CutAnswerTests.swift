@@ -59,7 +59,7 @@ struct CutAnswerTests {
     }
 
     @Test(
-        "An answer that breaks off while its client does not read → does not end like a whole one either",
+        "A client does not read and its answer breaks off → it does not end like a whole one either",
         arguments: manners)
     func unread(_ manner: Manner) async throws {
         var limits = ConnectionLimits()

@@ -32,7 +32,7 @@ struct ListeningSocketTests {
         } catch { return "\(error)" }
     }
 
-    @Test("A descriptor that is closed, no socket, not TCP, or not listening → refused by its number")
+    @Test("A descriptor that is closed, or other than a listening TCP socket → refused by its number")
     func refuses() throws {
         // The number is beyond any limit, so no concurrent test can have opened it.
         #expect(Self.refusal(of: .max) == "descriptor \(Int32.max) is not open")

@@ -19,7 +19,7 @@ struct RequestEncoderTests {
         return text
     }
 
-    @Test("A request without a body → nothing follows its head, whatever is written")
+    @Test("A request without a body → nothing follows its head, even if a body is written")
     func nothing() {
         let head = "/a?b=c HTTP/1.1\r\nHost: h\r\nX-A: \r\nx-a: 2\r\n"
         #expect(wire(.GET, .none, pieces: ["a"]) == "GET \(head)\r\n")

@@ -226,7 +226,7 @@ struct UpstreamConnectionTests {
     }
 
     @Test(
-        "A side that lets the other wait → a deadline; the other side → none",
+        "One side lets the other wait → it has a deadline, and the waiting side has none",
         arguments: [
             ([], idle, .close), ([get], limit, [.fail, .close]), ([post], nil, []),
             ([post, .writable(false)], limit, [.fail, .stopSending, .close]),

@@ -63,7 +63,8 @@ import Testing
     }
 
     @Test(
-        "drop-before → no work; drop-after → work; neither → an answer", arguments: ["drop-before", "drop-after"])
+        "drop-before → the work is not done; drop-after → the work is done; both → no answer",
+        arguments: ["drop-before", "drop-after"])
     func drops(name: String) async throws {
         try await withSandbox { sandbox in
             let browser = Browser(sandbox: sandbox)

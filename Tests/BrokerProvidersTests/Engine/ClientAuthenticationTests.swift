@@ -38,7 +38,7 @@ struct ClientAuthenticationTests {
         "grant_type=authorization_code&code=c0de-1&redirect_uri=com.example.app%3A%2Foauth2redirect&code_verifier="
         + String(repeating: "V", count: 43)
 
-    @Test("none → the id in the body, without Authorization")
+    @Test("auth: none → the id in the body, without Authorization")
     func none() async throws {
         let request = try await sent(.none)
         #expect(request.body == body + "&client_id=cid-1")

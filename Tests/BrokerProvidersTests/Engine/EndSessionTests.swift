@@ -80,7 +80,7 @@ struct EndSessionTests {
         #expect(server.received.last?.target == "/revoke")
     }
 
-    @Test("Nothing can be revoked → still sent; no id_token, no endpoint, or switched off → not sent")
+    @Test("Nothing can be revoked → the request is still sent; no id_token, no endpoint, or switched off → it is not")
     func whether() async throws {
         let server = try RawServer { _ in .http(200, [], []) }
         #expect(try await end(settings(server.base, RevocationSettings(style: .none)), tokens))

@@ -107,7 +107,7 @@ struct MetadataTests {
     }
 
     @Test(
-        "A wrong issuer in the document → refused, whatever else it contains (SEC-23)",
+        "A document with a wrong issuer and any other content → refused (SEC-23)",
         arguments: [#""""#, "null", #""BASE/""#, #"["BASE"]"#])
     func badIssuer(_ issuer: String) async throws {
         var answers = RawProvider.Answers()

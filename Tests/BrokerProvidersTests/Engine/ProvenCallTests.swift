@@ -653,7 +653,7 @@ struct ProvenCallTests {
         #expect(try await priming(par: 201, refreshes: [503, 503, 200, 200]) == (2, 4))
     }
 
-    @Test("Pushed requests have no proof → none is made only for a nonce")
+    @Test("Pushed requests without a proof → a pushed request is not used just to get a nonce")
     func primesWithProofsAlone() async throws {
         #expect(try await priming(par: 201, refreshes: [200]) { $0.dpop.par = .thumbprint } == (0, 1))
     }

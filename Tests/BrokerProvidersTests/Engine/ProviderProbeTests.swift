@@ -38,7 +38,7 @@ struct ProviderProbeTests {
     }
 
     @Test(
-        "A public client with any listed methods → no fault, because none is no authentication (Glewlwyd, LemonLDAP::NG, idpyoidc)"
+        "A public client with any listed methods → no fault, because it uses none of them (Glewlwyd, LemonLDAP::NG, idpyoidc)"
     )
     func publicClient() async throws {
         for listed in [#"["client_secret_post","client_secret_basic"]"#, #"["none"]"#, "[]"] {

@@ -106,7 +106,7 @@ struct RefreshTests {
     }
 
     @Test(
-        "A refreshed id_token → verified: another subject, an unverifiable one, or none (SEC-59)",
+        "A refreshed id_token → verified; the results are another subject, unverifiable, or absent (SEC-59)",
         arguments: [
             "", "refresh-invalid-sub", "refresh-invalid-issuer", "off", "foreign-key", "idtoken-sig-none",
             "invalid-aud",

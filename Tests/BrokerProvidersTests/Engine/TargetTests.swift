@@ -91,7 +91,7 @@ struct TargetTests {
     }
 
     @Test(
-        "A refresh for a target → sends the whole target, whatever the settings omit; a plain refresh → none of it"
+        "A refresh for a target → sends the whole target, with any other settings; a plain refresh → sends no target"
     )
     func refreshed() async throws {
         let server = try RawServer { _ in .json(#"{"access_token":"at-2"}"#) }

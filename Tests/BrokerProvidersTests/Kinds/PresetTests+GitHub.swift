@@ -51,7 +51,7 @@ extension PresetTests {
     }
 
     @Test(
-        "GitHub: a grant's end → DELETE with Basic and the client id in the path, wherever else the secret goes",
+        "GitHub: a grant's end → DELETE with Basic and the client id in the path, also if other calls have the secret elsewhere",
         arguments: [
             ClientAuthentication.clientSecretBasic(Secret("web-secret")), .clientSecretPost(Secret("web-secret")),
         ])

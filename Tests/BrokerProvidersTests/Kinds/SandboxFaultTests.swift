@@ -66,7 +66,7 @@ struct SandboxFaultTests {
     }
 
     @Test(
-        "The metadata promises iss, or does not → iss is required, or is not",
+        "The metadata's promise of iss → decides whether iss is required",
         arguments: [("", true), ("discovery-no-iss-parameter", false)])
     func promise(_ fault: String, _ demanded: Bool) async throws {
         try await withSandbox { sandbox in

@@ -59,7 +59,7 @@ struct EmailVerdictTests {
         #expect(identity.claims.contains { $0.name == "email" && $0.value == .string("ana@example.org") })
     }
 
-    @Test("An address → its own source's verdict, or a no from the other source if there is none")
+    @Test("An address from one source → that source's verdict, or the other source's no if it has no verdict")
     func sources() {
         typealias Claims = [(name: String, value: JSONValue)]
         func merged(_ first: Claims, _ second: Claims) -> [JSONValue?] {

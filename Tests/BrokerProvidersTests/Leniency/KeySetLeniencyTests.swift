@@ -116,7 +116,7 @@ struct KeySetLeniencyTests {
     }
 
     @Test(
-        "A stranger's token → charged for each key that is tried; without charges left → not tried")
+        "A stranger's token → charged for each tried key; the charges are used up → the token is not tried")
     func charges() async throws {
         let set = try set(jwk(P256.Signing.PrivateKey()), jwk(P256.Signing.PrivateKey()), jwk(TestKeys.p256))
         let charged = Mutex(0)

@@ -117,7 +117,7 @@ struct IDTokenRulesTests {
         #expect(throws: Never.self) { try check(Self.good + #","acr":"b","email":"e""#, demands: claims) }
     }
 
-    @Test("A nonce that was not sent → refused; a missing one → not")
+    @Test("The token has an unexpected nonce → refused; it has none → accepted")
     func strayNonce() {
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":"n""#, nonce: .absent) }
         #expect(throws: ProviderFailure.self) { try check(Self.good + #","nonce":"""#, nonce: .absent) }

@@ -60,7 +60,7 @@ struct CertificateBoundTests {
         #expect(throws: RecordFailure.self) { _ = try StoredTokens(record: Array(stored.record.prefix(6))) }
     }
 
-    @Test("No setting → the stored records are unchanged, whatever certificate is shown")
+    @Test("No setting, with any certificate → the stored records are unchanged")
     func unbound() async throws {
         let broker = try broker("first", .off)
         let signedIn = try await broker.signIn()

@@ -21,7 +21,7 @@ struct PlaygroundGuardTests {
     }
 
     @Test(
-        "A name that is no loopback name, wherever it leads → refused",
+        "A name other than a loopback name, also one that leads to loopback → refused",
         arguments: [
             nil, "", "evil.example", "evil.example:8089", "127.0.0.1.evil.example", "127.0.0.1evil", "localhost.evil",
             "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:8089:1", "127.0.0.1:123456", "127.0.0.2", "0.0.0.0", "[::1", "::1",

@@ -32,7 +32,7 @@ struct ChildrenTests {
         """
 
     @Test(
-        "No `children` → none; a kind without times → lives as long as its client's sessions")
+        "A client without `children` → makes none; a kind without times → lives as long as its client's sessions")
     func defaults() throws {
         let minimal = try ConfigurationFixture.load(ConfigurationFixture.minimal)
         #expect(minimal.providers.first?.clients.first?.settings.profile.children.isEmpty == true)

@@ -36,7 +36,7 @@ struct EffectTests {
     private func said(_ problems: [ConfigProblem]) -> [String] { problems.map(\.description) }
 
     @Test(
-        "A `web` origin that no backend can redeem for → a warning; one of the broker's own, or one that a backend has → none"
+        "A `web` origin without a backend that redeems for it → a warning; the broker's own origin, or one with a backend → none"
     )
     func origins() {
         func warnings(_ backend: String, origin: String = "https://shop.example.com") -> [ConfigProblem] {
@@ -59,7 +59,7 @@ struct EffectTests {
         #expect(warnings("may: [introspect]", origin: "https://auth.example.com").isEmpty)
     }
 
-    @Test("`pass` beside `evidence: proof` → a warning at `pass`")
+    @Test("`pass` together with `evidence: proof` → a warning at `pass`")
     func passes() {
         let found = problems(client: "binding:\n  mode: enforce\n  pass: 2m\n  evidence: proof")
         #expect(found.map(\.path) == ["providers.example.clients.ios.binding.pass"] && found.first?.line == 17)
@@ -79,7 +79,7 @@ struct EffectTests {
             problems(client: short + "children:\n  web: {origins: [\"https://auth.example.com\"]}").isEmpty)
     }
 
-    @Test("`binding: enforce` beside `hand_out_access_token` → a warning")
+    @Test("`binding: enforce` together with `hand_out_access_token` → a warning")
     func tokens() {
         let found = problems(client: "binding: {mode: enforce}\nhand_out_access_token: true")
         #expect(found.map(\.path) == ["providers.example.clients.ios.hand_out_access_token"], "\(found)")
@@ -87,7 +87,7 @@ struct EffectTests {
     }
 
     @Test(
-        "Two upstreams at one address, of which one requires a step-up → a warning at the entry that the other goes round"
+        "Two upstreams at one address, and only one requires a step-up → a warning at the entry that the other one bypasses"
     )
     func neighbours() {
         func warnings(_ other: String) -> [ConfigProblem] {
@@ -134,7 +134,7 @@ struct EffectTests {
     }
 
     @Test(
-        "A key on the wrong level → an error that names where it belongs",
+        "A key on the wrong level → an error that names its place",
         arguments: [
             ("provider", "binding: {mode: enforce}", "providers.example.binding", "in `providers.NAME.clients.NAME`"),
             ("client", "issuer: https://id.example.com", "providers.example.clients.ios.issuer", "in `providers.NAME`"),

@@ -52,7 +52,7 @@ struct ConfigValuesTests {
         #expect(paths(try load(), try load()).isEmpty)
     }
 
-    @Test("A list that is emptied → its path has changed, and the running backend may ask about nobody's session")
+    @Test("A list that is emptied → its path has changed, and the running backend may ask about no session")
     func list() throws {
         let (open, closed) = (try load(), try load(allow: "[]"))
         #expect(

@@ -22,7 +22,7 @@ struct TracingTests {
     }
 
     @Test(
-        "A context that the specification tells readers to ignore → ignored",
+        "A context that readers have to ignore according to the specification → ignored",
         arguments: [
             "", "00", "00-\(trace)-\(parent)", "00-\(trace)-\(parent)-1", "00-\(trace)-\(parent)-01-more",
             "ff-\(trace)-\(parent)-01", "00-00000000000000000000000000000000-\(parent)-01",

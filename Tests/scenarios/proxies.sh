@@ -106,7 +106,7 @@ raw() {
     request GET "http://127.0.0.1:$BROKER_PORT$path" --path-as-is -H "Host: $named" "$@"
     direct="$STATUS $(json .code) $(json .path)$(json .query)"
     request GET "$SITE$path" --path-as-is "$@"
-    same "$direct" "$STATUS $(json .code) $(json .path)$(json .query)" "$path arrives as it is"
+    same "$direct" "$STATUS $(json .code) $(json .path)$(json .query)" "$path → arrives as it is"
 }
 
 # last_client PATH: the address that the broker's log has for the last request of a route
@@ -121,29 +121,29 @@ walk_login() {
     step "$1: a login, by its own name"
     device "phone-$1"
     sign_in oidc ios ana
-    expect_status 201 "signed in"
+    expect_status 201 "login through the proxy → signed in"
     cookie=$(cookie coatcheck)
     request GET /v1/session
-    expect_status 200 "the session"
+    expect_status 200 "session read through the proxy → 200"
     expect_json .provider oidc
 }
 
 walk_address() {
-    step "$1: who asks"
+    step "$1: the client's address"
     JAR=
     request GET /v1/session -H "Cookie: coatcheck=$cookie" --interface 127.0.0.7 -H 'X-Forwarded-For: 203.0.113.9' \
         -H 'X-Forwarded-Proto: https' -H 'Forwarded: for=203.0.113.9' -H 'X-Real-IP: 203.0.113.9'
-    expect_status 200 "with forged addresses"
+    expect_status 200 "forged address headers → the request passes"
     soon eval '[ "$(last_client /v1/session)" = 127.0.0.7 ]'
-    same 127.0.0.7 "$(last_client /v1/session)" "the broker knows the client's address, not what it says of itself"
+    same 127.0.0.7 "$(last_client /v1/session)" "forged address headers → the broker knows the client's real address"
     request GET /v1/session -H 'Host: evil.example'
-    matches '^(421|200)$' "$STATUS" "another name is refused by the broker, or served nothing by the proxy"
-    [ "$STATUS" = 421 ] || same "" "$(body)" "nothing at all"
+    matches '^(421|200)$' "$STATUS" "another Host → refused by the broker, or empty from the proxy"
+    [ "$STATUS" = 421 ] || same "" "$(body)" "another Host, answered by the proxy → an empty body"
 }
 
 walk_paths() {
     local path
-    step "$1: paths pass as they are"
+    step "$1: paths pass unchanged"
     JAR=
     for path in '/v1/relay/api/private/echo?a=b%20c&d=%2F' '/v1/relay/api/private/x%20y' '/v1/session/' '/v1/%73ession' \
         '/v1/relay/api/private/..%2Fx' '/v1/relay/api/private/a%2Fb' '/v1//session' '/nothing'; do
@@ -152,21 +152,21 @@ walk_paths() {
 }
 
 walk_errors() {
-    step "$1: the broker's errors pass as they are"
+    step "$1: the broker's errors pass unchanged"
     fault oidc '{"fault":"html-200","endpoint":"token","times":1}'
     device "odd-$1"
     sign_in oidc ios ben
-    expect_problem 502 provider_error "the broker's own 502"
-    same "" "$(header Retry-After)" "with nothing of the proxy's"
+    expect_problem 502 provider_error "broken provider → the broker's own 502"
+    same "" "$(header Retry-After)" "broken provider → no Retry-After from the proxy"
     fault oidc '{"fault":"status","status":503,"headers":{"Retry-After":"9"},"endpoint":"token","times":1}'
     device "busy-$1"
     sign_in oidc ios ben
-    expect_problem 503 provider_unavailable "its own 503"
-    matches '^[0-9]+$' "$(header Retry-After)" "with its own Retry-After: $(header Retry-After)"
+    expect_problem 503 provider_unavailable "busy provider → the broker's own 503"
+    matches '^[0-9]+$' "$(header Retry-After)" "busy provider → the broker's own Retry-After: $(header Retry-After)"
     JAR=
     request GET /v1/session -H 'Cookie: coatcheck=none'
     expect_header Cache-Control no-store
-    same "$STATUS" "$(json .status)" "problem documents arrive whole"
+    same "$STATUS" "$(json .status)" "unknown cookie → the problem document arrives complete"
 }
 
 walk_streams() {
@@ -177,11 +177,11 @@ walk_streams() {
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/session/events" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^event: session' "$work/events"
-    same 0 $? "the first event is there at once"
+    same 0 $? "new event stream → the first event arrives at once"
     request POST /v1/session/refresh -H "Cookie: coatcheck=$cookie"
-    expect_status 200 "refreshed"
+    expect_status 200 "refresh while the stream is open → 200"
     soon grep -q '^event: tokens_refreshed' "$work/events"
-    same 0 $? "and the next when it happens"
+    same 0 $? "refresh while the stream is open → its event arrives"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     : >"$work/events"
@@ -189,7 +189,7 @@ walk_streams() {
     curl -s -N -m 60 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/events/300" >"$work/events" 2>/dev/null &
     pid=$!
     soon grep -q '^data: 0' "$work/events"
-    same 0 $? "an upstream's answer arrives while it is being given"
+    same 0 $? "streamed upstream answer → its beginning arrives before its end"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
     wait_for 10 shows "$under_way 0\$"
@@ -200,59 +200,59 @@ walk_streams() {
     exec {upload}>"$work/up-$1"
     head -c 100000 /dev/zero | tr '\0' x >&"$upload"
     soon shows "$under_way 1\$"
-    same 0 $? "an upload reaches the upstream while it is being sent"
+    same 0 $? "an upload → reaches the upstream while it is being sent"
     head -c 3000000 /dev/zero | tr '\0' x >&"$upload"
     exec {upload}>&-
     wait "$pid"
-    same 3100000 "$(json .body_length "$work/up.json")" "and arrives whole"
+    same 3100000 "$(json .body_length "$work/up.json")" "finished upload → arrives complete"
 }
 
 walk_download() {
     local pid
     step "$1: downloads"
     JAR=
-    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "one arrives whole"
+    same 2000000 "$(curl -s -m 30 -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/2000000" | wc -c)" "download → arrives complete"
     wait_for 10 shows "$under_way 0\$"
     curl -s -m 60 --limit-rate 10k -o /dev/null -H "Cookie: coatcheck=$cookie" "$SITE/v1/relay/api/private/bytes/60000000" 2>/dev/null &
     pid=$!
     wait_for 10 shows "$under_way 1\$"
     wait_for "${LONG:-1}" shows "$under_way 0\$"
-    same 1 $? "one that is read slowly is not stored on the way"
+    same 1 $? "slowly read download → not stored on the way"
     kill "$pid" 2>/dev/null
     wait "$pid" 2>/dev/null
 }
 
 walk_log() {
-    step "$1: nothing secret is logged"
+    step "$1: the proxy's log contains no secret"
     JAR=
     request GET "/callback/oidc?code=canary-$1&state=canary-$1"
     # shellcheck disable=SC2086
     wait_for 5 grep -qs callback ${logs[$1]}
     # shellcheck disable=SC2086
-    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "no query string"
+    same "" "$(grep -ho "canary-$1" ${logs[$1]} | head -1)" "callback → no query string in the proxy's log"
 }
 
 walk_bound() {
     step "$1: sessions that belong to a key"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" front "$1" "$SITE" "$direct" >"$work/$1.bound" 2>&1 \
-        || not_ok "$1: to the end" "$(tail -1 "$work/$1.bound")"
+        || not_ok "$1: the script for bound sessions runs to its end" "$(tail -1 "$work/$1.bound")"
     take_over <"$work/$1.bound"
 }
 
 # walk_away SERVER: the broker is killed
 walk_away() {
     local method
-    step "$1: the broker is away"
+    step "$1: the broker is killed"
     JAR=
     for method in GET POST; do
         request "$method" "$SITE/v1/session" -H "Cookie: coatcheck=$cookie"
-        expect_problem 503 shutting_down "$method"
+        expect_problem 503 shutting_down "broker killed, $method"
         expect_json .status 503
         expect_header Content-Type application/problem+json
-        matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
+        matches '^[0-9]+$' "$(header Retry-After)" "broker killed → 503 with Retry-After"
         expect_header Cache-Control no-store
         expect_header Coatcheck-Source broker
-        same "" "$(header Set-Cookie)" "the cookie stays"
+        same "" "$(header Set-Cookie)" "broker killed → the session cookie stays"
     done
 }
 
@@ -330,7 +330,7 @@ break_recipe() {
 notices() {
     at "$1"
     (PATIENCE=1 LONG=30 failed=0; "walk_$2" "$1") >"$work/$1.red" 2>&1
-    matches "$3" "$(grep '^not ok' "$work/$1.red")" "noticed: $4"
+    matches "$3" "$(grep '^not ok' "$work/$1.red")" "broken recipe → a check fails: $4"
 }
 
 # ---- the run ---------------------------------------------------------------------------------------------------------
@@ -354,7 +354,7 @@ for server in "${servers[@]}"; do
     done
 done
 for server in "${servers[@]}"; do
-    step "$server: a recipe that has lost something is noticed"
+    step "$server: each broken copy of the recipe makes a check fail"
     while IFS='|' read -r file change walk sentence; do
         name=$server-$((${count:=0} + 1))
         count=$((count + 1))
@@ -381,7 +381,7 @@ two_servers() {
 # answers: the different statuses of twenty requests
 answers() { for _ in {1..20}; do curl -s -m 10 -o /dev/null -w '%{http_code}\n' -H "Cookie: coatcheck=$cookie" "$SITE/v1/session"; done | sort -u | tr '\n' ' '; }
 if [[ " ${servers[*]} " == *" haproxy "* ]]; then
-    step "haproxy: two servers, of which one is not ready"
+    step "haproxy: one of two servers is not ready"
     at haproxy
     unready_port=$(free_port)
     python3 -c 'import http.server, sys
@@ -393,30 +393,30 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_
     wait_for 10 listens "$unready_port"
     two_servers 's/ inter 2s/ inter 200ms/'
     wait_for 20 grep -q 'coatcheck/coatcheck2 is DOWN' "$work/two.log"
-    same 0 $? "the check takes out the one that is not"
-    same "200 " "$(answers)" "and everybody is served by the other"
-    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "which stays"
+    same 0 $? "one server not ready → the health check removes it"
+    same "200 " "$(answers)" "one server removed → the other answers every request"
+    same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "one server removed → the ready one stays"
     two_servers 's/ inter 2s/ inter 200ms/; /http-check send/d; s|option httpchk|& GET /readyz|'
     wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"
-    same 0 $? "noticed: a check without a Host takes everybody out"
+    same 0 $? "health check without a Host → removes the ready server too"
 fi
 kill_broker KILL
 for server in "${servers[@]}"; do
     at "$server"
     walk_away "$server"
 done
-step "Recipes that have lost what a broker that is away needs"
+step "Recipes broken for a killed broker make a check fail"
 for copy in "${away[@]}"; do
     IFS='|' read -r name sentence change <<<"$copy"
     notices "$name" away "$sentence" "${name%-*}: $change"
 done
 
-step "The broker is back"
+step "The broker runs again"
 BROKER=$direct
 JAR=
 start_broker
 for server in "${servers[@]}"; do
     request GET "${site[$server]}/v1/session" -H "Cookie: coatcheck=${late[$server]}"
-    expect_status 200 "$server: the same session passes again"
+    expect_status 200 "$server: broker restarted → the same session passes"
 done
 finish

@@ -35,10 +35,10 @@ here_session() { JAR= request GET /v1/session -b "coatcheck=$session"; }
 milliseconds() { date +%s%3N; }
 device a-phone
 
-step "1. Log in on one, use on all"
+step "1. A session made on one replica works on all"
 on 1
 sign_in oidc ios ana
-expect_status 201 "signed in on the first"
+expect_status 201 "sign-in on replica 1 → a session"
 session=$(cookie coatcheck)
 for n in 1 2 3; do
     on "$n"
@@ -53,7 +53,7 @@ start_login oidc ios
 browser "$AUTHORIZATION_URL" ben
 on 2
 forward "$CALLBACK"
-expect_status 201 "finished on the second"
+expect_status 201 "login started on replica 1 → finished on replica 2"
 
 step "3. Log out on one, refused on all within a second; event streams end"
 device a-phone
@@ -75,20 +75,20 @@ wait_for 30 eval '[ -s "$work/served-1" ] && [ -s "$work/served-2" ] && [ -s "$w
 on 2
 JAR= request DELETE /v1/session -b "coatcheck=$session"
 begin=$(milliseconds)
-expect_status 204 "logged out on the second"
+expect_status 204 "log-out on replica 2 → 204"
 sleep 2
 touch "$work/asked-enough"
 wait "${waiting[@]}"
 for n in 1 2 3; do
     on "$n"
     here_session
-    same "401 logged_out" "$STATUS $(json .reason)" "replica $n refuses it"
+    same "401 logged_out" "$STATUS $(json .reason)" "after the log-out, replica $n → refuses the session"
     took=$(($(cat "$work/served-$n") - begin))
-    [ "$took" -lt 1000 ]; same 0 $? "the last request that it served began $took ms after the log-out: within a second"
+    [ "$took" -lt 1000 ]; same 0 $? "last served request → began $took ms after the log-out, under 1000"
 done
 wait_for 10 grep -q 'event: session_ended' "$work/events"
-same 0 $? "the event stream on the third says so"
-matches 'logged_out' "$(cat "$work/events")" "with its reason"
+same 0 $? "log-out on replica 2 → event on the stream of replica 3"
+matches 'logged_out' "$(cat "$work/events")" "log-out on replica 2 → the event has the reason logged_out"
 kill "$stream" 2>/dev/null
 
 step "4. Fifty identical forwards over three replicas: one token call, one session"
@@ -107,9 +107,9 @@ for n in $(seq 50); do
 done
 wait "${waiting[@]}"
 sandbox DELETE /faults
-same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty answers 201"
-same 1 "$(calls oidc/token)" "one call at the provider's token endpoint"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "one session"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards → each gets 201"
+same 1 "$(calls oidc/token)" "fifty identical forwards → one token call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one session"
 
 step "5. Three hundred calls over three replicas at expiry: one refresh"
 device d-phone
@@ -130,11 +130,11 @@ for n in 1 2 3; do
 done
 wait "${waiting[@]}"
 sandbox DELETE /faults
-same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred times 200"
-same 1 "$(calls oidc/refresh)" "one refresh"
-same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "one new token for all"
+same 300 "$(cat "$work"/statuses-* | grep -c '^200$')" "three hundred calls at expiry → each gets 200"
+same 1 "$(calls oidc/refresh)" "three hundred calls at expiry → one refresh call"
+same 1 "$(jq -r '.headers[] | select(.[0] == "Authorization")[1]' "$work"/many-* | sort -u | wc -l)" "three hundred calls at expiry → one new token for all"
 
-step "6. The winner of a refresh is killed in the middle: the session survives, where the old token still counts"
+step "6. A replica is killed during its refresh: the session survives while the old token is accepted"
 device e-phone
 on 1
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
@@ -151,33 +151,33 @@ JAR= request POST /v1/session/refresh -b "coatcheck=$slow_session" -m 2
 fault oidc '{"fault":"hang","endpoint":"refresh","delay_ms":13000,"times":1}'
 JAR= request POST /v1/session/refresh -b "coatcheck=$hanging_session" -m 2
 kill -9 "${replicas[1]}"
-same 2 "$(calls oidc/refresh)" "the first replica was calling for both"
+same 2 "$(calls oidc/refresh)" "killed replica 1 → was refreshing both sessions"
 session=$slow_session
 on 2
 here_session
-expect_status 200 "the second replica knows the session"
+expect_status 200 "replica 1 killed → replica 2 knows the session"
 begin=$(milliseconds)
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "and refreshes it, $(($(milliseconds) - begin)) ms later, when the claim of the dead has lapsed"
-same 3 "$(calls oidc/refresh)" "by a call of its own"
+same 200 "$STATUS" "claim of replica 1 expires → replica 2 refreshes $(($(milliseconds) - begin)) ms later"
+same 3 "$(calls oidc/refresh)" "refresh on replica 2 → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"rotate-strict"}'
 session=$hanging_session
 on 3
 wait_for 120 eval 'JAR= request POST /v1/session/refresh -b "coatcheck=$session"; [ "$STATUS" = 200 ]'
-same 200 "$STATUS" "where the provider had done nothing, a strict one's session survives too: the third refreshes it"
-same 4 "$(calls oidc/refresh)" "by one call"
+same 200 "$STATUS" "strict rotation, lost call never processed → replica 3 refreshes"
+same 4 "$(calls oidc/refresh)" "refresh on replica 3 → one more refresh call"
 sandbox PUT /settings/oidc '{"refresh_mode":"overlap"}'
 session=$slow_session
 on 3
 here_session
-expect_status 200 "the third knows it too"
+expect_status 200 "session refreshed on replica 2 → replica 3 knows it"
 start_replica 1
 wait_for 30 curl -sf "${managements[1]}/readyz"
 on 1
 here_session
-expect_status 200 "and so does the first, started again"
+expect_status 200 "replica 1 restarted → knows the refreshed session"
 
-step "6b. An event stream hears what another replica refreshed, once"
+step "6b. A refresh on one replica is one event on the streams of the others"
 device h-phone
 on 1
 sign_in oidc ios ana
@@ -189,30 +189,30 @@ done
 for n in 2 3; do wait_for 20 grep -q 'event: session' "$work/events-$n"; done
 on 2
 JAR= request POST /v1/session/refresh -b "coatcheck=$session"
-expect_status 200 "refreshed on the second"
+expect_status 200 "refresh on replica 2 → 200"
 for n in 2 3; do
     wait_for 20 grep -q 'event: tokens_refreshed' "$work/events-$n"
-    same 0 $? "the stream on replica $n says so"
+    same 0 $? "refresh on replica 2 → event on the stream of replica $n"
 done
 # Two more looks at the database.
 sleep 2.5
-for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "once, on replica $n"; done
+for n in 2 3; do same 1 "$(grep -c 'event: tokens_refreshed' "$work/events-$n")" "refresh on replica 2 → only one event on replica $n"; done
 kill "${streams[@]}" 2>/dev/null
 
-step "7. A key ring, a URL, a schema: what operators see"
+step "7. Operators look at the store: migrate, check --online, metrics"
 "$COATCHECK" migrate --config "$work/replica-1.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate: $(cat "$work/migrate.log")"
 "$COATCHECK" check --online --config "$work/replica-1.yaml" >"$work/check.log" 2>&1
-matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online says how the store is"
-matches 'no commit waits for a standby' "$(cat "$work/check.log")" "and what a failover would lose"
+matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online → the store is up to date"
+matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online → reports that no commit waits for a standby"
 on 2
 JAR= request GET "${managements[2]}/metrics"
-matches 'coatcheck_store_connections 8' "$(body)" "the connections are counted"
+matches 'coatcheck_store_connections 8' "$(body)" "metrics → the number of store connections"
 for name in store_connections_lost_total store_waiting sessions_live 'build_info\{version="[0-9.]+",store="postgresql"\}'; do
-    matches "coatcheck_$name [0-9]+" "$(body)" "what dashboard and alerts ask of PostgreSQL: $name"
+    matches "coatcheck_$name [0-9]+" "$(body)" "metrics for dashboard and alerts → contain $name"
 done
 
-step "8. PostgreSQL stands still: 503 with Retry-After, the cookie stays, and it goes on afterwards"
+step "8. PostgreSQL hangs: 503 with Retry-After, the cookie stays, and replicas recover"
 device f-phone
 on 2
 sign_in oidc ios ana
@@ -223,15 +223,15 @@ kill -STOP "$POSTGRESQL_PID" $backends
 begin=$(milliseconds)
 get /v1/session
 took=$(($(milliseconds) - begin))
-expect_problem 503 store_unavailable "what is not cached"
-matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
-same "" "$(header Set-Cookie)" "and no cookie is cleared"
-[ "$took" -lt 12000 ]; same 0 $? "after $took ms"
+expect_problem 503 store_unavailable "PostgreSQL hangs, session not in the cache"
+matches '^[0-9]+$' "$(header Retry-After)" "PostgreSQL hangs → Retry-After in seconds"
+same "" "$(header Set-Cookie)" "PostgreSQL hangs → the cookie stays"
+[ "$took" -lt 12000 ]; same 0 $? "PostgreSQL hangs → answer after $took ms, under 12000"
 kill -CONT "$POSTGRESQL_PID" $backends
 for n in 1 2 3; do
     on "$n"
     wait_for 30 eval 'here_session; [ "$STATUS" = 200 ]'
-    same 200 "$STATUS" "replica $n is back by itself"
+    same 200 "$STATUS" "PostgreSQL continues → replica $n recovers by itself"
 done
 
 step "9. PostgreSQL crashes and recovers: nobody is logged out"
@@ -240,9 +240,9 @@ for n in 1 2 3; do
     on "$n"
     device "g-phone-$n"
     wait_for 40 eval 'sign_in oidc ios ana; [ "$STATUS" = 201 ]'
-    same 201 "$STATUS" "replica $n signs in again"
+    same 201 "$STATUS" "PostgreSQL recovered → sign-in on replica $n works"
     # Another connection of its pool may be dead by now: 503 for a moment, and never 401.
     wait_for 20 eval 'here_session; [ "$STATUS" != 503 ]'
-    expect_status 200 "and knows the session from before"
+    expect_status 200 "PostgreSQL recovered → the earlier session is alive"
 done
 finish

@@ -1,4 +1,4 @@
-# Boots a Debian by systemd-nspawn for a test, with the cgroups of version two that systemd wants, and runs commands in it.
+# Boots a Debian with systemd-nspawn for a test, with the cgroups of version two that systemd needs, and runs commands in it.
 
 # boot SYSTEM [OPTIONS]: boots the Debian in this folder
 boot() {

@@ -29,7 +29,7 @@ MANAGEMENT=http://127.0.0.1:9090
 # documented: the commands in the documents' blocks, one a line, without the comments after them
 pages=("$root"/docs/{operate/{keys,backups,incidents,upgrades},reference/commands}.md)
 documented() { awk '/^ *```sh$/ { inside = 1; next } /^ *```$/ { inside = 0 } inside' "${pages[@]}" | sed -E 's/^ +//; s/ +#.*//' | grep -E '^(coatcheck|systemctl|install|mkdir|printf) '; }
-# pasted BEGINNING [SED-EXPRESSION]: runs the document's command that begins so; its output goes to "$work/out", its status to RUN
+# pasted BEGINNING [SED-EXPRESSION]: runs the document's command with this beginning; "$work/out" is its output, RUN its status
 pasted() {
     local line
     line=$(documented | grep -m 1 -F -- "$1")

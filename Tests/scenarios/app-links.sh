@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The app association files, exactly as Apple and Google want them (SEC-93), and the contract itself.
+# The app association files in the form that Apple and Google require (SEC-93), and the contract itself.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 

@@ -231,7 +231,7 @@ def crowd(case):
 
 
 def voided(case):
-    """An upstream's 401, and a provider whose refreshes void the access tokens of before."""
+    """An upstream's 401, and a provider whose refreshes void earlier access tokens."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings=settings(sandbox) | {"limits": WIDE | {"forced_refresh_pause": "60s"}})
     session = broker.sign_in()

@@ -9,7 +9,7 @@ copies="$work/copies"
 mkdir -m 700 "$copies"
 configuration=(--config "$work/coatcheck.yaml")
 
-# run COMMAND…: its output goes to "$work/out", its status to RUN
+# run COMMAND…: runs it; "$work/out" is its output, RUN its status
 run() { RUN=0; "$COATCHECK" "$@" >"$work/out" 2>&1 || RUN=$?; }
 backup() { run backup "$1" --management "$MANAGEMENT" --token-file "${2:-$work/keeper}"; }
 kept() { compgen -G "$work/data/coatcheck.db.before-*" | grep -vc -e '-wal$' -e '-shm$' -e '\.lock$'; }

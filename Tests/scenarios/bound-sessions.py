@@ -303,7 +303,7 @@ def operators(case):
 
 
 def backends(case):
-    """Backends hand in the evidence that the app gave them, and proxies the request that it is of (W6)."""
+    """Backends pass on the app's evidence, and proxies the request that it belongs to (W6)."""
     sandbox = Sandbox(case)
     broker = bound(case, sandbox)
     broker.configure(backends={

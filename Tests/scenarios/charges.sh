@@ -58,7 +58,7 @@ flood() {
     echo "#   $sent requests in $SPENT s: $logins logins, $exchanges exchanges, $registrations registrations, $handoffs handoffs, $made calls, $((($(bytes_kept) - before_bytes) / 1024)) KiB"
 }
 
-# sign_in_from ADDRESS: a whole login, as a bearer client does it
+# sign_in_from ADDRESS: a whole login of a bearer client
 sign_in_from() {
     JAR= post /v1/logins '{"provider":"oidc","client":"android"}' --interface "$1" -H "Host: $host"
     AUTHORIZATION_URL=$(json .authorization_url)

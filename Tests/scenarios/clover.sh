@@ -121,7 +121,7 @@ expect_problem 400 code_rejected "migration of another app's legacy token"
 step "7. The user refuses, strangers, invented codes"
 refusals clover ios
 
-# lose_pair CLIENT: a session whose refresh did its work and whose answer was lost; REFRESH is the refresh token it had
+# lose_pair CLIENT: makes a session whose refresh was carried out and whose answer was lost; REFRESH is its old refresh token
 lose_pair() {
     device "$1-$RANDOM$RANDOM"
     sign_in clover "$1" ana

@@ -82,7 +82,8 @@ def interrupted_logout(case):
     outcomes, bad = {}, 0
     for number in range(ROUNDS):
         session, token = prepare(f"user-{number}")
-        # From before it is read to after it is answered, evenly, by how long it took the last times.
+        # The kills are spread evenly from before the token is read to after it is answered, by the time that earlier tries
+        # took.
         moment = number * 0.618 % 1 * 1.05 * sum(took[-3:]) / 3
         killer = threading.Timer(moment, os.kill, (broker.process.pid, signal.SIGKILL))
         killer.start()
@@ -122,7 +123,7 @@ def interrupted_logout(case):
 
 
 class Disk:
-    """A file system of its own, with so much room."""
+    """A separate file system of this size."""
 
     def __init__(self, case, size):
         self.path = case.folder / "disk"
@@ -156,7 +157,7 @@ def full_disk(case, size):
         broker = Broker(case, sandbox, data=disk.path / "data")
         sessions = [broker.sign_in(f"user-{n}") for n in range(4)]
         disk.fill()
-        # The log has a little room of its own; then sign-ins meet the full disk.
+        # The log has a little room left; after that, sign-ins meet the full disk.
         refused = None
         for n in range(2000):
             answer = broker.log_in(f"more-{n}")[1]
@@ -231,7 +232,7 @@ def stopped_on_a_full_disk(case):
     """The same, and SIGTERM while room is made: the broker tries once more at its end."""
     with full_disk(case, "24m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
-        # Between two tries of the running broker; it takes two seconds to drain.
+        # This falls between two tries of the running broker, because its drain takes two seconds.
         broker.process.send_signal(signal.SIGTERM)
         disk.free()
         broker.process.wait(40)
@@ -302,7 +303,7 @@ def endings_kept(case):
         kept = digests(file)
         lost = [s for s in answered if digest(s) not in kept]
         case.same([], lost, f"kill -9 amid six log-outs: {len(answered)} were answered so far, all are in the file")
-        # As a crash of the machine may leave it.
+        # A crash of the machine may leave this.
         with open(file, "ab") as torn:
             torn.write(b"q83vEjRWeJCrze8")
         broker.start()

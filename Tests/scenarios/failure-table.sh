@@ -3,7 +3,7 @@
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
-# begin PROVIDER: a login of this device, walked up to the provider's return
+# begin PROVIDER: starts a login of this device, and walks it up to the provider's return
 begin() {
     device "phone-$RANDOM$RANDOM"
     start_login "$1" ios
@@ -149,7 +149,7 @@ if [ "$SECONDS" -ge 14 ] && [ "$SECONDS" -le 22 ]; then ok "after $SECONDS secon
 
 step "Memory stays flat under answers that are too large (SEC-122)"
 resident() { ps -o rss= -p "$broker_pid" | tr -d ' '; }
-# large N: so many logins answered by 5 MiB, and by 64 MiB in few bytes
+# large N: N logins whose answer has 5 MiB, or expands to 64 MiB
 large() {
     for _ in $(seq "$1"); do
         for name in huge gzip-bomb; do

@@ -92,7 +92,7 @@ class Server(Sandbox):
         self.key_id = key.fields["X-Key-Id"]
 
     def issue(self):
-        """An authority of its own, the server's certificate and the client's."""
+        """A new authority, with the server's certificate and the client's."""
 
         def openssl(*words):
             subprocess.run(["openssl", *words], cwd=self.folder, check=True, capture_output=True)
@@ -151,7 +151,7 @@ def begin(made):
 
 
 def forward(made, begun, user="ana"):
-    """The callback as the server gives it, and the broker's answer."""
+    """Returns the server's callback, and the broker's answer."""
     cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
     opened = call(begun.json["authorization_url"] + f"&sandbox_user={user}")
     callback = opened.fields["Location"]

@@ -57,7 +57,7 @@ def started(case, clock=None):
 
 
 def signing_in(case):
-    """A sign-in by the library's proofs."""
+    """A sign-in with the library's proofs."""
     broker = started(case)
     body = {"provider": "oidc", "client": "android"}
     logins = broker.url + "/v1/logins"
@@ -79,7 +79,7 @@ def signing_in(case):
 
 
 def calling(case):
-    """Calls by the library's token, its nonce and a pass."""
+    """Calls with the library's token, its nonce and a pass."""
     clock = Clock(case)
     broker = started(case, clock)
     key = DPoPKey.generate()

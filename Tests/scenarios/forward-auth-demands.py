@@ -18,12 +18,12 @@ from support.wire import ROOT, free_port
 
 ORIGIN = "https://app.example.com"
 STRONG = {"step_up": {"acr_values": "mfa", "max_age": 300}}
-# Other ways to write /payments/7, which a service may take for it.
+# Other spellings of /payments/7, which a service may accept.
 SPELLINGS = ["//payments/7", "/./payments/7", "/orders/../payments/7", "/%70ayments/7", "/payments/%37", "/payments/7?acr=pwd&max_age=99999999"]
 
 
 def ask(url, target, method="GET", **fields):
-    """One request whose target goes out as it is."""
+    """One request whose target is sent unchanged."""
     parts = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
     try:
@@ -63,7 +63,7 @@ class Gate:
 
 
 def stack(case):
-    """A broker whose backend asks for proofs too, and a service."""
+    """A broker whose backend also requires proofs, and a service."""
     sandbox = Sandbox(case)
     broker = Broker(case, sandbox, settings={
         "server": {"trusted_proxies": ["127.0.0.1"]},

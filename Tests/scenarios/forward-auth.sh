@@ -137,7 +137,7 @@ all_hers() {
     grep -v '^200  curl 0' "$work/$1.outcomes" | sed 's/^/#   /'
 }
 
-# subjects NAME: how many of its answers have which subject
+# subjects NAME: the number of its answers for each subject
 subjects() {
     sed -n 's/.*"x_auth_subject": \["\([^]]*\)"\].*/\1/p' "$work/$1"-* | sort | uniq -c | sed 's/^ *//'
 }
@@ -348,7 +348,7 @@ walk_copies() {
     site[$1]=$recipe
 }
 
-# walk_broken SERVER: our own script fails
+# walk_broken SERVER: the recipe's script fails
 walk_broken() {
     case $1 in haproxy | apache) ;; *) return ;; esac
     step "$1: the server's script for forward-auth fails"

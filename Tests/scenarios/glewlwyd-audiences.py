@@ -73,7 +73,7 @@ class Stage:
         return next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
 
     def relay(self, session, name):
-        """The answer to a relayed call in few words, or whose token the API has got."""
+        """The answer to a relayed call in a few words, or the client whose token reached the API."""
         answer = self.broker.call("GET", f"/v1/relay/{name}/things", session)
         return self.api.claims[-1]["aud"] if answer.status == 204 else answer.told
 
@@ -149,7 +149,7 @@ def rotates(case):
     stage.broker.restart()
     case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "a new sign-in has both again")
 
-    # With one resource it is whole, whose own token is for it, too.
+    # With one resource, every token is for it, also the session's own.
     stage.broker.configure(upstreams={"ledger": None}, providers={"real": {"token_request": None}})
     stage.broker.restart()
     session = stage.sign_in()

@@ -72,7 +72,7 @@ def exchange(broker, session, **fields):
 
 
 def nonces(case):
-    """A public client whose provider demands nonces and changes them, with each answer and now and then."""
+    """A public client at a provider that demands nonces, and changes them with each answer or from time to time."""
     glewlwyd = Glewlwyd(case)
     glewlwyd.client("mobile", APP)
 
@@ -213,7 +213,7 @@ def apache(case):
     case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "Apache has read whose token it is")
     answer = relayed(broker, session, "/v1/relay/standard/things", "POST", body=b"x" * 200_000)
     case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body")
-    # A proof names the path as it goes on the wire; this module compares it with the decoded one.
+    # A proof names the path as it is sent; this module compares it with the decoded one.
     answer = relayed(broker, session, "/v1/relay/standard/a%20b")
     case.same(401, answer.status, "a path with encoded letters, which this Apache takes for another, is Apache's 401")
     case.same("200", broker.look(session).told, "and ends nothing")
@@ -256,7 +256,7 @@ def from_before(case):
 
 
 def certificates(case):
-    """Pushed requests and tokens that a certificate proves, at a provider and an API that look at it (RFC 8705)."""
+    """Pushed requests and tokens that a certificate proves, at a provider and an API that check it (RFC 8705)."""
     authority = Authority(case)
     authority.sign("server", "IP:127.0.0.1")
     for name in ("client", "stranger"):

@@ -43,7 +43,7 @@ class Stage:
 
     def uses_both(self, where):
         """A presence key that proves, and rows that are used."""
-        # A restarted broker gives another nonce, which the phone learns before its user is asked.
+        # A restarted broker gives another nonce, and the phone learns it before its user is prompted.
         self.user.send("GET", "/v1/session")
         asked, paid = self.user.asked, self.upstream.count
         self.case.same(("200", 1, 1), (told(self.user.pay()), self.user.asked - asked, self.upstream.count - paid), f"{where}: the user pays, asked once")
@@ -74,7 +74,7 @@ class Stage:
 
 
 def keys(case):
-    """A new key, everything sealed again, the old key removed."""
+    """A new key, resealing of all values, and the removal of the old key."""
     stage = Stage(case)
     broker, file = stage.broker, stage.broker.folder / "keys.json"
     old = next(key["id"] for key in stage.keys() if key["use"] == "seals")
@@ -88,7 +88,7 @@ def keys(case):
     case.same(1, status, "the key that they need is not removed")
     stage.succeeds("everything is sealed again", "keys", "reseal")
     case.same([new], stage.sealed_by(), "both by the new key")
-    # Answers of exchanges can be repeated for ten minutes, which their key derives.
+    # Answers of exchanges can be repeated for ten minutes, and need their key for that.
     with contextlib.closing(broker.database()) as database:
         database.execute("UPDATE exchanges SET created_at = created_at - 3600000")
     case.same([0], [key["values"] for key in stage.keys() if key["id"] == old], "nothing needs the old key")
@@ -129,7 +129,7 @@ def copies(case):
         for title, target in (("SQLite to PostgreSQL", database.url()), ("PostgreSQL to SQLite", f"sqlite:{broker.data}/back.db")):
             broker.stop(signal.SIGTERM)
             if first.startswith("postgresql"):
-                # Which a process that was killed would have for a minute.
+                # A killed process would keep this lease for a minute.
                 subprocess.run(psql(database, "-c", "DELETE FROM leases WHERE name = 'sweeper'"), check=True, capture_output=True)
             stage.succeeds(title, "store", "copy", "--config", broker.configuration, "--to", target, managed=False)
             broker.configure(store={"url": target})

@@ -16,7 +16,7 @@ chmod 600 "$work/keeper" "$work/reader"
 keeper=(--management "$MANAGEMENT" --token-file "$work/keeper")
 draft="$work/draft.json"
 
-# run COMMAND…: its output goes to "$work/out", its status to RUN
+# run COMMAND…: runs it; "$work/out" is its output, RUN its status
 run() { RUN=0; "$COATCHECK" "$@" >"$work/out" 2>&1 || RUN=$?; }
 admin() { JAR= request "$1" "$MANAGEMENT$2" -H "Authorization: Bearer admin-keeper-5d20c7f19e"; }
 sealing() { admin GET /admin/v1/keys; jq -r '.items[] | select(.use == "seals") | .id' "$work/body"; }
@@ -124,7 +124,7 @@ admin GET /admin/v1/keys/reseal
 expect_json .state done "the listener says so too"
 for n in 1 2 3 4 5 6 7 8; do JAR="$work/phone-$n.jar"; request POST /v1/session/refresh; echo "$STATUS"; done >"$work/refreshes"
 same 8 "$(grep -c 200 "$work/refreshes")" "and nothing was overwritten"
-# Answers of exchanges can be repeated for ten minutes, which their key derives.
+# Answers of exchanges can be repeated for ten minutes, and need their key for that.
 python3 - "$work/data/coatcheck.db" <<'P'
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1], timeout=20) as d: d.execute("UPDATE exchanges SET created_at = created_at - 3600000")

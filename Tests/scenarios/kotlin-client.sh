@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clients/kotlin/Coatcheck.kt: compiled by Debian's Kotlin with its OkHttp, and driven through the flows, against two replicas that are
-# asked in turn.
+# clients/kotlin/Coatcheck.kt: Debian's Kotlin compiles it with its OkHttp. A program then drives it through the flows, in turn
+# against two replicas.
 source "$(dirname "$0")/support/lib.bash"
 java=/usr/share/java
 classpath="$java/okhttp.jar:$java/okio.jar:$java/com.android.json.jar:$java/kotlinx-coroutines-core.jar:$java/atomicfu.jar"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Log-out that the user sees: the provider's page, the browser's own sign-on session there, and the logout token that follows.
+# A log-out with the provider's page: the browser's own sign-on session there, and the logout token that follows.
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 sandbox PUT /clients/oidc/shared-app '{"post_logout_redirect_uris":["com.example.shared:/out"]}'

@@ -16,7 +16,7 @@ lose() { rm -f "$work/marker.cut" && printf %s "$1" >"$work/marker"; }
 was_lost() { wait_for 10 test -e "$work/marker.cut"; same 0 $? "its answer was lost after the commit"; }
 # alone COOKIE: asks for a session with the cookie only
 alone() { JAR= get /v1/session -b "coatcheck=$1"; }
-# signed_in DEVICE USER [SID]: a session of its own; its cookie is in COOKIE
+# signed_in DEVICE USER [SID]: makes a session; COOKIE is its cookie
 signed_in() {
     device "$1"
     start_login oidc ios

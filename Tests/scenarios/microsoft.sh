@@ -36,7 +36,7 @@ expect_problem 502 identity_rejected "a client that names its tenants does not t
 sign_in microsoft work ana
 expect_status 201 "it takes ana, whose tenant is named"
 
-# refused FAULT SENTENCE: a login whose id_token is wrong, and the same forward once more
+# refused FAULT SENTENCE: a login whose id_token is wrong, and its forward repeated once
 refused() {
     device "phone-$RANDOM$RANDOM"
     fault microsoft "$1"

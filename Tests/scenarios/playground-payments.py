@@ -109,7 +109,7 @@ class Playground:
 
     @property
     def payments(self):
-        """The payments that the API took, by amount."""
+        """The payments that the API accepted, by amount."""
         return [each["amount"] for each in call(self.sandbox + "/api/payments").json["payments"]]
 
 

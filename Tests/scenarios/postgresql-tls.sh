@@ -30,7 +30,7 @@ TEXT
     ${CLOCK:+env $CLOCK} "$COATCHECK" check --online --config "$work/coatcheck.yaml" >"$work/body" 2>&1
     STORE=$(grep -E '^(ok +|FAULT +)store:' "$work/body")
 }
-# encrypted: how many of the broker's connections are, by PostgreSQL's own word
+# encrypted: the number of the broker's encrypted connections, from PostgreSQL's own view
 encrypted() {
     "$(ls -d /usr/lib/postgresql/*/bin | sort -V | tail -1)/psql" -X -A -t -h 127.0.0.1 -p "$port" -U coatcheck -d postgres -c \
         "SELECT count(*) FILTER (WHERE ssl) || ' of ' || count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'coatcheck'"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The presets: Cloudentity, Google, GitHub, Slack, Apple; sign-in, refusals, native codes, log-out. Microsoft has a script of
-# its own.
+# The presets: Cloudentity, Google, GitHub, Slack, Apple; sign-in, refusals, native codes, log-out. microsoft.sh tests
+# Microsoft.
 source "$(dirname "$0")/support/lib.bash"
 # Its sessions refresh several times in a minute.
 LIMITS="forced_refresh_pause: 0s"

@@ -105,7 +105,7 @@ def killed(case):
 
 
 def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
-    """Makes a call whose challenge is held on its way, and kills the broker before it comes."""
+    """Makes a call whose challenge is delayed, and kills the broker before the challenge arrives."""
     sandbox.control("PUT", "/faults/oidc", [
         {"endpoint": endpoint, "fault": "forgets-nonces", "times": 1},
         {"endpoint": endpoint, "fault": "slow-after", "delay_ms": 4000, "times": 1}])

@@ -217,7 +217,7 @@ def refused(case):
     for held in (session, other):
         answer = wait_for(15, lambda: (found := relay(broker, held)).status == 200 and found, 0.5) or relay(broker, held)
         case.same("200", answer.told, "with the good one again everything goes on")
-    # Refused by the server itself, over HTTP.
+    # The server itself refuses it, over HTTP.
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED | {"tls_client_auth_san_dns": "other.example"})
     answer = broker.refresh(session)
     case.verdict(answer.is_passing_fault, "one that is not the client's is 503, too", answer.told)

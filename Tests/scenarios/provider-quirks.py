@@ -93,7 +93,7 @@ def identities(case):
 
 
 def dead_grants(case):
-    """A dead refresh token in a place of its own."""
+    """A dead refresh token, reported in a place of the provider's own."""
     named = {"token_response": {"dead_grants": [{"at": "/errors/*/errorType", "values": ["invalid_grant"]}]}}
     sandbox, broker = stack(case, name="unnamed")
     session = broker.sign_in()
@@ -114,7 +114,7 @@ def dead_grants(case):
 
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
-# Edits of an answer of the token endpoint; each goes with a sign-in and a refresh.
+# Edits of the token endpoint's answers; each is tried with a sign-in and a refresh.
 ANSWERS = {
     "status 201": lambda status, fields, body, _: (201 if status == 200 else status, fields, body),
     "expires_in as text": with_members(expires_in="3599"), "a number with a point as text": with_members(expires_in="3599.0"),

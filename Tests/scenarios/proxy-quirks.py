@@ -166,7 +166,7 @@ def files(case):
         case.same(0, status, f"check takes {url}")
 
     def clients(lines, top=""):
-        # JSON is YAML, but for the clients, which are written as Compose's users write.
+        # The configuration is JSON, which is also YAML, except for the clients, which have the form of Compose's users.
         def write(settings):
             whole = json.loads(settings)
             whole["providers"].pop("oauth2")

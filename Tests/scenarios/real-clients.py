@@ -28,7 +28,7 @@ JARS = ":".join(f"/usr/share/java/{name}.jar" for name in ("httpclient", "httpco
 
 
 def stack(case, name="127.0.0.1", **settings):
-    """A sandbox, and a broker that is reached by this name."""
+    """A sandbox, and a broker with this host name."""
     sandbox = Sandbox(case)
     upstream = {"base_url": sandbox.url + "/api", "provider": "oidc", "allow": ["GET /**", "POST /**", "PUT /**"]}
     broker = Broker(case, sandbox, settings={"upstreams": {"api": upstream}} | settings, start=False)
@@ -38,7 +38,7 @@ def stack(case, name="127.0.0.1", **settings):
 
 
 class Service:
-    """The protected service, which keeps the requests that reach it."""
+    """The protected service, which records its requests."""
 
     def __init__(self):
         self.seen = seen = []
@@ -95,7 +95,7 @@ http {{
 
 
 def nginx(case):
-    """nginx with `proxy_pass` alone, which is HTTP/1.0 and buffers, and `auth_request` with the user's Content-Length."""
+    """nginx with `proxy_pass` alone, which uses HTTP/1.0 and buffers, and `auth_request` with the user's Content-Length."""
     _, broker = stack(case)
     service, folder, port = Service(), case.folder / "nginx", free_port()
     folder.mkdir()
@@ -202,7 +202,7 @@ def introspection(case):
 
 
 def java(program, *arguments, jars="."):
-    """Runs a Java program from its source; its lines by their first word."""
+    """Runs a Java program from its source; returns its lines by their first word."""
     done = subprocess.run(
         ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", jars, JAVA / f"{program}.java", *arguments], capture_output=True, text=True,
         timeout=50)

@@ -32,7 +32,7 @@ class User:
             lambda: self.broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie="; ".join(cookies)))
 
     def sign_in(self, step_up=None, **open):
-        """A whole login with a session of its own."""
+        """A whole login, which makes a session."""
         begun = self.broker.call(
             "POST", "/v1/logins", body={"provider": "real", "client": "ios"} | ({"step_up": step_up} if step_up else {}))
         if begun.status != 201:

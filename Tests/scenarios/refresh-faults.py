@@ -33,7 +33,7 @@ def hanging_then_slow(case):
     sandbox, gate, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     session = broker.sign_in()
-    # Both end before the broker gives a call up, after fifteen seconds; together they outlast a claim.
+    # Both end before the broker gives a call up after fifteen seconds; together they take longer than a claim.
     gate.plan = [Gate.hang(14), Gate.slow(13)]
     callers = []
     begin = time.monotonic()
@@ -50,7 +50,9 @@ def hanging_then_slow(case):
 
 
 def killed_holder(case):
-    """The provider has rotated, the broker is killed amid the answer; the take-over is refused in passing, then for good."""
+    """The provider has rotated, and the broker is killed during the answer. The take-over gets a passing refusal, then a final
+    one.
+    """
     sandbox, gate, broker = stack(case)
     session = broker.sign_in()
     gate.plan = [Gate.hold(threading.Event()), Gate.answer(503, b"busy")]
@@ -155,7 +157,7 @@ def locked_store(case):
 
 
 def empty_refusals(case):
-    """For ten minutes (of a clock that is moved on) every refresh is answered by an empty 401."""
+    """For ten minutes (of a clock that is moved) every refresh gets an empty 401."""
     clock = Clock(case)
     sandbox, gate, broker = stack(case, clock=clock)
     sessions = [broker.sign_in(f"user-{n}") for n in range(8)]
@@ -215,7 +217,7 @@ def unchecked_subject(case):
 
 
 def three_hundred_callers(case):
-    """300 callers at the moment of expiry, the provider takes 4 s."""
+    """300 callers at the moment of expiry, and the provider needs 4 s."""
     sandbox, gate, broker = stack(case)
     sandbox.settings("oidc", access_token_lifetime=1)
     session = broker.sign_in()

@@ -13,7 +13,7 @@ import urllib.parse
 from support.harness import ADMIN, Broker, Database, Gate, Sandbox, call, main, sha256, wait_for
 from support.replicas import psql
 
-# A second by the guarantee, and a little for this machine.
+# The guarantee's second, and a margin for this machine.
 AT_ONCE = 1.5
 WITHOUT_NOTICE = 5.5
 

@@ -12,7 +12,7 @@ replicas=()
 ends=()
 managements=()
 
-# start_replica N: the N-th process; apps reach all of them by one name
+# start_replica N: starts the N-th process; apps reach all of them under one name
 start_replica() {
     "$COATCHECK" serve --config "$work/replica-$1.yaml" >>"$work/broker-$1.log" 2>&1 &
     replicas[$1]=$!

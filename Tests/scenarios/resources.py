@@ -112,7 +112,7 @@ class Upstream(http.server.ThreadingHTTPServer):
 
 
 class Broker(harness.Broker):
-    """A broker before an upstream of its own, whose memory is watched."""
+    """A broker in front of its own upstream, with measurements of its memory."""
 
     def __init__(self, case, title, trusted=(), cache="5s", places=1024, descriptors=None):
         self.title, self.upstream = title, Upstream()
@@ -341,7 +341,7 @@ H2C = ["Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: A
 
 
 def read_slowly(end, rate=16 * 1024, seconds=90):
-    """Reads so many bytes a second to the end."""
+    """Reads this number of bytes a second to the end."""
     data, begin = bytearray(), time.monotonic()
     end.settimeout(seconds)
     while time.monotonic() - begin < seconds:
@@ -369,7 +369,7 @@ def slow_readers(case):
             with broker.connect("127.0.0.9", slow=True) as end:
                 end.sendall(request)
                 if upload:
-                    # A client that writes for a while before it looks at the answer.
+                    # A client that writes for a while before it reads the answer.
                     flood(broker, end, b"x" * 4096, upload, seconds=2, stall=1)
                     end.setblocking(True)
                 data, how = read_slowly(end, rate)
@@ -659,7 +659,7 @@ def own_bodies(case):
 
 def endings(case):
     name = "behind an answer that says close"
-    # A smaller body is taken whole with its head, and another request may follow.
+    # A smaller body is read completely with its head, and another request may follow.
     large = b"1" * 20_000
     with Broker(case, name, cache="off") as broker:
         first = {

@@ -3,7 +3,7 @@
 # certificates that HUP exchanges without a dropped connection.
 source "$(dirname "$0")/support/lib.bash"
 
-# certificate NAME DAYS: a key and a certificate of its own for auth.example.com
+# certificate NAME DAYS: makes a key and a certificate for auth.example.com
 certificate() {
     openssl req -newkey rsa:2048 -nodes -keyout "$work/$1.key" -out "$work/$1.csr" -subj "/CN=$1" 2>/dev/null
     printf 'subjectAltName=DNS:auth.example.com,IP:127.0.0.1\n' >"$work/$1.ext"

@@ -74,7 +74,7 @@ JAR= request GET "$MANAGEMENT/metrics"
 matches 'coatcheck_refreshes_total\{provider="oidc",client="ios",result="refreshed",reason="-"\} 1' "$(body)" "metrics → count refreshes by result"
 
 step "7. Revocation and end_session in the background (SEC-63) are retried after an outage and a killed broker"
-# pending COUNT: so many revocations wait
+# pending COUNT: that number of revocations waits
 pending() { [ "$(curl -s "$MANAGEMENT/metrics" | sed -n 's/^coatcheck_revocations_pending //p')" = "$1" ]; }
 wait_for 10 eval '[ "$(calls oidc/end_session)" -ge 2 ]'
 same "4 2" "$(calls oidc/revoke) $(calls oidc/end_session)" "two ended sessions → tokens revoked, end_session called for both"

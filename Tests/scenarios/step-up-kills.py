@@ -23,7 +23,7 @@ class Outcome:
     # The unanswered forward, and the possible final answers to its repeat.
     login: Login | None = None
     repeats: tuple = ("200",)
-    # Whether the next refresh has to wait until a dead one's claim is taken over.
+    # Whether the next refresh has to wait until a dead owner's claim is taken over.
     waits: bool = False
     keeps_grant: bool = False
 
@@ -49,7 +49,7 @@ class Stage(Replicas):
         return Lock(self.database, "LOCK TABLE exchanges IN EXCLUSIVE MODE")
 
     def wait(self, count):
-        """Waits until so many statements wait for a lock."""
+        """Waits until this number of statements waits for a lock."""
         sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = 'postgres'"
         if not wait_for(3, lambda: int(self.query(sql)[0][0]) >= count):
             raise GaveUp(f"no {count} statements wait: {self.query('SELECT state, wait_event_type, left(query, 80) FROM pg_stat_activity')}")
@@ -61,7 +61,7 @@ class Stage(Replicas):
         return self.hold(broker, lambda broker: login.forward(broker=broker), reaches)
 
     def login(self, session):
-        """A step-up whose user has signed in, up to its forward."""
+        """A step-up up to its forward; its user has signed in."""
         return Login(self.second, session, MFA).sign_in(self.users[session])
 
     def begin(self):
@@ -180,7 +180,7 @@ def step_up_before_the_provider(stage, session):
 
 
 def step_up_with_a_refresh_before(stage, session):
-    """The provider has answered the step-up; a refresh comes and goes, then the replica dies."""
+    """The provider has answered the step-up. A refresh begins and ends, then the replica dies."""
     login = stage.login(session)
     stage.forward(stage.dying, login)
     stage.case.same("200", told(stage.second.refresh(session)), "a refresh meanwhile")

@@ -58,7 +58,7 @@ def replica(case, sandbox, url, name, gate=None, gated=(), like=None):
 
 
 def pairs_in_hand(one, gate, count):
-    """Signs phones in, and has the provider give the first replica new tokens, whose arrival waits for the event returned."""
+    """Signs phones in, and lets the provider give the first replica new tokens. They arrive after the returned event."""
     arrived = threading.Event()
     sessions = [one.sign_in() for _ in range(count)]
     time.sleep(2.2)
@@ -95,7 +95,7 @@ def judge(case, told, sentence):
 
 
 def outage(case):
-    """PostgreSQL is away for half a minute, ten pairs are in hand on one replica, their phones ask the other."""
+    """PostgreSQL is away for half a minute. One replica has ten pairs in hand, and their phones ask the other."""
     with stack(case) as (sandbox, gate, database):
         one = replica(case, sandbox, database.url(), "one", gate, ["refresh"])
         two = replica(case, sandbox, database.url(), "two", like=one)

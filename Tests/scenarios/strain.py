@@ -28,7 +28,7 @@ SESSIONS = int(os.environ.get("SESSIONS", "6000"))
 
 
 class Checks:
-    """Session checks over one connection, one after the other, each with its moment and how long it took."""
+    """Session checks over one connection, one after the other, each with its start and its time."""
 
     def __init__(self, broker, sessions):
         self.broker, self.sessions = broker, sessions
@@ -47,7 +47,7 @@ class Checks:
 
 
 def bury(broker, count):
-    """Writes so many tombstones into a stopped broker's database."""
+    """Writes tombstones into a stopped broker's database."""
     with contextlib.closing(broker.database()) as database:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("PRAGMA cache_size = -262144")
@@ -195,7 +195,7 @@ def cache_gives_back(case):
             load.touch(cookies[wave::waves], broker.url, BACKEND)
         rate = len(cookies) / waves / (time.monotonic() - begin)
         resident.append([broker.resident() for broker in brokers])
-        # Entries live for 5 s; in full they are given half a minute more.
+        # Entries live for 5 s; in full size they get half a minute more.
         time.sleep(35 if waves == 1 else 11)
     resident.append([broker.resident() for broker in brokers])
     case.say(f"{len(cookies)} sessions in {waves} waves, {rate:.0f} a second")

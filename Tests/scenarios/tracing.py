@@ -25,7 +25,7 @@ def context(sampled=True, trace=TRACE):
 
 
 class Collector:
-    """Takes `POST /v1/traces` and decodes it strictly."""
+    """Accepts `POST /v1/traces` and decodes it strictly."""
 
     def __init__(self, status=200, hangs=False):
         self.bodies, self.spans, self.faults = [], [], []

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clients/typescript/coatcheck.ts: compiled strictly, and driven through the flows by Node's own test runner, against two replicas that
-# are asked in turn.
+# clients/typescript/coatcheck.ts: compiled strictly. Node's own test runner then drives it through the flows, in turn against
+# two replicas.
 source "$(dirname "$0")/support/lib.bash"
 
 step "1. It compiles"

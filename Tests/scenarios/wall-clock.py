@@ -116,7 +116,7 @@ def starts_ahead(case):
 
 
 def forward_amid_refresh(case):
-    """30 s and two minutes ahead, amid a refresh that takes 4 s, with another caller."""
+    """30 s and two minutes ahead, during a refresh that takes 4 s, with another caller."""
     sandbox, gate, clock, broker = stack(case)
     sandbox.settings("oidc", refresh_mode="rotate-strict")
     for step in (30, 150):
@@ -157,7 +157,7 @@ def back_with_a_dead_claim(case):
 
 
 def back_while_running(case):
-    """An hour back in sixty steps, amid a refresh and many writes."""
+    """An hour back in sixty steps, during a refresh and many writes."""
     sandbox, gate, clock, broker = stack(case)
     session = broker.sign_in()
     gate.plan = [Gate.slow(4)]

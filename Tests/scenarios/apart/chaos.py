@@ -51,13 +51,13 @@ FAULTS = ("none", "reuse", "ended", "bare", "unsynchronous")
 IDLE = {"brief": 30, "short": 120, "steady": 600, "finite": 60}
 # The whole life, by client.
 LIFE = {"finite": 75}
-# The database's clock is stepped by so much at most.
+# The largest step of the database's clock.
 STEP = 120
 # The `Retry-After` of an answer that doubts the clock.
 DOUBT = "30"
 # A use moves the idle time once in a second, or in a hundredth of it, and is written behind the answer.
 IDLE_GRAIN = 2.5
-# Lapses are judged up to two minutes late after a step of the database's clock; the cache and the sweeper take their time.
+# Lapses are judged up to two minutes late after a step of the database's clock. The cache and the sweeper need further time.
 IDLE_LATE = 180
 BINDINGS = {"strict": {"mode": "enforce", "evidence": "pass", "pass": "1m"}, "silent": {"mode": "enforce", "evidence": "proof"}}
 EVIDENCE_CODES = ("proof_required", "use_dpop_nonce", "proof_invalid")
@@ -67,7 +67,7 @@ EVIDENCE_CODES = ("proof_required", "use_dpop_nonce", "proof_invalid")
 
 
 class Answer(harness.Answer):
-    """An answer whose fields are in a dictionary, by their names in small letters."""
+    """An answer; its fields are a dictionary with lower-case names."""
 
     def cookie(self, name):
         found = re.search(rf"(?:^|; ?|, ?|\n){name}=([^;]+)", self.fields.get("set-cookie", ""))
@@ -75,7 +75,7 @@ class Answer(harness.Answer):
 
 
 async def read_head(reader):
-    """The first line and the fields of a message; several of one name are joined by line ends."""
+    """The first line and the fields of a message. Several fields of one name are joined by line ends."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin1").split("\r\n")
     fields = {}
     for line in lines[1:]:
@@ -428,7 +428,7 @@ class Session:
         self.idle, self.life = IDLE.get(phone.client), LIFE.get(phone.client)
 
     def has_lapsed(self, moment):
-        """Whether the session is over by the harness's clock, for its idle time or its life."""
+        """Whether the session has reached its idle time or its whole life, by the harness's clock."""
         return bool(self.idle) and (moment - self.used_until > self.idle or bool(self.life) and moment - self.began_at > self.life)
 
     def was_used(self, sent):
@@ -451,7 +451,7 @@ class Phone:
         self.session = None
         if type(self) is Phone and number % 4 == 1:
             self.client = list(IDLE)[number // 4 % len(IDLE)]
-            # Its sessions end by their own time, or are given up.
+            # Its sessions lapse, or are given up.
             self.stays = True
 
     async def run(self):
@@ -547,7 +547,7 @@ class Phone:
             self.chaos.tally.events["sessions left alone"] += 1
             await asyncio.sleep(min(session.idle, 60) * self.random.uniform(0.5, 1.3))
         if may_pause and 0.003 <= dice < 0.006:
-            # The phone goes on with another session; the end of the run looks at this one.
+            # The phone continues with another session, and the end of the run checks this one.
             self.chaos.tally.events["sessions given up"] += 1
             return False
         sent = time.monotonic()
@@ -699,7 +699,7 @@ class BoundPhone(Phone):
         return await super().one_call(session)
 
     async def steal(self, session):
-        """Calls as a thief of the cookie; false when the session is over."""
+        """Makes a call of the thief; returns false if the session is over."""
         method, path = self.random.choice([
             ("GET", "/v1/session"), ("GET", "/v1/relay/api/private/echo"), ("GET", "/v1/sessions"), ("GET", "/v1/forward-auth"),
             ("POST", "/v1/session/refresh"), ("POST", "/v1/session/pass"), ("POST", "/v1/session/token")])
@@ -775,7 +775,7 @@ class Chaos(harness.Processes):
             self.tally.count("late", f"{session.subject}, {unused:.1f} s after its last use")
         if answer.status == 200 and is_outlived:
             self.tally.count("outlived", f"{session.subject}, {age:.1f} s after its sign-in")
-        # By the furthest step of the database's clock, too, it lives.
+        # The session lives even by the database's clock with its largest step.
         lives = time.monotonic() - session.used_from + STEP < session.idle and (
             not session.life or time.monotonic() - session.asked_at + STEP < session.life)
         if lives and answer.told == "503 store_unavailable" and answer.fields.get("retry-after") == DOUBT:
@@ -916,7 +916,7 @@ class Chaos(harness.Processes):
         await self.look_at_all()
 
     async def wreak(self):
-        """Has things go wrong, each kind in turn, until the time is over; then waits until all is well."""
+        """Causes faults, each kind in turn, until the time is over; then waits until all faults have ended."""
         end = time.monotonic() + self.seconds
         kinds = [self.kill, self.outage, self.step, self.restart, self.kill, self.outage, self.step, self.failover, self.kill,
                  self.outage, self.step, self.crash, self.step_database]
@@ -1015,7 +1015,7 @@ class Chaos(harness.Processes):
         print(
             f"# counted apart: refresh_lost {self.tally.events['refresh_lost']} (tokens used again because an answer was lost, or "
             f"its owner killed before it could be stored: {self.gate.repeats})")
-        # A machine that does ten times as much is usual; a busy one has to be enough.
+        # A usual machine does ten times as much; a busy one has to reach this, too.
         said.verdict(good > 3 * self.seconds, f"work was done: {good} good answers")
         said.verdict(self.gate.rotations > self.seconds / 5, f"tokens were rotated: {self.gate.rotations}")
         wanted = ["kills", "provider outages", "clock steps", "database clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce"]

@@ -40,7 +40,7 @@ mkdir -p "$work/etc" "$work/volume"
 chmod 755 "$work" "$work/etc"
 chown "10001:$group" "$work/volume"
 chmod 700 "$work/volume"
-# inside NAME VOLUME COMMAND…: runs it in the image as its user; the root is read-only but for the volume and /tmp
+# inside NAME VOLUME COMMAND…: runs the command in the image as its user; only the volume and /tmp are writable
 inside() {
     local root=${tree[$1]} volume=$2
     shift 2

@@ -35,7 +35,7 @@ cp "$place"/higher/*.deb "$system/higher/"
 sed -n '/Tests\/scenarios\/apart\/debian-package.sh runs this block/,$p' "$page" >"$work/page.md"
 block_behind "$work/page.md" sh 'runs this block' >"$system/root/install.sh" || give_up "the page's block"
 block_behind "$root/docs/start/first-login.md" sh '## A login by curl' >"$system/root/login.sh" || give_up "the block of the login"
-# The booted system has a network of its own, for the page's ports. So the packages come beforehand; that time counts, too.
+# The booted system has its own network, for the page's ports. So the packages are fetched before it, and that time counts, too.
 begin=$SECONDS
 chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive sh -c "apt-get update -qq && cd /root && $(grep '^apt-get install' "$system/root/install.sh") -qq --download-only" >"$work/download.log" 2>&1
 same 0 $? "apt fetches the libraries and curl"

@@ -168,7 +168,7 @@ lost = [path for path in paths if f" {path}`" not in endpoints]
 say(len(paths) > 30 and not lost, "docs/reference/endpoints.md: every path of the contract is in the tables", " ".join(lost))
 say(len((root / "README.md").read_text().split()) <= 900, "README.md: at most 900 words")
 
-# The login of docs/start/first-login.md is run by first-login.sh; the page of problems and the apps' table have every code.
+# first-login.sh runs the login of docs/start/first-login.md; the page of problems and the apps' table have every code.
 contract = strict.overlaid(strict.plain())
 codes = set(contract["components"]["schemas"]["ProblemCode"]["enum"])
 native = (root / "docs/apps/native-apps.md").read_text()
@@ -220,7 +220,7 @@ if program:
             done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)
             say(str(done.returncode) == status, f"coatcheck {arguments[0]} ends with {status}", f"{done.returncode}: {done.stderr[:200]}")
 
-# The figures of SECURITY.md are counted again.
+# The figures in SECURITY.md are compared with a new count.
 attacks = re.findall(r"^\| (?!attack \||---).*\|.*\|.*\| .*(?:`|Tests|Contract).* \|$", (root / "docs/known-attacks.md").read_text(), re.M)
 counted = {
     "rows of published attacks": len(attacks),

@@ -141,7 +141,7 @@ def hand_over(case):
     sandbox = Sandbox(case)
     shop = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Shop)
     threading.Thread(target=shop.serve_forever, daemon=True).start()
-    # Another name, so that it has cookies of its own.
+    # Another host name, so that it has its own cookies.
     elsewhere = f"http://localhost:{shop.server_port}"
     clock = Clock(case)
     broker = Broker(case, sandbox, clock=clock, start=False)

@@ -54,9 +54,8 @@ class Stage:
         return int(self.do(f"SELECT count(*) FROM outbox WHERE {self.copied}"))
 
     def fill(self, rows, provider="oidc", lifted=False, **fault):
-        """Makes so many rows that are due, while the provider answers with a fault, or after its fault was `lifted`.
-
-        A row that met the fault waits for a minute.
+        """Makes due rows while the provider answers with a fault, or after its fault was `lifted`. A row that met the fault
+        waits for a minute.
         """
         self.sandbox.fault(provider, endpoint="revoke", fault="status", **fault)
         before = self.sandbox.calls(f"{provider}/revoke")
@@ -72,7 +71,7 @@ class Stage:
         self.do(COPIES[self.engine].format(rows=rows))
 
     def sign_ins(self, found, goes_on):
-        """Signs in over and over while something goes on; notes statuses and times."""
+        """Signs in repeatedly while other work goes on; records statuses and times."""
         while goes_on():
             begun = time.monotonic()
             status = self.broker.log_in()[1].status

@@ -226,7 +226,7 @@ def switches(page, run):
     same(handle, page.handle(), "still signed in")
     before = page.notices()
     browser.click("[data-trouble=kill-provider]")
-    # The one is the reviving, the other the call that waited.
+    # One notice is for the restart, the other for the delayed call.
     browser.until(f"Number(document.getElementById('noticed').dataset.count) >= {before + 2}", 75)
     page.sees("document.getElementById('noticed').textContent.startsWith('Nothing but a pause')", "revived: it goes on by itself, after a pause", 75)
     page.idle()
@@ -392,7 +392,7 @@ def web_view(page, shots):
 
 
 def payments(page, run, shots):
-    """20 € want a fresh sign-in, 500 € the user's presence; the result is the pictures' sizes."""
+    """20 € require a fresh sign-in, 500 € the user's presence; returns the pictures' sizes."""
     browser = page.browser
     taken = lambda: [each["amount"] for each in json.load(urllib.request.urlopen(f"{run.sandbox}/api/payments", timeout=20))["payments"]]
     page.sign_in("clever")
@@ -528,7 +528,7 @@ def diagram(page):
     page.idle()
     page.sees(f"document.querySelectorAll('#messages li').length > 12 && {at_end}", "the diagram is at its end")
     browser.run("[...document.querySelectorAll('#messages summary')].at(-6).click(), 1")
-    # A scroll of before, whose event comes now.
+    # The event of an earlier scroll arrives now.
     browser.run("document.getElementById('scroller').dispatchEvent(new Event('scroll')), 1")
     page.click("#call")
     page.idle()

@@ -56,7 +56,7 @@ def addresses(network, each):
 
 
 class Broker(harness.Broker):
-    """A broker whose anonymous memory is watched."""
+    """A broker, with measurements of its anonymous memory."""
 
     def __init__(self, case, is_secure=False):
         self.is_secure = is_secure
@@ -114,7 +114,7 @@ class Broker(harness.Broker):
         return context.wrap_socket(end, server_hostname=NAME)
 
     def honest(self, end=None):
-        """A small request from an address of its own; the time that it took."""
+        """Sends a small request from another address; returns its time."""
         begin = time.monotonic()
         own = end or self.connect("127.0.0.77")
         own.sendall(f"GET /v1/providers HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode())
@@ -155,7 +155,7 @@ def open_all(broker, sources):
 
 
 def send(ends, data, until):
-    """Sends the same to all, as fast as each takes it, up to a moment; answers are read and thrown away."""
+    """Sends the same bytes on all connections, as fast as each accepts them, until a moment; discards the answers."""
     poll, left, done = select.epoll(), {}, 0
     for end in ends:
         end.setblocking(False)

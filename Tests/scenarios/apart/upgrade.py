@@ -39,7 +39,7 @@ class Traffic:
         self.work = [case.beside(self.phone, number) for number in range(PHONES)]
 
     def ask(self, number, method, path, session=None, body=None, **more):
-        """One call, as often as it takes to be answered by one of the replicas."""
+        """Makes one call, repeated until a replica answers it."""
         if session:
             more["Cookie"] = f"coatcheck={session}"
         end = time.monotonic() + PATIENCE
@@ -116,7 +116,7 @@ def version(program):
 
 
 def walk(case, brokers, sandbox, steps):
-    """Has each step's programs run, one process changed after another, and looks at the sleepers after each."""
+    """Runs each step's programs, changes one process after another, and checks the sleepers after each change."""
     for broker, program in zip(brokers, steps[0], strict=True):
         broker.program = program
         broker.start()
@@ -151,7 +151,7 @@ def start_sandbox(case):
 
 
 def sqlite(case):
-    """One process on SQLite: up, back, and up again."""
+    """One process on SQLite: upgraded, downgraded, and upgraded again."""
     sandbox = start_sandbox(case)
     broker = Broker(case, sandbox, settings=PLAIN, start=False)
     checked = subprocess.run([COATCHECK, "check", "--config", broker.configuration], capture_output=True, text=True)
@@ -160,7 +160,7 @@ def sqlite(case):
 
 
 def postgresql(case):
-    """Two replicas on PostgreSQL: one after the other up, back, and up again."""
+    """Two replicas on PostgreSQL, one after the other: upgraded, downgraded, and upgraded again."""
     sandbox = start_sandbox(case)
     with Database() as database:
         store = {"store": {"url": database.url()}}
@@ -171,7 +171,7 @@ def postgresql(case):
 
 
 def restored(case):
-    """A backup that the older release made, put back by the newer one."""
+    """The newer release restores a backup of the older one."""
     sandbox = start_sandbox(case)
     (case.folder / "endings").mkdir(mode=0o700)
     broker = Broker(case, sandbox, start=False, settings={

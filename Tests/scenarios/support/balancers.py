@@ -69,10 +69,12 @@ def missing():
 
 
 def start(case, name, broker):
-    """Begins to start one in front of a broker; its address. The thread that starts it has to live as long."""
+    """Begins to start a balancer in front of a broker; returns its address. The starting thread has to live as long as the
+    balancer.
+    """
     folder, port = case.folder / name, free_port()
     folder.mkdir()
-    # Squid gives up root, and has to read its file and write its log.
+    # Squid drops root, and has to read its file and write its log.
     for each in (case.folder, case.folder.parent):
         each.chmod(0o755)
     folder.chmod(0o777)

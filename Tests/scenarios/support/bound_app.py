@@ -23,7 +23,7 @@ says = Verdicts()
 
 
 class Door:
-    """A broker, or a proxy before one, by the address that its apps know."""
+    """A broker, or a proxy in front of one, with the address that its apps know."""
 
     def __init__(self, url):
         self.url = url
@@ -47,7 +47,7 @@ class Gate:
         self.server, self.site, self.origin, self.service = server, urllib.parse.urlsplit(site), origin, service
 
     def ask(self, method, target, fields, body=None):
-        """A request with just these fields; the target goes out as it is."""
+        """Sends a request with exactly these fields and an unchanged target."""
         connection = http.client.HTTPConnection(self.site.hostname, self.site.port, timeout=20)
         try:
             connection.putrequest(method, target, skip_accept_encoding=True)
@@ -209,7 +209,7 @@ def service(name, site, broker, origin):
 
 
 def front(server, site, broker):
-    """The broker's own routes, by an app that knows them by the proxy's address."""
+    """The broker's own routes, for an app that uses the proxy's address."""
     # Proofs name the broker's configured address; the app reaches the broker at the proxy's address.
     door = Door(broker)
     door.url = site

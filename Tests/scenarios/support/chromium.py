@@ -11,7 +11,7 @@ import time
 
 
 class Navigated(RuntimeError):
-    """The browser went to another page during an evaluation, which failed."""
+    """Raised if the browser went to another page during an evaluation."""
 
     WORDS = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find default execution context")
 
@@ -137,7 +137,7 @@ class Chromium:
         return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''")
 
     def click(self, selector, seconds=30):
-        """Clicks with the mouse in the middle of an element, once it is there and takes clicks."""
+        """Clicks with the mouse in the middle of an element, once it exists and accepts clicks."""
         element = json.dumps(selector)
         place = self.until(
             f"(() => {{ const e = document.querySelector({element}); if (!e || e.disabled) return null;"

@@ -13,7 +13,7 @@ import sys
 import kubernetes_validate
 import yaml
 
-# Kubernetes' minor version whose schemas are asked; every kind here is stable since 1.25.
+# The minor version of Kubernetes whose schemas are used; every kind here has been stable since 1.25.
 KUBERNETES = "1.31"
 
 TRAEFIK = {
@@ -155,7 +155,7 @@ def envoy_evidence(document):
     script = filters["lua"]["default_source_code"]["inline_string"]
     for path, question in QUESTIONS.items():
         made = run_lua(CALLER % (script, path))
-        # The placeholder of the origin is filled in by then.
+        # By then the placeholder of the origin has its value.
         if made != f"GET {question} POST 10.0.0.5{path}":
             faults.append(f"{path} becomes {made}")
     passed = filters["ext_authz"]["http_service"]["authorization_response"]["allowed_upstream_headers"]["patterns"]

@@ -70,7 +70,7 @@ def post(path, members, cookie=None):
 
 
 def with_value(name, value, url):
-    """Returns the URL with that parameter set, or taken out for None."""
+    """Returns the URL with that parameter set, or removed for None."""
     head, _, query = url.partition("?")
     pairs = [p for p in u.parse_qsl(query, keep_blank_values=True) if p[0] != name]
     if value is not None:
@@ -79,7 +79,7 @@ def with_value(name, value, url):
 
 
 class Login:
-    """One sign-in up to the callback, by a device of its own."""
+    """One sign-in of a new device, up to the callback."""
 
     def __init__(self, provider, flow, pkce):
         self.provider, self.flow, self.pkce = provider, flow, pkce
@@ -89,7 +89,7 @@ class Login:
         self.cookie = fields["Set-Cookie"].split(";")[0]
         url = started["authorization_url"]
         if flow == "B":
-            # The app's own authorize request: that of flow A with its own state and challenge.
+            # The app's own authorize request: flow A's, with the app's state and challenge.
             self.state, self.verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
             url = with_value("nonce", None, with_value("state", self.state, url))
             if pkce:
@@ -112,7 +112,7 @@ class Login:
                 _, fields, _ = send("GET", self.callback)
             back = dict(u.parse_qsl(u.urlsplit(fields["Location"]).query))
             if "error" in back:
-                # The page of flow C tells the code alone.
+                # The page of flow C shows only the code.
                 return None, back["error"], None, {}
             status, _, body = post("/v1/sessions", {"handoff": back["handoff"]}, self.cookie)
         elif self.flow == "B":
@@ -140,7 +140,7 @@ for name, (issuer, demanded, pkce, granted, own) in PROVIDERS.items():
         print(f"\n# {name}, flow {flow}", flush=True)
         before = token_calls(name)
         login = Login(name, flow, pkce)
-        # Where nothing is published, it is at least not another configured provider's.
+        # If the provider publishes no issuer, only another configured provider's is refused.
         login.callback = with_value("iss", "https://evil.example" if issuer else SANDBOX + "/oidc", login.callback)
         expect(login, 400, "issuer_mismatch", None, f"{name} {flow}: another's iss")
         if demanded:

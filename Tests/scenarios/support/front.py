@@ -9,7 +9,9 @@ from .harness import QuietHandler, Sandbox
 
 
 class Front:
-    """`edits` change answers by a piece of the path: functions of (status, fields, body, request body), which return the first three."""
+    """`edits` change answers, by a part of the path. They are functions of (status, fields, body, request body), and return the
+    first three.
+    """
 
     def __init__(self, case):
         front = self

@@ -186,7 +186,7 @@ def signing_key():
 
 
 def public_jwk(key, key_id):
-    """The public half of a key on P-256, as a client registers it."""
+    """The public half of a key on P-256, in the form for a client's registration."""
     numbers = key.public_key().public_numbers()
     return {"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": key_id} | {
         name: encoded(getattr(numbers, name).to_bytes(32, "big")) for name in "xy"}

@@ -31,7 +31,7 @@ def note(begin, outcome, detail=None):
 
 
 def answer(connection):
-    """Reads one answer; returns its status and whether the connection goes on."""
+    """Reads one answer; returns its status and whether the connection stays open."""
     data = b""
     while b"\r\n\r\n" not in data:
         part = connection.recv(65536)

@@ -258,7 +258,7 @@ class Gate:
 
     @staticmethod
     def wait(taken, seconds=None, event=None):
-        """Waits so long, or for an event, while the caller is there."""
+        """Waits this long, or for an event, as long as the caller is connected."""
         end = time.monotonic() + (60 if seconds is None else seconds)
         while time.monotonic() < end and taken.is_open():
             if event and event.wait(0.02):
@@ -328,7 +328,7 @@ class Gate:
 
 
 class Clock:
-    """The clocks of the processes that preload it, which can be moved."""
+    """The clocks of the processes that preload the library; they can be moved."""
 
     def __init__(self, case, name="clock", folder=None):
         folder = pathlib.Path(folder or case.folder)
@@ -346,7 +346,7 @@ class Clock:
         return {"LD_PRELOAD": str(self.library), "PRELOADED_CLOCK": str(self.file)}
 
     def set(self, wall=0.0, monotonic=0.0):
-        """Moves the clocks so many seconds away from the machine's."""
+        """Moves the clocks away from the machine's by this number of seconds."""
         struct.pack_into("qq", self.memory, 0, int(wall * 1000), int(monotonic * 1000))
 
 
@@ -499,7 +499,7 @@ class Broker:
         return self.call("DELETE", "/v1/session", session)
 
     def exchange(self, session):
-        """The access token as a backend gets it."""
+        """The access token that a backend gets."""
         form = {
             "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange", "subject_token": session,
             "subject_token_type": "urn:ietf:params:oauth:token-type:access_token",
@@ -540,7 +540,7 @@ class Broker:
 
 
 class Database:
-    """A PostgreSQL of its own: `Tests/scenarios/support/postgresql`, which takes the options and ends with its input."""
+    """A new PostgreSQL: `Tests/scenarios/support/postgresql`, which takes the options and ends with its input."""
 
     def __init__(self, *options, clock=None):
         self.process = subprocess.Popen(
@@ -617,7 +617,7 @@ class Case(Processes, Verdicts):
         self.lines.append(line)
 
     def beside(self, function, *arguments):
-        """Begins a function; `.result()` waits for it."""
+        """Starts a function in the background; `.result()` waits for it."""
         future = concurrent.futures.Future()
 
         def run():

@@ -1,6 +1,5 @@
-"""HTTP clients of others, each with its own cookie jar and default settings.
-
-A jar has `send(method, path, body)`, which returns status and text, and `names()`, the broker's cookies that it holds.
+"""Other projects' HTTP clients, each with its own cookie jar and default settings. A jar has `send(method, path, body)`, which
+returns status and text, and `names()`, the broker's cookies that it holds.
 """
 
 import asyncio

@@ -50,7 +50,7 @@ expect_problem() { same "$1 $2" "$STATUS $(json .code)" "$3: $1 $2"; }
 # expect_header Cache-Control no-store ["sentence"]
 expect_header() { same "$2" "$(header "$1")" "${3:-$1 is $2}"; }
 
-# take_over: counts a program's lines, `ok N - …` and `not ok N - …`, as this script's own
+# take_over: counts a program's lines, `ok N - …` and `not ok N - …`, like those of this script
 take_over() {
     while IFS= read -r line; do
         case $line in
@@ -123,7 +123,7 @@ url_value() {
 print(dict(u.parse_qsl(u.urlsplit(sys.argv[2]).query, keep_blank_values=True)).get(sys.argv[1], ""))' "$1" "$2"
 }
 
-# with_value NAME VALUE URL: the URL with that query parameter set (or taken out, for the value -)
+# with_value NAME VALUE URL: the URL with that query parameter set (or removed, for the value -)
 with_value() {
     python3 -c 'import sys, urllib.parse as u
 name, value, url = sys.argv[1:]
@@ -215,7 +215,7 @@ start_broker() {
     wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 }
 
-# start_postgresql [OPTIONS]: a PostgreSQL of this run's own (Tests/scenarios/support/postgresql); POSTGRESQL is its URL
+# start_postgresql [OPTIONS]: starts a PostgreSQL for this run (Tests/scenarios/support/postgresql); POSTGRESQL is its URL
 start_postgresql() {
     rm -f "$work/postgresql.in" "$work/postgresql.out"
     mkfifo "$work/postgresql.in"
@@ -243,8 +243,7 @@ postgresql() {
 # early)
 shows() { curl -s -m 10 -o "$work/shown" "$MANAGEMENT/metrics" && grep -qE "$1" "$work/shown"; }
 
-# in_log TEXT N SENTENCE: the broker's log has so many lines with this text. A thread of its own writes it, a moment after the
-# answer.
+# in_log TEXT N SENTENCE: the broker's log has N lines with this text. A separate thread writes it, a moment after the answer.
 in_log() {
     wait_for 10 eval '[ "$(grep -cF -e '"$(printf %q "$1")"' "$work/broker.log")" -ge '"$2"' ]'
     same "$2" "$(grep -cF -e "$1" "$work/broker.log")" "$3"

@@ -87,7 +87,9 @@ SSLSessionCache none"""
 
 
 class Apache:
-    """One Apache, which believes the tokens of one issuer, with proofs; or, with an authority, with its clients' certificates."""
+    """One Apache that accepts the tokens of one issuer: with proofs, or, if there is an authority, with its clients'
+    certificates.
+    """
 
     def __init__(self, case, issuer, name="apache", authority: Authority | None = None):
         if not (MODULES / "mod_oauth2.so").exists():

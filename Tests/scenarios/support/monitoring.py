@@ -50,7 +50,7 @@ def rules():
 
 
 def documented():
-    """Names of the document's table, by whether only PostgreSQL or TLS of its own has them."""
+    """The names in the document's table, by whether only PostgreSQL or the broker's own TLS has them."""
     names = {}
     section = PAGE.read_text().split("## What to watch", 1)[1].split("\n## ", 1)[0]
     for row in re.findall(r"^\| (`.*)$", section, re.MULTILINE):
@@ -133,7 +133,7 @@ def impatient(source, target, address):
     text, found = re.subn(r"(alert: CoatcheckDown\n.*\n +for:) 0s", r"\1 10s", text)
     assert found == 1
     (target / "rules.yaml").write_text(text)
-    # A scrape that takes longer than the interval is missed.
+    # A scrape that takes longer than the interval is skipped.
     text = (source / "prometheus.yaml").read_text().replace("interval: 15s", "interval: 1s")
     assert "127.0.0.1:9090" in text
     (target / "prometheus.yaml").write_text(text.replace("127.0.0.1:9090", address))

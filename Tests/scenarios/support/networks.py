@@ -111,7 +111,7 @@ async def finish(address, login):
 
 
 async def many(work, items):
-    """Does the work for each item, so many at once."""
+    """Does the work for each item, a fixed number at once."""
     places = asyncio.Semaphore(options.at_once)
 
     async def one(item):

@@ -49,7 +49,7 @@ class Service:
                 service.count += 1
                 fields = {}
                 for name, value in self.headers.items():
-                    # As a service sees them that makes variables of names, like CGI.
+                    # The names as a service sees them that maps names to variables, like CGI.
                     fields.setdefault("".join(c if c.isalnum() else "_" for c in name.lower()), []).append(value)
                 self.answer({"Content-Type": "application/json"}, json.dumps({"path": self.path, "fields": fields}).encode())
 

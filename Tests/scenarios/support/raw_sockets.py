@@ -299,7 +299,7 @@ def deep_json():
         ("60,000 characters of a number", "9" * 60_000), ("one name 5,000 times", "{" + '"a":1,' * 5000 + '"a":1}'),
         ("one name 5,000 times under a long one", '{"' + "n" * 30_000 + '":{' + '"a":1,' * 4999 + '"a":1}}'),
         ("an exponent of 50,000 digits", '{"provider":1e' + "9" * 50_000 + "}"), ("lone surrogates", '{"provider":"\\ud800\\udc"}'),
-        # Equality of strings is canonical equivalence: marks have to be put in order first.
+        # Strings are compared by canonical equivalence, so their combining marks have to be sorted first.
         ("a name of 20,000 combining marks", '{"provider' + "\u0301\u0327\u0316" * 7_000 + '":1,"provider":2}'),
         ("a value of 20,000 combining marks", '{"provider":"oidc","client":"i' + "\u0301\u0327\u0316" * 7_000 + '"}'),
         ("70 KiB", '{"provider":"' + "x" * 70_000 + '"}'),

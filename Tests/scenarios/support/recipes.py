@@ -71,7 +71,7 @@ class Recipe:
         self.folder = case.folder / f"{server}-{number}"
         self.log = f"{server}-{number}.log"
         self.folder.mkdir()
-        # Apache's workers give up root, and have to read their files.
+        # Apache's workers drop root, and have to read their files.
         for folder in (self.folder, case.folder, case.folder.parent):
             folder.chmod(0o755)
         self.replicas = replicas
@@ -166,7 +166,7 @@ def proxy(case, server, replicas, edits=(), **values):
 
 
 def forward_auth(case, server, brokers, service, edits=(), **values):
-    """A recipe of deploy/forward-auth before a service, which asks these brokers."""
+    """A recipe of deploy/forward-auth in front of a service; it asks these brokers."""
     files = [(f"forward-auth/{name}", name) for name in FORWARD_AUTH[server]]
     edits = [(f"forward-auth/{file}", pattern, replacement) for file, pattern, replacement in edits]
     return Recipe(case, server, files, {"UPSTREAM": service} | values, brokers, edits).start()

@@ -11,7 +11,7 @@ import threading
 from .harness import Broker, Gate, GaveUp, Sandbox, sha256, wait_for
 
 PSQL = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql"))
-# A claim of a dead process lapses in 25 s, and is taken over a minute later; the rest is for the next caller.
+# A dead process's claim lapses in 25 s, and is taken over a minute later. The remaining time is for the next caller.
 TAKE_OVER = 25 + 60 + 15
 
 
@@ -68,7 +68,7 @@ class Replicas:
     # -- calls in progress
 
     def hold(self, broker, ask, reaches=True):
-        """Begins a call of a replica whose call of the provider is held: after the provider's work, or before it."""
+        """Begins a call of a replica, and holds the replica's call of the provider: after the provider's work, or before it."""
         release, gate = threading.Event(), self.gates[broker.name]
         gate.plan.append(Gate.hold(release) if reaches else Gate.hang())
         before = len(gate.calls)

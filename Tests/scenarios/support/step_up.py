@@ -43,7 +43,7 @@ class Login:
         return self
 
     def forward(self, session=..., broker=None, **fields):
-        """Takes the callback to the broker, or to another replica of it."""
+        """Forwards the callback to the broker, or to another replica of it."""
         session = self.session if session is ... else session
         cookies = [self.cookie] if self.cookie else []
         if session and self.bearer:

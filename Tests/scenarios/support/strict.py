@@ -1,5 +1,4 @@
-"""The contract as the tests hold the broker to it: openapi.yaml with strict.overlay.yaml put over it.
-
+"""The contract that the tests use: openapi.yaml with strict.overlay.yaml applied to it.
     python strict.py > strict.yaml
 """
 

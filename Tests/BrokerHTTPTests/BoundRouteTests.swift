@@ -10,7 +10,7 @@ import Testing
 /// A walk over every route with the copied token of a session that belongs to a key (guarantee 9).
 @Suite(.timeLimit(.minutes(1)))
 struct BoundRouteTests {
-    /// The routes that take no session; their answer is the same with and without one.
+    /// The routes that take no session, with the same answer for every caller.
     private static let takingNone: Set<String> = [
         "POST /v1/logins", "POST /v1/sessions", "POST /v1/registrations", "GET /v1/providers",
         "GET /callback/{provider}",
@@ -18,7 +18,7 @@ struct BoundRouteTests {
         "GET /handover/{ticket}", "POST /handover/{ticket}", "POST /v1/handovers/redeem",
         "GET /.well-known/apple-app-site-association", "GET /.well-known/assetlinks.json", "GET /openapi.yaml",
     ]
-    /// The routes that end a session: its token is sufficient.
+    /// The routes that end a session, for which its token is sufficient.
     private static let ending: Set<String> = ["DELETE /v1/session"]
 
     private let harness: HTTPHarness

@@ -192,7 +192,7 @@ struct FamilyRouteTests {
         #expect(told.json?["parent"]?.string == parent.session.handle.text)
         let exchanged = try await send(harness, .post, "/v1/token", child.token)
         #expect(exchanged.json?["access_token"]?.string == "canary-access")
-        // The relay is open to the child: it only lacks this upstream.
+        // The relay is open to the child, and only lacks this upstream.
         let relayed = try await send(harness, .get, "/v1/relay/{upstream}/{path}", child.token)
         #expect(relayed.code == "upstream_not_found")
         // For other sessions both fields are present and empty.

@@ -7,7 +7,9 @@ import Testing
 
 @testable import BrokerHTTP
 
-/// Hand-overs to a web view: the address is useless without the secret, and with it a browser gets the session (guarantee 10).
+/// Hand-overs to a web view.
+///
+/// The address is useless without the secret; with the secret, a browser gets the session (guarantee 10).
 @Suite(.timeLimit(.minutes(1)))
 struct HandoverRouteTests {
     private static let secret = Secret(String(repeating: "s", count: 43))

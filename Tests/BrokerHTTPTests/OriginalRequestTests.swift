@@ -23,7 +23,7 @@ struct OriginalRequestTests {
 
     @Test("Two kinds of fields that agree only after normalisation → 400")
     func otherBytes() throws {
-        // Both mean `é`: one character, or a letter followed by an accent.
+        // Two spellings of `é`: one character, or a letter followed by an accent.
         let (one, two) = ("/caf\u{E9}", "/cafe\u{301}")
         #expect(one == two)
         for (url, path) in [(one, two), (two, one), ("/a", "/b")] {

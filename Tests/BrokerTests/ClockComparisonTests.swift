@@ -4,8 +4,9 @@ import Testing
 
 @testable import Broker
 
-/// A replica whose wall clock differs from the database's: it ends no session and stores only the database's times (guarantee
-/// 3).
+/// A replica whose wall clock differs from the database's.
+///
+/// It ends no session and stores only the database's times (guarantee 3).
 @Suite(.timeLimit(.minutes(2))) struct ClockComparisonTests {
     private static let quarter = Duration.seconds(91 * 86_400)
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The state machine of a connection as a table: the earlier events, an event, and the expected effects.
+/// The state machine of a connection as a table with earlier events, an event, and the expected effects.
 @Suite("A connection's fate", .timeLimit(.minutes(1)))
 struct ServerConnectionTests {
     private typealias Event = ServerConnection.Event

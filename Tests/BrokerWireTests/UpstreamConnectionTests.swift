@@ -2,7 +2,7 @@ import Testing
 
 @testable import BrokerWire
 
-/// The state machine of a connection to an upstream as a table: the earlier events, an event, and the expected effects.
+/// The state machine of a connection to an upstream as a table with earlier events, an event, and the expected effects.
 @Suite("An upstream connection's fate (SEC-79)", .timeLimit(.minutes(1)))
 struct UpstreamConnectionTests {
     private typealias Effects = UpstreamConnection.Effects

@@ -15,7 +15,7 @@ struct StepUpTests {
         return [("Cookie", String(cookie.prefix { $0 != ";" }))]
     }
 
-    /// An authorization request without a user who presses a button.
+    /// An authorization request that no user answers.
     private func ask(
         _ browser: Browser, _ more: [(String, String)], jar: [(String, String)]
     ) async throws -> Browser.Answer {

@@ -104,7 +104,7 @@ struct RawClient: Sendable {
                     if isEnough(answer) { break }
                 }
             } catch is IOError {
-                // A reset after the answer: the server had more bytes than it read.
+                // A reset after the answer, because the server had more bytes than it read.
             }
             _ = try? await others
             return answer

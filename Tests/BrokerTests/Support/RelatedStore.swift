@@ -1,6 +1,8 @@
 import Broker
 
-/// A store with one forged row: an attacker has changed the session's place in a family, and its facts.
+/// A store with one forged row.
+///
+/// An attacker has changed the session's place in a family, and its facts.
 final class RelatedStore: AroundStore {
     let base: any BrokerStore
     private let tokenDigest: Digest

@@ -270,7 +270,7 @@ struct KeyWatchTests {
         await ring.look()
         #expect(!ring.isGood && !watched.vault.isTheStores)
 
-        // A third ring that opens no record either is not used.
+        // A third ring that opens no record is rejected, too.
         try Watched.write(KeyRing.generate(now: time.now, random: SystemRandom.bytes), watched.file)
         watched.watch.look()
         await ring.look()

@@ -17,84 +17,84 @@ mode() { stat -c %a "$1"; }
 
 step "a backup: refusals"
 sign_in oidc ios
-expect_status 201 "signed in before the backup"
+expect_status 201 "sign-in before the backup → a session"
 backup "$copies/none.db" "$work/ender"
-same 1 "$RUN" "a token without maintain is refused"
-same no "$([ -e "$copies/none.db" ] && echo yes || echo no)" "and no file is made"
+same 1 "$RUN" "backup with a token without maintain → exit 1"
+same no "$([ -e "$copies/none.db" ] && echo yes || echo no)" "backup refused → no file"
 echo mine >"$copies/mine"
 backup "$copies/mine"
-same "1 mine" "$RUN $(cat "$copies/mine")" "an existing file is left alone"
+same "1 mine" "$RUN $(cat "$copies/mine")" "backup to an existing file → exit 1, file unchanged"
 admin=(-H "Authorization: Bearer admin-keeper-5d20c7f19e")
 JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$copies/mine\"}" "${admin[@]}"
-expect_problem 400 invalid_request "nor does the listener take one's place"
-same mine "$(cat "$copies/mine")" "which is as it was"
+expect_problem 400 invalid_request "request for a backup to an existing file"
+same mine "$(cat "$copies/mine")" "request refused → the existing file is unchanged"
 ln -s "$copies/through" "$copies/link"
 JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$copies/link\"}" "${admin[@]}"
-expect_problem 400 invalid_request "a link is not followed"
+expect_problem 400 invalid_request "backup through a symbolic link"
 for file in relative.db ../up.db / /tmp/; do
     JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$file\"}" "${admin[@]}"
-    expect_problem 400 invalid_request "no path: $file"
+    expect_problem 400 invalid_request "backup to the path $file"
 done
 JAR= post "$MANAGEMENT/admin/v1/backups" "{}" "${admin[@]}"
-expect_problem 400 invalid_request "no file"
+expect_problem 400 invalid_request "request for a backup without a file"
 JAR= request POST "$MANAGEMENT/admin/v1/backups" "${admin[@]}" -H 'Content-Type: text/plain' --data-binary '{"file":"/x"}'
-expect_problem 415 unsupported_media_type "no JSON"
+expect_problem 415 unsupported_media_type "request for a backup that is not JSON"
 JAR= post "$MANAGEMENT/admin/v1/backups" "{\"file\":\"$copies/no-token.db\"}"
-expect_problem 401 backend_unauthorized "no token"
+expect_problem 401 backend_unauthorized "request for a backup without a token"
 
 step "a backup under traffic"
 (for n in 1 2 3 4 5 6; do device "busy-$n"; sign_in oidc ios; done) >/dev/null 2>&1 &
 traffic=$!
 backup "$copies/good.db"
-same 0 "$RUN" "it is written"
-matches 'integrity check passes.*key ring opens' "$(tr '\n' ' ' <"$work/out")" "and looked through, by SQLite and by the ring"
-same 600 "$(mode "$copies/good.db")" "with mode 0600"
+same 0 "$RUN" "backup under traffic → exit 0"
+matches 'integrity check passes.*key ring opens' "$(tr '\n' ' ' <"$work/out")" "backup → checked by SQLite and with the key ring"
+same 600 "$(mode "$copies/good.db")" "backup file → mode 0600"
 wait "$traffic"
 kept_session=$(cookie coatcheck)
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "the session of before lives"
+expect_status 200 "after the backup → the session is alive"
 device a-late-one
 sign_in oidc ios
 late_session=$(cookie coatcheck)
 
 step "restore: refusals"
 run restore "$copies/good.db" "${configuration[@]}"
-matches '^1 .*another process' "$RUN $(cat "$work/out")" "a running broker has the database"
+matches '^1 .*another process' "$RUN $(cat "$work/out")" "restore while the broker runs → refused"
 JAR= get /v1/session -b "coatcheck=$late_session"
-expect_status 200 "and goes on with it"
+expect_status 200 "refused restore → the broker serves the session"
 kill_broker TERM
-same 0 "$(stat -c %s "$work/data/coatcheck.db-wal" 2>/dev/null || echo 0)" "a clean stop has merged the log"
+same 0 "$(stat -c %s "$work/data/coatcheck.db-wal" 2>/dev/null || echo 0)" "clean stop → the write-ahead log is merged"
 run restore "$copies/mine" "${configuration[@]}"
-matches '^1 .*not a Coatcheck database' "$RUN $(cat "$work/out")" "a foreign file"
+matches '^1 .*not a Coatcheck database' "$RUN $(cat "$work/out")" "restore of a foreign file → refused"
 cp "$copies/good.db" "$copies/newer.db"
 python3 - "$copies/newer.db" <<'P'
 import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as d: d.execute("INSERT INTO schema_version (version, readable_from) VALUES (99, 99)")
 P
 run restore "$copies/newer.db" "${configuration[@]}"
-matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "a newer schema"
+matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "restore of a newer schema → refused"
 cp "$work/coatcheck.yaml" "$work/other.yaml"
 "$COATCHECK" keys generate --file "$work/other.json" >/dev/null
 sed -i "s|file: $work/keys.json|file: $work/other.json|" "$work/other.yaml"
 run restore "$copies/good.db" --config "$work/other.yaml"
-matches '^1 .*opens 0 of' "$RUN $(cat "$work/out")" "a ring that does not open it"
-same 0 "$(kept)" "nothing was put aside by any of these"
+matches '^1 .*opens 0 of' "$RUN $(cat "$work/out")" "restore with another key ring → refused"
+same 0 "$(kept)" "refused restores → no database put aside"
 
 run restore "$copies/good.db" "${configuration[@]}"
-matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "nobody knows who was logged out since"
-same 0 "$(kept)" "and nothing is put aside"
+matches '^1 .*log-outs since 20.*Z.* are lost.*--without-endings' "$RUN $(cat "$work/out")" "restore without endings → refused, names the lost log-outs"
+same 0 "$(kept)" "restore without endings → no database put aside"
 
 step "restore"
 run restore "$copies/good.db" "${configuration[@]}" --without-endings
-same 0 "$RUN" "the backup is put in its place"
-same 1 "$(kept)" "the old database is kept aside"
+same 0 "$RUN" "restore with --without-endings → exit 0"
+same 1 "$(kept)" "restore → the old database is kept"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "who was signed in then is signed in"
+expect_status 200 "session from before the backup → alive after the restore"
 JAR= get /v1/session -b "coatcheck=$late_session"
-expect_problem 401 session_required "who came later is not"
+expect_problem 401 session_required "session from after the backup"
 
-step "restore and migrate as root, in the place of the broker's user"
+step "restore and migrate as root for the broker's user"
 if [ "$(id -u)" -eq 0 ]; then
     theirs=$(mktemp -d "${TMPDIR:-/tmp}/coatcheck-theirs.XXXXXX")
     trap 'stop_stack; rm -rf "$theirs"' EXIT
@@ -103,17 +103,17 @@ if [ "$(id -u)" -eq 0 ]; then
     sed "s|$work/|$theirs/|g" "$work/coatcheck.yaml" >"$theirs/coatcheck.yaml"
     chown -R 54321:54322 "$theirs"
     run restore "$copies/good.db" --config "$theirs/coatcheck.yaml" --without-endings
-    same "0 1" "$RUN $(find "$theirs/data" -name coatcheck.db | wc -l)" "restored"
-    same "" "$(find "$theirs" -not -uid 54321)" "everything in it is the broker's"
+    same "0 1" "$RUN $(find "$theirs/data" -name coatcheck.db | wc -l)" "restore as root → the database exists"
+    same "" "$(find "$theirs" -not -uid 54321)" "restore as root → every file belongs to the broker's user"
     rm -r "$theirs/data"
     run migrate --config "$theirs/coatcheck.yaml"
-    same "0 1" "$RUN $(find "$theirs/data" -name coatcheck.db | wc -l)" "migrated"
-    same "" "$(find "$theirs" -not -uid 54321)" "everything in it is the broker's"
+    same "0 1" "$RUN $(find "$theirs/data" -name coatcheck.db | wc -l)" "migrate as root → the database exists"
+    same "" "$(find "$theirs" -not -uid 54321)" "migrate as root → every file belongs to the broker's user"
 else
     echo "# skipped: not root"
 fi
 
-step "a newer schema is refused by every start"
+step "serve and migrate refuse a newer schema"
 kill_broker TERM
 cp "$work/data/coatcheck.db" "$work/data/newer.db"
 python3 - "$work/data/newer.db" <<'P'
@@ -123,7 +123,7 @@ P
 sed "s|data/coatcheck.db|data/newer.db|" "$work/coatcheck.yaml" >"$work/newer.yaml"
 for command in serve migrate; do
     run "$command" --config "$work/newer.yaml"
-    matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "$command"
+    matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "$command with a newer schema → exit 1"
 done
 
 step "migrate by many at once"
@@ -135,46 +135,46 @@ migrated() {
     echo "$(cat "$work"/migrate.? | grep -c 'version 0 to') $(cat "$work"/migrate.? | grep -c 'is up to date')"
 }
 sed "s|data/coatcheck.db|data/fresh.db|" "$work/coatcheck.yaml" >"$work/fresh.yaml"
-same "1 7" "$(migrated "$work/fresh.yaml")" "SQLite: one winner"
+same "1 7" "$(migrated "$work/fresh.yaml")" "eight migrations of SQLite → one migrates, seven find it done"
 start_postgresql
 sed "s|url: sqlite:.*|url: $POSTGRESQL|" "$work/coatcheck.yaml" >"$work/postgresql.yaml"
-same "1 7" "$(migrated "$work/postgresql.yaml")" "PostgreSQL: one winner"
+same "1 7" "$(migrated "$work/postgresql.yaml")" "eight migrations of PostgreSQL → one migrates, seven find it done"
 
 step "store copy: refusals"
 run store copy "${configuration[@]}" --to "mysql://x"
-same 1 "$RUN" "no engine"
+same 1 "$RUN" "copy to an unknown engine → exit 1"
 run store copy "${configuration[@]}" --to "sqlite:$work/data/coatcheck.db"
-matches '^1 .*same store' "$RUN $(cat "$work/out")" "itself"
+matches '^1 .*same store' "$RUN $(cat "$work/out")" "copy to the same store → refused"
 run store copy "${configuration[@]}" --to "sqlite:$copies/good.db"
-matches '^1 .*not empty' "$RUN $(cat "$work/out")" "a store that has rows"
+matches '^1 .*not empty' "$RUN $(cat "$work/out")" "copy to a store with rows → refused"
 start_broker
 run store copy "${configuration[@]}" --to "$POSTGRESQL"
-matches '^1 .*another process' "$RUN $(cat "$work/out")" "while a broker works on it"
+matches '^1 .*another process' "$RUN $(cat "$work/out")" "copy while a broker runs → refused"
 kill_broker TERM
 
 step "store copy to PostgreSQL and back"
 COATCHECK_TARGET=$POSTGRESQL run store copy "${configuration[@]}" --to env:COATCHECK_TARGET
-same 0 "$RUN" "SQLite to PostgreSQL"
-matches '100 %' "$(cat "$work/out")" "with a progress bar"
+same 0 "$RUN" "copy from SQLite to PostgreSQL → exit 0"
+matches '100 %' "$(cat "$work/out")" "copy → prints its progress"
 cp "$work/coatcheck.yaml" "$work/sqlite.yaml"
 cp "$work/postgresql.yaml" "$work/coatcheck.yaml"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "the session lives on PostgreSQL"
+expect_status 200 "after the copy → the session is alive on PostgreSQL"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "and is refreshed there"
+expect_status 200 "after the copy → the session is refreshed on PostgreSQL"
 backup "$copies/postgresql.db"
-matches '^1 .*404' "$RUN $(cat "$work/out")" "PostgreSQL is backed up by its own means"
+matches '^1 .*404' "$RUN $(cat "$work/out")" "coatcheck backup on PostgreSQL → refused with 404"
 run store copy "${configuration[@]}" --to "sqlite:$work/data/back.db"
-matches '^1 .*stop it' "$RUN $(cat "$work/out")" "not while a broker works on it"
+matches '^1 .*stop it' "$RUN $(cat "$work/out")" "copy from PostgreSQL while a broker runs → refused"
 kill_broker TERM
 psql -q "$POSTGRESQL" -c "DELETE FROM leases WHERE name = 'sweeper'" >/dev/null
 run store copy "${configuration[@]}" --to "sqlite:$work/data/back.db"
-same 0 "$RUN" "PostgreSQL to SQLite"
+same 0 "$RUN" "copy from PostgreSQL to SQLite → exit 0"
 sed "s|data/coatcheck.db|data/back.db|" "$work/sqlite.yaml" >"$work/coatcheck.yaml"
 start_broker
 JAR= get /v1/session -b "coatcheck=$kept_session"
-expect_status 200 "the session lives on SQLite again"
+expect_status 200 "after the copy back → the session is alive on SQLite"
 JAR= request POST /v1/session/refresh -b "coatcheck=$kept_session"
-expect_status 200 "and is refreshed there"
+expect_status 200 "after the copy back → the session is refreshed on SQLite"
 finish

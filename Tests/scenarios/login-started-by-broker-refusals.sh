@@ -12,17 +12,17 @@ fresh_callback() {
     browser "$AUTHORIZATION_URL" "${1:-ana}"
 }
 
-no_call() { same "$before" "$(calls oidc/token)" "no call at the provider"; }
+no_call() { same "$before" "$(calls oidc/token)" "refused so far → no token call at the provider"; }
 before=$(calls oidc/token)
 
-step "1. A stranger has the callback URL, but is not the one who started (SEC-05)"
+step "1. A stranger forwards the callback URL of another device (SEC-05)"
 fresh_callback
 device a-stranger
 forward "$CALLBACK"
-expect_problem 403 login_not_yours "another device"
+expect_problem 403 login_not_yours "callback forwarded by another device"
 device "$phone"
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "the login is burned for its starter too"
+expect_problem 400 state_mismatch "the starter forwards after a stranger did"
 no_call
 
 step "2. A stranger with a login of his own"
@@ -31,36 +31,36 @@ callback=$CALLBACK
 device a-stranger
 start_login oidc ios
 forward "$callback"
-expect_problem 403 login_not_yours "another's login token"
+expect_problem 403 login_not_yours "callback forwarded with the stranger's own login token"
 no_call
 
 step "3. A callback without a state never makes a session (SEC-04, SEC-15)"
 fresh_callback
 forward "$(with_value state - "$CALLBACK")"
-expect_problem 409 login_required "no state"
-matches '^lgn_' "$(json .login.login_id)" "a fresh login comes with the refusal"
-matches 'state=' "$(json .login.authorization_url)" "its URL has a state of its own"
+expect_problem 409 login_required "callback without a state"
+matches '^lgn_' "$(json .login.login_id)" "callback without a state → the refusal contains a new login"
+matches 'state=' "$(json .login.authorization_url)" "callback without a state → the new login has a state"
 forward "$(with_value state - "$CALLBACK")"
-expect_problem 400 invalid_callback "a second one in a row does not loop"
+expect_problem 400 invalid_callback "second callback without a state in a row"
 no_call
 fresh_callback
 forward "$(with_value state "" "$CALLBACK")"
-expect_problem 409 login_required "an empty state"
+expect_problem 409 login_required "callback with an empty state"
 no_call
 
 step "4. A state that the broker never made"
 fresh_callback
 forward "$(with_value state "$(random_token)" "$CALLBACK")"
-expect_problem 400 state_mismatch "an unknown state"
+expect_problem 400 state_mismatch "callback with an invented state"
 forward "$(with_value state "${STATE}x" "$CALLBACK")"
-expect_problem 400 state_mismatch "a state with one character more"
+expect_problem 400 state_mismatch "callback with one character more in the state"
 no_call
 
-step "5. A parameter that stands twice is never first-wins or last-wins (SEC-11)"
+step "5. A callback with a repeated parameter is refused (SEC-11)"
 fresh_callback
 for name in code state iss; do
     forward "$CALLBACK&$name=second"
-    expect_problem 400 invalid_callback "two times $name"
+    expect_problem 400 invalid_callback "callback with $name twice"
     expect_json .errors[0].code duplicate
 done
 no_call
@@ -68,14 +68,14 @@ no_call
 step "6. The issuer (RFC 9207, SEC-09)"
 fresh_callback
 forward "$(with_value iss "$SANDBOX/oidc/" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "one slash more"
+expect_problem 400 issuer_mismatch "issuer with one slash more"
 forward "$(with_value iss - "$CALLBACK")"
-expect_problem 400 issuer_mismatch "left out although the metadata promises it"
+expect_problem 400 issuer_mismatch "no issuer, although the metadata promises one"
 forward "$(with_value iss "https://evil.example" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "somebody else's"
+expect_problem 400 issuer_mismatch "issuer of another server"
 no_call
 forward "$CALLBACK"
-expect_status 201 "the true callback still works"
+expect_status 201 "unchanged callback afterwards → a session"
 before=$(calls oidc/token)
 
 step "7. The redirect URI is compared byte for byte before any parameter is read (SEC-12)"
@@ -84,34 +84,34 @@ query=${CALLBACK#*\?}
 for target in com.evil.app:/cb com.example.app:/cb/ com.example.app:/CB com.example.app:/cb/../cb com.example.app://cb \
     https://com.example.app/cb https://app.example.org@evil.example/cb https://app.example.org:0000000443/cb; do
     forward "$target?$query"
-    expect_problem 400 invalid_callback "$target"
+    expect_problem 400 invalid_callback "redirect URI $target"
 done
 forward "$CALLBACK#fragment"
-expect_problem 400 invalid_callback "a fragment"
+expect_problem 400 invalid_callback "callback URL with a fragment"
 forward "com.example.app:\\cb?$query"
-same 400 "$STATUS" "a backslash: 400"
+same 400 "$STATUS" "callback URL with a backslash → 400"
 no_call
 
 step "8. A token in the callback is dropped unread (SEC-01)"
 fresh_callback
 forward "$CALLBACK&access_token=at-canary-implicit"
-expect_problem 400 invalid_callback "an access token"
-if grep -q canary "$work/body"; then not_ok "it is not echoed"; else ok "it is not echoed"; fi
+expect_problem 400 invalid_callback "callback with an access token"
+if grep -q canary "$work/body"; then not_ok "callback with an access token → not echoed"; else ok "callback with an access token → not echoed"; fi
 no_call
 
-step "9. The provider says no; an error ends the login even with a code beside it (SEC-13)"
+step "9. An error from the provider ends the login, even next to a code (SEC-13)"
 start_login oidc ios
 browser "$AUTHORIZATION_URL" denied
 forward "$CALLBACK"
-expect_problem 403 access_denied "the user refused"
+expect_problem 403 access_denied "user refuses the sign-in"
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "the login is over"
+expect_problem 400 state_mismatch "the same callback after the refusal"
 fresh_callback
 forward "$(with_value error '<script>alert(1)</script>' "$CALLBACK")"
-expect_problem 502 provider_error "an error nobody knows, with a code"
-if grep -q script "$work/body"; then not_ok "its text is not echoed"; else ok "its text is not echoed"; fi
+expect_problem 502 provider_error "unknown error next to a code"
+if grep -q script "$work/body"; then not_ok "unknown error → its text is not echoed"; else ok "unknown error → its text is not echoed"; fi
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "the login is over"
+expect_problem 400 state_mismatch "unchanged callback after the error"
 no_call
 
 step "10. One provider's state at another provider's callback (SEC-09)"
@@ -119,38 +119,38 @@ start_login oauth2 ios
 other=$STATE
 fresh_callback
 forward "$(with_value state "$other" "$CALLBACK")"
-expect_problem 400 invalid_callback "another provider's login"
+expect_problem 400 invalid_callback "callback with the state of another provider's login"
 no_call
 
 step "11. A code that the provider does not know"
 fresh_callback
 forward "$(with_value code c-invented "$CALLBACK")"
-expect_problem 400 code_rejected "an invented code"
+expect_problem 400 code_rejected "callback with an invented code"
 before=$(calls oidc/token)
 forward "$(with_value code c-invented "$CALLBACK")"
-expect_problem 400 code_rejected "the same again"
+expect_problem 400 code_rejected "the same invented code again"
 no_call
 forward "$CALLBACK"
-expect_problem 400 state_mismatch "the login was used up by it"
+expect_problem 400 state_mismatch "unchanged callback after the invented code"
 no_call
 
-step "12. The app holds the verifier: the broker checks it itself, before the provider is asked (SEC-03)"
+step "12. The broker checks an app's verifier before it calls the provider (SEC-03)"
 verifier=$(random_token)
 device c-phone
 start_login oidc ios "\"code_challenge\":\"$(s256 "$verifier")\",\"code_challenge_method\":\"S256\""
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_problem 400 invalid_request "no verifier"
+expect_problem 400 invalid_request "forward without the app's verifier"
 forward "$CALLBACK" "\"code_verifier\":\"$(random_token)\""
-expect_problem 400 verifier_mismatch "another verifier"
+expect_problem 400 verifier_mismatch "forward with another verifier"
 forward "$CALLBACK" "\"code_verifier\":\"${verifier:0:42}\""
-expect_problem 400 invalid_request "42 characters"
+expect_problem 400 invalid_request "verifier of 42 characters"
 forward "$CALLBACK" "\"code_verifier\":\"$(printf 'v%.0s' $(seq 129))\""
-expect_problem 400 invalid_request "129 characters"
+expect_problem 400 invalid_request "verifier of 129 characters"
 no_call
 fresh_callback
 forward "$CALLBACK" "\"code_verifier\":\"$verifier\""
-expect_problem 400 invalid_request "a verifier where the broker holds it"
+expect_problem 400 invalid_request "verifier for a login whose verifier the broker holds"
 no_call
 
 step "13. State, login id and login token open no session (SEC-06)"
@@ -158,34 +158,34 @@ device d-phone
 start_login oidc ios
 for value in "$STATE" "$(json .login_id)" "$(cookie coatcheck-login)"; do
     JAR= request GET /v1/session -b "coatcheck=$value"
-    expect_problem 401 session_required "as the cookie"
+    expect_problem 401 session_required "state, login id or login token as the session cookie"
     JAR= request GET /v1/session -H "Authorization: Bearer $value"
-    expect_problem 401 session_required "as the bearer"
+    expect_problem 401 session_required "state, login id or login token as the bearer"
     post /v1/sessions "{\"handoff\":\"$value\"}"
-    same 4 "${STATUS:0:1}" "as a handoff: refused"
+    same 4 "${STATUS:0:1}" "state, login id or login token as a handoff → refused"
 done
 
-step "14. What a login may ask for, and where it may lead (SEC-02, SEC-07, SEC-08, SEC-92)"
+step "14. Refused starts of a login (SEC-02, SEC-07, SEC-08, SEC-92)"
 start_login oidc ios '"redirect_uri":"com.evil.app:/cb"'
-expect_problem 400 invalid_request "a redirect URI that is not registered"
+expect_problem 400 invalid_request "start with an unregistered redirect URI"
 expect_json .errors[0].pointer /redirect_uri
 start_login oidc ios '"scope":"openid admin"'
-expect_problem 400 invalid_request "a scope beyond the client's"
+expect_problem 400 invalid_request "start with a scope beyond the client's"
 start_login oidc ios '"parameters":{"redirect_uri":"https://evil.example"}'
-expect_problem 400 invalid_request "a parameter that only the broker sets"
+expect_problem 400 invalid_request "start with a parameter reserved for the broker"
 start_login oidc ios '"code_challenge":"E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM","code_challenge_method":"plain"'
-expect_problem 400 invalid_request "PKCE plain"
+expect_problem 400 invalid_request "start with PKCE plain"
 start_login oidc ios '"return":"evilapp://"'
-expect_problem 400 invalid_request "a place to return to"
+expect_problem 400 invalid_request "start with an address to return to"
 start_login nobody ios
-expect_problem 404 provider_not_found "an unknown provider"
+expect_problem 404 provider_not_found "start with an unknown provider"
 start_login oidc nobody
-expect_problem 400 invalid_request "an unknown client"
+expect_problem 400 invalid_request "start with an unknown client"
 expect_json .errors[0].pointer /client
 post /v1/logins '{"provider":"oidc","client":"ios"}' -H 'Host: evil.example'
-expect_problem 421 wrong_host "another Host"
+expect_problem 421 wrong_host "start with another Host"
 post /v1/logins '{"provider":"oidc","client":"ios"}' -H 'X-Forwarded-Host: evil.example'
-expect_status 201 "X-Forwarded-Host from nobody we trust"
-same "com.example.app:/cb" "$(url_value redirect_uri "$(json .authorization_url)")" "changes nothing"
+expect_status 201 "start with X-Forwarded-Host from an untrusted peer → 201"
+same "com.example.app:/cb" "$(url_value redirect_uri "$(json .authorization_url)")" "untrusted X-Forwarded-Host → the same redirect URI"
 
 finish

@@ -188,7 +188,7 @@ import Testing
         }
     }
 
-    @Test("The sandbox stops with a request hanging → it still ends")
+    @Test("A request hangs → the sandbox can still be stopped")
     func stops() async throws {
         let sandbox = try await SandboxServer.start()
         let browser = Browser(sandbox: sandbox)

@@ -21,7 +21,7 @@ struct AuthorizationTests {
             clients: [client])
     }
 
-    @Test("A client's own parameters for each sign-in → known to the app that starts one")
+    @Test("A client's authorization parameters with max_age and acr_values → a demand on every sign-in")
     func configuredSignIn() throws {
         let settings = settings("https://id.example.com") {
             $0.wire.authorizationParameters = [("prompt", "consent"), ("max_age", "300"), ("acr_values", "mfa phr")]

@@ -193,7 +193,8 @@ struct ProvenCallTests {
         return try await flow.run().tokens
     }
 
-    @Test("A server that spends first, and an aged nonce → a pushed request comes first; otherwise none")
+    @Test(
+        "A server that may spend first, and an aged nonce → a pushed request comes before the refresh; otherwise none")
     func primes() async throws {
         try await withSandbox { sandbox in
             sandbox.control.set(
@@ -391,7 +392,7 @@ struct ProvenCallTests {
         }
     }
 
-    @Test("A code is tried later without a challenge → with the same key, so a replaying server answers it")
+    @Test("A code's call fails without a challenge → the later try has the same key, so a replaying server answers it")
     func sameCode() async throws {
         for fields in [[], [("DPoP-Nonce", "n-1")]] as [[(String, String)]] {
             let answers: @Sendable (Int) -> RawServer.Reply = { number in

@@ -48,7 +48,7 @@ package enum StoreOpenFailure: Error, Sendable, Equatable, CustomStringConvertib
             "the database's schema is version \(found), this program knows \(known): use a newer Coatcheck"
         case .needsMigration(let found, let known):
             "the database's schema is version \(found), this program needs \(known): run `coatcheck migrate`"
-        case .damaged(let path): "\(path) is damaged: SQLite's integrity check does not pass"
+        case .damaged(let path): "\(path) is damaged: SQLite's integrity check failed"
         case .refused(let reason): reason
         case .address(let reason): "the store's URL cannot be used: \(reason)"
         case .unreachable(let reason): "PostgreSQL is not reached: \(reason)"

@@ -201,7 +201,7 @@ extension PostgreSQLStore: SharedStore {
 
     package func time() async throws(StoreFailure) -> WallTime {
         let time = try await read(PostgreSQLMaintenanceSQL.time, []) { rows in try rows.first { try $0.time() } }
-        guard let time else { throw .unavailable("the server does not say its time") }
+        guard let time else { throw .unavailable("the server did not return its time") }
         return time
     }
 

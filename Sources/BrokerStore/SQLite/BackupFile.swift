@@ -19,7 +19,9 @@ package final class BackupFile: Sendable {
         guard let size = DatabaseFiles.size(path) else { throw .file(path, reason: "there is no such file") }
         guard size > 0 else { throw .notOurs(path) }
         if let log = DatabaseFiles.size(path + "-wal"), log > 0 {
-            throw .refused("\(path)-wal stands beside it: this is no backup but a database at work, or a copy of one")
+            throw .refused(
+                "\(path)-wal exists next to it, so this is a database in use or a copy of one; use a file that coatcheck backup wrote"
+            )
         }
         descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .file(path, reason: String(cString: strerror(errno))) }

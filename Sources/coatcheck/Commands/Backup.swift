@@ -43,7 +43,7 @@ struct Backup: AsyncParsableCommand {
         guard stat(path, &status) == 0 else {
             let reason = String(cString: strerror(errno))
             guard errno == ENOENT else {
-                throw ManagementClient.fault("whether \(path) is there cannot be seen by this user: \(reason)")
+                throw ManagementClient.fault("this user cannot check whether \(path) exists: \(reason)")
             }
             throw ManagementClient.fault(
                 "\(path) is not here: the broker has written it where only it looks. With systemd's PrivateTmp= it has a "
@@ -52,7 +52,7 @@ struct Backup: AsyncParsableCommand {
         }
         guard Int64(status.st_size) == bytes else {
             throw ManagementClient.fault(
-                "\(path) has \(status.st_size) bytes here and not the \(bytes) that the broker has written: it is another file"
+                "\(path) is another file than the broker's: it has \(status.st_size) bytes here, and the broker wrote \(bytes)"
             )
         }
     }

@@ -38,7 +38,8 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         guard setgroups(1, [group]) == 0, setegid(group) == 0, seteuid(user) == 0 else {
             let reason = String(cString: strerror(errno))
             Self.beRoot(before.group, before.others)
-            throw ManagementClient.fault("the store is \(self)'s, whom root cannot act as here: \(reason)")
+            throw ManagementClient.fault(
+                "the store belongs to \(self), and root cannot become this user here: \(reason)")
         }
         defer { Self.beRoot(before.group, before.others) }
         return try await step()

@@ -77,8 +77,8 @@ enum BindingWords {
                     }
                 if let owner {
                     lines.append(
-                        "\(path).sender_constrained: \(constraint.rawValue): its tokens belong to \(owner); replicas of a "
-                            + "release before answer 503 for them")
+                        "\(path).sender_constrained: \(constraint.rawValue): its tokens belong to \(owner); replicas of the "
+                            + "previous release answer 503 for them")
                 }
             }
         }
@@ -99,8 +99,8 @@ enum BindingWords {
                 case .proof: "a proof by the device's key"
                 }
             return
-                "enforce: a sign-in without a proof is refused, so versions of the app that make none cannot sign in; its "
-                + "sessions need \(evidence) with each request; sessions of before stay unbound until they end"
+                "enforce: a sign-in needs a proof, so older versions of the app that make none are refused; its "
+                + "sessions need \(evidence) with each request; earlier sessions stay unbound until they end"
         }
     }
 }

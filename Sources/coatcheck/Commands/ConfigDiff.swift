@@ -45,7 +45,7 @@ struct ConfigDiff: AsyncParsableCommand {
         let running = try client.completed(by: file.config)
         guard let answer = try await running.call("POST", "/admin/v1/config/diff", body: writer.bytes),
             case .array(let items) = answer["items"]
-        else { throw ManagementClient.fault("the answer is not one of a broker") }
+        else { throw ManagementClient.fault("the answer is not from a Coatcheck broker; check --management") }
         return Self.show(items.compactMap(\.object), all, values)
     }
 
@@ -69,8 +69,8 @@ struct ConfigDiff: AsyncParsableCommand {
 /// The paths of settings that sign-ins request for tokens of other APIs (RFC 8707).
 enum TargetPath {
     static let note =
-        "sign-ins ask for more than before: where the provider gives tokens only for what the sign-in asked for, sessions from "
-        + "before get `invalid_target` from it (502 `provider_error`) at these until a step-up or a new sign-in"
+        "new sign-ins request more than earlier ones. If the provider issues tokens only for requested APIs, earlier sessions "
+        + "get `invalid_target` from it for these APIs (502 `provider_error`) until a step-up or a new sign-in"
 
     /// Whether a path is a resource or scope of a `token` or of `tokens`.
     ///

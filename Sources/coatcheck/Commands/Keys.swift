@@ -56,7 +56,7 @@ struct Keys: AsyncParsableCommand {
 
         func validate() throws {
             guard DurationText.parse(after) != nil else {
-                throw ValidationError("--after is no duration: 30s, 10m, 2h")
+                throw ValidationError("--after needs a duration such as 30s, 10m or 2h")
             }
         }
 

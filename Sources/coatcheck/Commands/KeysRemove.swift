@@ -24,7 +24,7 @@ struct KeysRemove: AsyncParsableCommand {
 
     func validate() throws {
         guard (tokenFile != nil) != (config != nil) else {
-            throw ValidationError("say --token-file, to ask a running broker, or --config, to look into the store")
+            throw ValidationError("use --token-file to ask a running broker, or --config to read the store")
         }
     }
 

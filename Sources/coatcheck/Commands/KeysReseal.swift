@@ -40,7 +40,7 @@ struct KeysReseal: AsyncParsableCommand {
         }
         print("sealed again \(number("resealed")) of \(number("seen")) values under \(answer?["key"]?.string ?? "-")")
         guard number("unopened") == 0 else {
-            throw ManagementClient.fault("\(number("unopened")) values do not open with this ring and stay as they are")
+            throw ManagementClient.fault("\(number("unopened")) values do not open with this ring and are unchanged")
         }
     }
 
@@ -56,17 +56,18 @@ struct KeysReseal: AsyncParsableCommand {
         } else if let config = defaults.config, let named = try KeyFileName.read(config) {
             place = named
             do throws(StartFailure) { ring = try KeyRingFile.load(named) } catch {
-                StandardError.write("whether the broker has the newest key is not known: \(error)")
+                StandardError.write("the broker's newest key was not checked: \(error)")
                 return
             }
         } else {
-            StandardError.write("whether the broker has the newest key is not known: say --config or --file")
+            StandardError.write("the broker's newest key was not checked; use --config or --file")
             return
         }
         guard let newest = ring.list(at: SystemClock.wallTime()).first else { return }
         if let until = newest.waitsUntil {
             try await running.wait(for: place, toTell: "does not know \(newest.id)") { $0[newest.id] != nil }
-            StandardError.write("\(newest.id) seals from \(until.rfc3339) on: what is sealed again now is not under it")
+            StandardError.write(
+                "\(newest.id) seals from \(until.rfc3339) on; until then, values are resealed under the previous key")
         } else {
             try await running.wait(for: place, toTell: "does not seal with \(newest.id)") { $0[newest.id] == "seals" }
         }
@@ -85,7 +86,7 @@ struct RunningRing: Sendable {
     func keys() async throws -> [String: String] {
         let answer = try await management.call("GET", "/admin/v1/keys", within: .seconds(600))
         guard let items = answer?["items"]?.array?.compactMap(\.object) else {
-            throw ManagementClient.fault("the answer is not one of a broker")
+            throw ManagementClient.fault("the answer is not from a Coatcheck broker; check --management")
         }
         return items.reduce(into: [:]) { keys, item in
             guard let id = item["id"]?.string, let use = item["use"]?.string, use != "missing" else { return }
@@ -102,8 +103,8 @@ struct RunningRing: Sendable {
             if attempt < Self.patience { try await Task.sleep(for: .seconds(1)) }
         }
         throw ManagementClient.fault(
-            "the running broker \(what) of \(file): it has not read the file, or reads another one. Its log says why "
-                + "(\"keys not reloaded\"); the file has to be its user's, or its group's with mode 0640. Then call this again"
+            "the running broker \(what) of \(file): it has not read the file, or reads another one. Look in its log for "
+                + "\"keys not reloaded\". The file has to belong to its user, or to its group with mode 0640. Then repeat this command"
         )
     }
 }

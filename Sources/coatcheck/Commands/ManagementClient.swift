@@ -53,7 +53,7 @@ struct ManagementClient: ParsableArguments {
     ) async throws -> JSONObject? {
         let management = management ?? Self.standardAddress
         guard let tokenFile = token else {
-            throw Self.fault("say --token-file, or set \(Self.tokenVariable)")
+            throw Self.fault("use --token-file, or set \(Self.tokenVariable)")
         }
         guard let url = WebURL(management), url.isSecure || url.isLoopback else {
             throw Self.fault("--management has to be https, or http on loopback")

@@ -56,7 +56,7 @@ enum PrivateFile {
         let place = target(of: path)
         var status = stat()
         guard lstat(place, &status) == 0 else { throw .system(path, reason: reason()) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw .system(path, reason: "it is no ordinary file") }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .system(path, reason: "it is not an ordinary file") }
         let draft = place + ".new"
         // An existing draft was left by a crash.
         unlink(draft)

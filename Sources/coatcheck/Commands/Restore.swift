@@ -20,7 +20,7 @@ struct Restore: AsyncParsableCommand {
     func run() async throws {
         let configuration = try file.load()
         guard case .sqlite(let path, let endings) = configuration.store else {
-            throw ManagementClient.fault("the store is no SQLite database: restore PostgreSQL with its own means")
+            throw ManagementClient.fault("the store is not SQLite; restore PostgreSQL with its own tools")
         }
         do {
             // The backup may be readable for root only.
@@ -47,16 +47,16 @@ struct Restore: AsyncParsableCommand {
         ) { copy, summary throws(StoreOpenFailure) in
             let check = RingCheck(copy.sample, vault)
             guard check.isGood || takesAny else {
-                throw .refused("\(check): put the ring of that time back, or say --any-ring")
+                throw .refused("\(check); use the key ring from the time of the backup, or --any-ring")
             }
             guard let loss = EndingsLoss(copy, summary, file: endings) else { return }
-            guard takesLoss else { throw .refused("\(loss); say --without-endings to restore all the same") }
+            guard takesLoss else { throw .refused("\(loss); to restore anyway, use --without-endings") }
             StandardError.write("\(loss)")
         }
         print("\(path): \(restored.copy.sessions) sessions, schema version \(restored.copy.schema)")
         print("\(RingCheck(restored.copy.sample, vault))")
         if let ended = restored.ended { print("\(ended) of them had ended since, and are ended") }
-        if let kept = restored.kept { print("what stood there is kept as \(kept)") }
+        if let kept = restored.kept { print("the old database is kept as \(kept)") }
     }
 }
 
@@ -79,7 +79,7 @@ struct EndingsLoss: CustomStringConvertible {
         if endings.since > last {
             description = "\(since) are lost up to \(endings.since.rfc3339), when \(file) begins"
         } else if endings.damaged > 0 {
-            description = "\(endings.damaged) lines of \(file) cannot be read: as many log-outs may be lost"
+            description = "\(endings.damaged) lines of \(file) are unreadable, so up to as many log-outs are lost"
         } else {
             return nil
         }

@@ -113,17 +113,17 @@ extension ClockStart {
         case .uncertain:
             (
                 "the clock is more than a day beyond the last time this database has seen",
-                "for a day of running nothing that ran out is buried"
+                "expired sessions are kept for a day of running, because the clock may be wrong"
             )
         case .doubted:
             (
                 "the clock is more than a week beyond the last time this database has seen",
-                "without evidence, no session runs out for an hour and, on SQLite, nobody can sign in; if the clock is right, start once with --trust-clock"
+                "until there is evidence, sessions do not expire for an hour, and sign-ins on SQLite are refused; if the clock is right, start once with --trust-clock"
             )
         case .behind:
             (
                 "the clock is behind the last time this database has seen",
-                "until it has caught up, or there is evidence, no session runs out and nobody can sign in; if the clock is right, start once with --trust-clock"
+                "sessions do not expire and sign-ins are refused until it has caught up or there is evidence; if the clock is right, start once with --trust-clock"
             )
         }
     }

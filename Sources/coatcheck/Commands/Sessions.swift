@@ -85,7 +85,7 @@ struct Sessions: AsyncParsableCommand {
                 throw ValidationError("--unbound goes with --provider and, if need be, --client")
             }
             guard handle != nil || (subject == nil) == all else {
-                throw ValidationError("without --subject this logs everybody out: say --all if that is meant")
+                throw ValidationError("without --subject this signs out all users; add --all to confirm")
             }
             if let handle, SessionHandle(handle) == nil { throw ValidationError("a handle begins with ses_") }
         }
@@ -119,7 +119,7 @@ struct Sessions: AsyncParsableCommand {
             print("ended", ended)
             guard unreadable > 0 else { return }
             StandardError.write(
-                "\(unreadable) stay: the broker cannot open them (another release's, or a key that its ring lacks; see /readyz)"
+                "\(unreadable) were kept because the broker cannot open them (from another release, or its ring lacks their key; see /readyz)"
             )
             throw ExitCode(1)
         }

@@ -37,7 +37,7 @@ enum ConfigurationRules {
                 where client.senderConstraint != .off && backend.settings.mayAsk(about: provider.name, client.name) {
                     context.report(
                         "reaches client `\(client.name)` of `\(provider.name)`, whose access tokens are bound to "
-                            + "what the broker alone has: name others in `allow`",
+                            + "a key that only the broker has; list other clients in `allow`",
                         path: "\(backend.path).forward_access_token",
                         line: backend.line)
                 }
@@ -80,7 +80,7 @@ enum ConfigurationRules {
         }
         for backend in draft.backends where !backend.settings.peers.isEmpty && server.backendListen == nil {
             context.report(
-                "needs a listener that only backends reach, because on the public one everybody comes from the proxy's "
+                "needs a listener that only backends reach, because on the public one all requests come from the proxy's "
                     + "address: write `server: {backend_listen: 127.0.0.1:8081}` and let the backend ask there, or give "
                     + "it a credential (`sha256`) instead of `peers`", path: "\(backend.path).peers", line: backend.line
             )
@@ -93,13 +93,13 @@ enum ConfigurationRules {
                 path: "server.trusted_proxies", line: nil, severity: .warning)
         } else if !draft.backends.isEmpty, hasNoProxy {
             context.report(
-                "is empty, and there are backends: where a proxy asks for all its users, or stands in front, they share "
+                "is empty, and there are backends. The users of a proxy that asks for them, or is in front, share "
                     + "its address and its limits; list the proxy", path: "server.trusted_proxies", line: nil,
                 severity: .warning)
         }
         if server.backendListen != nil, draft.backends.isEmpty {
             context.report(
-                "is a listener for backends, and there are none", path: "server.backend_listen", line: nil,
+                "is a listener for backends, but `backends` is empty", path: "server.backend_listen", line: nil,
                 severity: .warning)
         }
     }

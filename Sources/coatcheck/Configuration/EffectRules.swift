@@ -41,7 +41,7 @@ enum EffectRules {
             let path = "\(client.location.path).children.\(kind).absolute"
             guard policy.lifetimes.absolute > longest, context.lines.has(path) else { continue }
             context.report(
-                "is longer than the \(DurationText.write(longest)) of the client's sessions, with which their children end",
+                "is longer than the \(DurationText.write(longest)) of the client's sessions, and children end with their sessions",
                 path: path, severity: .warning)
         }
     }
@@ -61,7 +61,7 @@ enum EffectRules {
             }
             guard !redeems else { continue }
             context.report(
-                "holds `\(origin)`, for which no backend can redeem a ticket: one needs `handover` in `may`, this origin in "
+                "holds `\(origin)`, but no backend can redeem tickets for it. A backend needs `handover` in `may`, this origin in "
                     + "`origins`, and this client's sessions in `allow`", path: path, severity: .warning)
         }
     }
@@ -90,7 +90,7 @@ enum EffectRules {
     private static func checkPlain(_ upstream: UpstreamSection, _ context: ConfigContext) {
         guard let base = upstream.settings?.base, !base.isSecure, !base.isLoopback else { return }
         context.report(
-            "is plain http inside your network: whoever can read or redirect its traffic gets users' access tokens; where you "
+            "is plain http inside your network: anyone who can read or redirect its traffic gets users' access tokens; if you "
                 + "can, use https, or a mesh that encrypts between the pods", path: "\(upstream.path).base_url",
             severity: .warning)
     }

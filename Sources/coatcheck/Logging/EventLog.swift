@@ -45,7 +45,8 @@ struct EventLog: Sendable {
             write(.info, "session stepped up", provider, client, [("session", session.text)])
         case .sidUnusable(let provider, let client, let session):
             write(
-                .warning, "the id_token's `sid` is no text of at most 4 KiB: back-channel log-outs by it do nothing",
+                .warning,
+                "the id_token's `sid` is not a text of at most 4 KiB, so back-channel log-outs by `sid` have no effect",
                 provider, client, [("session", session.text)])
         case .proofJudged(let provider, let client, let result):
             count("proofs", provider, client, [("result", result)])
@@ -103,8 +104,8 @@ struct EventLog: Sendable {
                     (
                         "hint",
                         isDoubted
-                            ? "it may be of the proof or the certificate that was shown, and not of the grant"
-                            : "if the provider says so of a dead grant: `token_response.invalid_grant_codes`"
+                            ? "the refusal may concern the DPoP proof or the client certificate, not the grant"
+                            : "if the provider uses this code for a dead grant, list it in `token_response.invalid_grant_codes`"
                     ),
                 ]
             }
@@ -123,7 +124,8 @@ struct EventLog: Sendable {
         case .tokenNotBound(let provider, let client, let session):
             count("refreshes", provider, client, [("result", "failed"), ("reason", "not_bound")])
             write(
-                .warning, "the provider answered Bearer where DPoP was asked: the access token is not used", provider,
+                .warning, "the provider returned a Bearer token although DPoP was requested; the token is not used",
+                provider,
                 client, [("session", session.text)])
         case .proofRefused(let provider, let client, let session, let detail):
             write(

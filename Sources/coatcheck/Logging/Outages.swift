@@ -54,7 +54,12 @@ final class Outages: Sendable {
             guard isNew, !isEnding() else { return }
             log.write(
                 .error, "PostgreSQL is away",
-                [("detail", "nothing is cached until it is back; what needs it is 503, and no session ends")])
+                [
+                    (
+                        "detail",
+                        "requests that need the store get 503, and sessions are kept; caching resumes when it is back"
+                    )
+                ])
         case .ended, .steppedUp, .changed: break
         }
     }

@@ -181,7 +181,7 @@ final class CertificateWatch: Sendable {
         failures.increment(by: 1)
         log.write(
             .error, "client certificate not reloaded",
-            [("shown_by", owner ?? ""), ("detail", "\(words): the one before stays in use")])
+            [("shown_by", owner ?? ""), ("detail", "\(words); the previous certificate stays in use")])
     }
 
     private var identities: [(name: String, identity: ClientIdentity)] {
@@ -210,7 +210,12 @@ struct CertificateRereading: Sendable {
             isLate: {
                 log.write(
                     .warning, "certificate files still reading",
-                    [("detail", "one does not answer; the certificates stay as they are until it does")])
+                    [
+                        (
+                            "detail",
+                            "a certificate file does not answer, for example on a hanging mount; the present certificates stay in use"
+                        )
+                    ])
             },
             take: { watch.take($0.texts, isAsked: $0.isAsked) })
     }
@@ -260,8 +265,8 @@ final class CertificateRefusals: Sendable {
                 ("provider", provider.text), ("client", client.text),
                 (
                     "detail",
-                    "\(detail): sign-ins and refreshes of this client are 503 until the provider takes its certificate; no "
-                        + "session ends of it"
+                    "\(detail); until the provider accepts the certificate, this client's sign-ins and refreshes get 503; "
+                        + "sessions are kept"
                 ),
             ])
     }

@@ -52,10 +52,13 @@ final class ClockCheck: Sendable {
         guard isApart != wasSaid else { return }
         if isApart {
             log.write(
-                .warning, "the clock is not the store's",
+                .warning, "the clock differs from the store's",
                 [
                     ("ahead", "\(ahead.components.seconds) s"),
-                    ("detail", "the store's time is used; beyond a minute no session runs out here"),
+                    (
+                        "detail",
+                        "the store's time is used; set this machine's clock; if they differ by over a minute, sessions do not expire"
+                    ),
                 ])
         } else {
             log.write(.notice, "the clock is the store's again")
@@ -112,9 +115,9 @@ extension ClockDoubt {
     /// The consequence, in words for operators.
     fileprivate var consequence: String {
         switch self {
-        case .jumped, .absent, .behind: "no session runs out; on SQLite nobody can sign in without evidence"
-        case .apart, .uncompared, .storeJumped: "no session runs out"
-        case .uncertain: "sessions run out, and nothing is buried"
+        case .jumped, .absent, .behind: "sessions do not expire; on SQLite, sign-ins need evidence of the time"
+        case .apart, .uncompared, .storeJumped: "sessions do not expire"
+        case .uncertain: "sessions expire, but their rows are kept"
         }
     }
 }

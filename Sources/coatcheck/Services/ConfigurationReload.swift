@@ -21,7 +21,12 @@ struct ConfigurationReload: Sendable {
             isLate: {
                 parts.log.write(
                     .warning, "reload still reading",
-                    [("detail", "a file of the configuration does not answer; it is taken over when it does")])
+                    [
+                        (
+                            "detail",
+                            "a file of the configuration does not answer, for example on a hanging mount; it is used when it does"
+                        )
+                    ])
             },
             take: { exchange.take($0) })
     }
@@ -31,7 +36,7 @@ struct ConfigurationReload: Sendable {
         let isBegun = await reading.run { [load] in
             do throws(ConfigurationFailure) { return .success(try load()) } catch { return .failure(error) }
         }
-        if !isBegun { exchange.refuse(["its files do not answer: several readings of them hang"]) }
+        if !isBegun { exchange.refuse(["its files do not answer, and several readings hang; check their mounts"]) }
     }
 
     /// Prevents further replacements.

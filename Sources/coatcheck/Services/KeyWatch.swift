@@ -121,7 +121,8 @@ final class KeyWatch: Sendable {
     ) throws(StartFailure) {
         do throws(VaultFailure) { try vault.replace(ring: ring, at: moment, isWhole: isWhole) } catch {
             state.refused = ring
-            throw StartFailure("the key file's index key is another: the old keys stay in use")
+            throw StartFailure(
+                "the key file has another index key, so the old keys stay in use; restore the file of this store")
         }
         state.isFaulty = false
         state.refused = nil
@@ -156,7 +157,12 @@ struct KeyRereading: Sendable {
             isLate: {
                 log.write(
                     .warning, "key file still reading",
-                    [("detail", "it does not answer; the keys stay as they are, and it is taken over when it does")])
+                    [
+                        (
+                            "detail",
+                            "the file does not answer, for example on a hanging mount; the present keys stay in use until it does"
+                        )
+                    ])
             },
             take: { watch.take($0.bytes, isAsked: $0.isAsked) })
     }
@@ -169,7 +175,9 @@ struct KeyRereading: Sendable {
         guard isAsked || !reading.isReading else { return watch.lookAtTime() }
         let isBegun = await reading.run { [watch] in Text(bytes: watch.read(), isAsked: isAsked) }
         if !isBegun {
-            log.write(.error, "keys not reloaded", [("detail", "the key file does not answer: several readings hang")])
+            log.write(
+                .error, "keys not reloaded",
+                [("detail", "the key file does not answer, and several readings hang; check its mount")])
         }
     }
 

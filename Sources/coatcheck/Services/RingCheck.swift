@@ -50,15 +50,17 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     var opensNothing: Bool { opened == 0 && !missing.isEmpty }
 
     var description: String {
-        if tried == 0 { return "nothing is stored that a ring could be tried on" }
+        if tried == 0 { return "the store has no sealed rows, so the key ring could not be checked" }
         if opened == tried { return "the key ring opens the store's rows (\(tried) tried)" }
         var text = "the key ring opens \(opened) of \(tried) rows tried"
-        if !missing.isEmpty { text += "; not in it: \(missing.sorted().joined(separator: ", "))" }
-        if faulty > 0 { text += "; \(faulty) are sealed with another key of a known id, or damaged" }
+        if !missing.isEmpty { text += "; missing keys: \(missing.sorted().joined(separator: ", "))" }
+        if faulty > 0 {
+            text += "; \(faulty) have a known key id but do not open (another key with this id, or damaged)"
+        }
         if foreign > 0 {
             text +=
                 "; \(foreign) were sealed while another ring stood in its place "
-                + "(\(foreignKeys.sorted().joined(separator: ", "))): who signed in then has to sign in again"
+                + "(\(foreignKeys.sorted().joined(separator: ", "))): their users have to sign in again"
         }
         return text
     }

@@ -83,7 +83,7 @@ struct Composition: Sendable {
         do throws(VaultFailure) {
             return try OpenSSLVault(ring: ring, at: now)
         } catch {
-            throw StartFailure("the system's OpenSSL does not offer AES-256-GCM, HMAC and HKDF with SHA-256")
+            throw StartFailure("the system's OpenSSL lacks AES-256-GCM, HMAC or HKDF with SHA-256")
         }
     }
 

@@ -76,7 +76,7 @@ struct RequestMetrics: Sendable {
         if record.code == .rateLimited { writeLimit(record) }
         if let peer = record.untrustedProxy, untrusted.line(for: peer) == .one {
             log.write(
-                .warning, "a peer sends X-Forwarded-For and is not in server.trusted_proxies",
+                .warning, "a peer outside server.trusted_proxies sends X-Forwarded-For; list it if it is your proxy",
                 [
                     ("listener", listener), ("peer", peer),
                     ("detail", "if it is your proxy, all its clients share one address and its limits"),

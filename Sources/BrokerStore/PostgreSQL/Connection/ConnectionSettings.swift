@@ -41,7 +41,7 @@ package struct ConnectionSettings: Sendable {
         var message: UnsafeMutablePointer<CChar>?
         guard let parsed = PQconninfoParse(url, &message) else {
             PQfreemem(message)
-            throw .address("libpq does not understand it: look at its percent signs and its query")
+            throw .address("libpq cannot parse it; check its percent signs and its query")
         }
         defer { PQconninfoFree(parsed) }
         var given: [String: String] = [:]

@@ -81,7 +81,7 @@ final class LibPQConnection {
     func pause(for time: Duration) { _ = wakeup.wait(for: -1, events: 0, atMost: time) }
 
     private static func line(_ message: UnsafePointer<CChar>?) -> String {
-        guard let message else { return "libpq gives no reason" }
+        guard let message else { return "libpq reports no reason" }
         return String(cString: message).split(whereSeparator: \.isNewline).map { $0.trimmingPrefix(" ") }
             .joined(separator: "; ")
     }

@@ -47,7 +47,9 @@ struct ServerFault: Error, Sendable, Equatable {
         case "53100": .full
         case "25006": .unavailable("PostgreSQL 25006: it is read only")
         case "26000", "42P05":
-            .unavailable("PostgreSQL \(state): a pooler stands between; set store.pooler to transaction")
+            .unavailable(
+                "PostgreSQL \(state): prepared statements fail, probably behind a pooler; set store.pooler to transaction"
+            )
         case "42P01": .unavailable("PostgreSQL 42P01: not migrated")
         default: .unavailable("PostgreSQL \(state)")
         }

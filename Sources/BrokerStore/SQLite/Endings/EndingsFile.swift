@@ -130,7 +130,7 @@ final class EndingsFile {
             lock = try DatabaseFiles.takeLock(on: path + ".lock", of: path)
             let found = try open { _ in }
             guard found.since == before.header.since, found.wholeBytes >= before.length else {
-                throw EndingsFailure("another file stands in its place: a restart takes it up")
+                throw EndingsFailure("another file is in its place; restart the broker to use that one")
             }
         } catch {
             close()

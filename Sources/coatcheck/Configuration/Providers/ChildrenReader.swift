@@ -50,7 +50,7 @@ enum ChildrenReader {
                 return text
             })
         if policy.origins.isEmpty, !kind.context.isCataloguing, !kind.has("origins") {
-            kind.report(nil, "needs `origins`: where the session may be handed over to")
+            kind.report(nil, "needs `origins`, the pages that may receive the session")
         }
     }
 }
@@ -101,7 +101,7 @@ enum ChildrenRules {
         guard upstream.passesChallenges, provider.settings.profile.stepUp != .nothing else { return }
         context.report(
             "names `\(upstream.name)`, which may ask for another sign-in by itself: after the app's step-up it takes the calls "
-                + "of children of kind `\(kind)`, too, for they carry their parent's token; leave it out, or write "
+                + "of children of kind `\(kind)`, too, because they carry their parent's token; leave it out, or write "
                 + "`challenges: off` on the upstream if it judges no sign-in", path: "\(path).upstreams",
             line: client.location.line, severity: .warning)
     }

@@ -23,7 +23,7 @@ enum DeadGrantReader {
         let pointer = section.pointer("at")
         let steps = pointer?.split(separator: "/", omittingEmptySubsequences: false).dropFirst() ?? []
         if steps.contains(where: { !$0.isEmpty && $0.utf8.allSatisfy { (0x30...0x39).contains($0) } }) {
-            section.report("at", "names an entry of a list: write `*`, for which every entry counts")
+            section.report("at", "names one entry of a list; write `*` to include every entry")
         }
         if pointer == "/" { section.report("at", "names no member") }
         let values = section.texts("values", limit: 256)
@@ -31,7 +31,7 @@ enum DeadGrantReader {
         for value in values {
             if value.allSatisfy(\.isWhitespace) { section.report("values", "has an empty value") }
             if let number = Int(value), [400, 401, 403, 429].contains(number) || (500...599).contains(number) {
-                section.report("values", "has `\(number)`, which servers say of other faults, too")
+                section.report("values", "has `\(number)`, which servers also use for other faults")
             }
             if otherFaults.contains(value) {
                 section.warn("values", "has `\(value)`, which RFC 6749 and its extensions use for other faults")

@@ -19,7 +19,7 @@ struct FAPI2Rules {
         if place("sender_constrained") == nil { wire.senderConstraint = hasCertificate && !hasKey ? .mtls : .dpop }
         guard client.place(of: "auth") == nil, !client.context.isCataloguing else { return }
         if client.place(of: "client_secret") != nil {
-            report("client_secret", "a client proves itself by a key of its own, not by a secret that both have")
+            report("client_secret", "a client needs its own key, not a shared secret")
         } else if place("apple") != nil {
             report("apple", "a client proves itself by `private_key` or a certificate")
         } else if hasKey {
@@ -60,14 +60,16 @@ struct FAPI2Rules {
         if profile.login != .broker {
             report("login", "a login is pushed with the client's own proof, which no app has: it has to be `broker`")
         }
-        if profile.nativeCode { report("native_code", "nobody pushed the request of such a code") }
+        if profile.nativeCode { report("native_code", "the request of such a code was not pushed") }
         if profile.importTokens || client.place(of: "import_tokens") != nil {
-            report("import_tokens", "imported tokens are bound to nothing of ours")
+            report("import_tokens", "imported tokens are not bound to the broker's key")
         }
         if profile.pkce == .unsupported { report("pkce", "it has to be `required`") }
         if kind == .oidc, !profile.nonce { report("nonce", "it has to be `on`") }
         if profile.handsOutAccessToken {
-            report("hand_out_access_token", "the token is of no use without what it is bound to, which never leaves")
+            report(
+                "hand_out_access_token",
+                "the token is useless without its key or certificate, which never leaves the broker")
         }
     }
 
@@ -83,7 +85,8 @@ struct FAPI2Rules {
         }
         if let name = Self.needed.intersection(request.rename.flatMap { [$0, $1] }).min() {
             report(
-                "token_request", below: "rename", "`\(name)` has to go under its own name, and nothing else under that")
+                "token_request", below: "rename",
+                "`\(name)` has to keep its name, and no other parameter may get this name")
         }
     }
 

@@ -11,12 +11,12 @@ enum ProviderRules {
                     message, path: "\(client.location.path).\(key)", line: client.location.line, severity: .warning)
             }
             if profile.nativeCode, !profile.nonce, provider.kind == .oidc {
-                warn("nonce", "is off for native codes: nothing then ties the id_token to this login")
+                warn("nonce", "is off for native codes, so the id_token is not tied to the login")
             }
             if profile.login != .broker, profile.pkce != .unsupported, provider.kind != .zephr {
                 warn(
                     "login",
-                    "lets the app start logins: what ties its verifier to its challenge is the provider's check")
+                    "lets the app start logins, so only the provider checks that the app's verifier fits its challenge")
             }
             if profile.senderConstraint != .off { checkBound(client, of: provider, context) }
             checkConnection(client, of: provider, context)
@@ -50,15 +50,15 @@ extension ProviderRules {
         if client.settings.wire.revocation.style == .bearerPost {
             report(
                 "revocation",
-                "has `style: bearer_post`, which shows the access token alone: of no use with "
+                "has `style: bearer_post`, which sends the access token alone and is useless with "
                     + "`sender_constrained: \(constraint.rawValue)`")
         }
         if client.settings.profile.handsOutAccessToken, client.settings.wire.profile == nil {
             let what = constraint == .mtls ? "certificate" : "key"
             report(
                 "hand_out_access_token",
-                "contradicts `sender_constrained: \(constraint.rawValue)`: the token is of no use without its \(what), "
-                    + "which never leaves")
+                "contradicts `sender_constrained: \(constraint.rawValue)`: the token is useless without its \(what), "
+                    + "which never leaves the broker")
         }
     }
 
@@ -124,7 +124,8 @@ enum HostedCallbackRules {
             report("redirect_uris", "holds a callback of this host that is not this provider's: `\(route)`")
         }
         if isHosted, profile.hostedCallbackTo == nil {
-            report("redirect_uris", "holds the hosted callback, which needs `hosted_callback_to`: where the app is")
+            report(
+                "redirect_uris", "holds the hosted callback, which needs `hosted_callback_to` with the app's address")
         }
         if isHosted, profile.login == .app {
             report("login", "cannot be `app` with a hosted callback: its logins are started by the broker")

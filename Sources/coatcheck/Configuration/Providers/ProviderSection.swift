@@ -152,7 +152,7 @@ struct ProviderSection: Sendable {
             section.report(
                 "issuer",
                 "is the address of a document: the issuer is what stands before `/.well-known/`, byte for byte "
-                    + "as that document says it")
+                    + "as in that document")
         }
         if kind == .oauth2, issuer == nil, endpoints.authorization == nil || endpoints.token == nil {
             section.report(

@@ -14,7 +14,7 @@ enum StepUpReader {
             maximumAge: part.flag("max_age", default: standard.maximumAge))
         // Only an id_token has information about the sign-in.
         if section.has("step_up"), kind != .oidc, capability != .nothing {
-            section.report("step_up", "is for kind `oidc`: others say nothing of how the user signed in")
+            section.report("step_up", "is for kind `oidc`, because other kinds give no information about the sign-in")
         }
         return capability
     }
@@ -37,7 +37,7 @@ enum StepUpReader {
         let presence = takesPresence && section.flag("presence", default: false)
         for scalar in section.scalars("acr") where scalar.text.contains(" ") {
             section.context.report(
-                "is read as several classes, of which one is enough: a class has no space in it",
+                "is read as several classes, and one of them is enough; a class contains no space",
                 path: section.child("acr"),
                 line: scalar.line, severity: .warning)
         }

@@ -19,7 +19,7 @@ enum TargetReader {
         guard !section.context.isCataloguing else { return nil }
         guard let exchange else {
             if plain == TokenTarget() {
-                section.report(nil, "needs `resource`, `audience`, `scope` or `exchange`: what the token is for")
+                section.report(nil, "needs `resource`, `audience`, `scope` or `exchange` to name the token's API")
             }
             return plain
         }
@@ -29,7 +29,7 @@ enum TargetReader {
         if exchanged == TokenTarget(grant: .exchange), !exchange.has("resource"), !exchange.has("audience"),
             !exchange.has("scope")
         {
-            section.report("exchange", "needs `resource`, `audience` or `scope`: what the token is for")
+            section.report("exchange", "needs `resource`, `audience` or `scope` to name the token's API")
         }
         return exchanged
     }
@@ -64,7 +64,7 @@ enum TargetReader {
         }
         let scope = section.words("scope") ?? []
         if scope.contains(where: { $0.contains("\"") || $0.contains("\\") }) {
-            section.report("scope", "holds something that is no scope")
+            section.report("scope", "holds an entry that is not a scope")
         }
         if Set(scope).count < scope.count { section.report("scope", "names something twice") }
         if section.has("scope"), scope.isEmpty { section.report("scope", "names nothing") }
@@ -175,7 +175,7 @@ enum TargetRules {
             if able.isEmpty, !asked.isEmpty {
                 context.report(
                     "is an entry that none of the clients can get whose sessions it may ask about: it is for the kinds `oidc` "
-                        + "and `oauth2`, and needs refresh tokens unless it is an `exchange`", path: path)
+                        + "or `oauth2`, and refresh tokens unless it is an `exchange`", path: path)
             }
             for (_, client) in able { warn(of: client, target, path, backend.line, context) }
         }
@@ -196,14 +196,15 @@ enum TargetRules {
             }
             if settings.profile.scope.isEmpty, !settings.targetScope.isEmpty {
                 context.report(
-                    "is not there, and upstreams or backends name scopes: sign-ins ask for those alone, and no more for what "
-                        + "the provider gives by itself", line: client, "scope", severity: .warning)
+                    "is missing, and upstreams or backends name scopes. Sign-ins then request only these scopes, and lose the ones that "
+                        + "the provider grants by default", line: client, "scope", severity: .warning)
             }
         }
         if all.count > mostKept {
             context.report(
                 "gives tokens for \(all.count) APIs, upstreams and backends together: a session keeps those of \(mostKept), "
-                    + "and the one longest unused goes", path: provider.path, line: provider.line, severity: .warning)
+                    + "and removes the longest unused one", path: provider.path, line: provider.line, severity: .warning
+            )
         }
     }
 

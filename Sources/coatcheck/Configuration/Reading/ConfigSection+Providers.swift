@@ -59,7 +59,7 @@ extension ConfigSection {
         }
         if uri.text.contains("*") {
             context.report(
-                "holds a `*`, which stands for itself: redirect URIs are compared byte for byte, here and at providers",
+                "holds a `*`, which is no wildcard: redirect URIs are compared byte for byte, here and at providers",
                 path: child(key), line: scalar.line, severity: .warning)
         }
         return uri

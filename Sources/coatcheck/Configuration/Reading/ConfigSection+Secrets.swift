@@ -85,6 +85,7 @@ extension ConfigSection {
         let isName =
             variable.utf8.count <= 64
             && variable.utf8.allSatisfy { (0x41...0x5A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x5F }
-        return isName ? ": \(variable)" : " (its name is not shown: it is not in capitals, digits and `_`)"
+        return isName
+            ? ": \(variable)" : " (its name is hidden, because it has other characters than capitals, digits and `_`)"
     }
 }

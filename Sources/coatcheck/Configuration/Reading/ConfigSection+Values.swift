@@ -34,7 +34,7 @@ extension ConfigSection {
         return scalars(key).flatMap { scalar -> [String] in
             scalar.text.split(separator: " ").map(String.init).filter { word in
                 let fits = (1...256).contains(word.utf8.count) && word.utf8.allSatisfy { (0x21...0x7E).contains($0) }
-                if !fits { context.report("holds something that is no word", path: child(key), line: scalar.line) }
+                if !fits { context.report("holds an entry that is not a word", path: child(key), line: scalar.line) }
                 return fits
             }
         }

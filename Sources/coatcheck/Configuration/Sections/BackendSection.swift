@@ -51,14 +51,15 @@ struct BackendSection: Sendable {
         }
         if section.has("require"), may.isDisjoint(with: [.forwardAuth, .token]) {
             section.report(
-                "require", "needs `forward-auth` or `token` in `may`: introspection tells and does not demand")
+                "require", "needs `forward-auth` or `token` in `may`, because introspection makes no demands")
         }
         if section.has("tokens"), !may.contains(.token) { section.report("tokens", "needs `token` in `may`") }
         if may.contains(.handover), !section.has("origins") {
             section.report(nil, "needs `origins` for `handover`: whose tickets it redeems")
         }
         if evidence == .own, may.contains(.forwardAuth) {
-            section.report("evidence", "cannot be `own` with `forward-auth` in `may`: nobody would look at the proof")
+            section.report(
+                "evidence", "cannot be `own` with `forward-auth` in `may`, because the proof would not be verified")
         }
         for range in ranges where range.isEverything { section.report("peers", "holds the whole internet (\(range))") }
         guard let name = BackendName(name) else {
@@ -83,7 +84,7 @@ struct BackendSection: Sendable {
     private static func origins(_ section: ConfigSection) -> ProofOrigins {
         let texts = section.texts("origins")
         for text in texts where ProofAddress(text).map({ $0.path != "/" || $0.origin != text }) ?? true {
-            section.report("origins", "has `\(text)`, which is no origin as `https://app.example.com` is one")
+            section.report("origins", "has `\(text)`, which is not an origin such as `https://app.example.com`")
         }
         return ProofOrigins(texts.compactMap { ProofAddress($0) })
     }

@@ -11,7 +11,7 @@ struct ManagementSettings: Sendable {
     init(_ section: ConfigSection) {
         listen = section.listenAddress("listen", default: ListenAddress(host: "127.0.0.1", port: 9090))
         if !listen.isLoopback {
-            section.warn("listen", "is reachable from elsewhere: health and metrics are shown without a token there")
+            section.warn("listen", "is reachable from other machines, where health and metrics need no token")
         }
         hosts = section.hostNames("hosts")
         adminTokens = section.list("admin_tokens").compactMap { item in

@@ -30,7 +30,8 @@ struct ServerSettings: Sendable {
         backendListen = section.listenAddress("backend_listen")
         if let backendListen, !backendListen.isLoopback {
             section.warn(
-                "backend_listen", "is reachable from elsewhere: keep the port inside, where only backends get to it")
+                "backend_listen",
+                "is reachable from other machines; keep the port inside your network, for backends only")
         }
         tls = Self.tls(section)
         trustedProxies = section.networks("trusted_proxies")

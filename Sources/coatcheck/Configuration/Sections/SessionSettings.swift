@@ -61,7 +61,7 @@ struct SessionSettings: Sendable {
         }
         let hasPrefix = name.hasPrefix("__Host-")
         if isSecure, !hasPrefix {
-            cookie.report("name", "has to begin with `__Host-`, which is what binds the cookie to this host")
+            cookie.report("name", "has to begin with `__Host-`, which binds the cookie to this host")
         } else if !isSecure,
             hasPrefix || name.lowercased().hasPrefix("__host-") || name.lowercased().hasPrefix("__secure-")
         {
@@ -80,7 +80,7 @@ struct SessionSettings: Sendable {
         guard let scalar = section.scalar("cache") else { return .seconds(5) }
         if scalar.text == "off" { return .zero }
         if let duration = DurationText.parse(scalar.text), duration <= .seconds(5) { return duration }
-        section.report("cache", "has to be `off` or at most `5s`: an ended session may live on for no longer")
+        section.report("cache", "has to be `off` or at most `5s`, because an ended session may be served for that long")
         return .seconds(5)
     }
 }

@@ -62,7 +62,7 @@ enum StoreSettings: Sendable {
                 section.report("endings_file", "is the database's own file")
             } else if Self.folder(endings) == Self.folder(path) {
                 section.warn(
-                    "endings_file", "lies beside the database: what is lost with the one is lost with the other")
+                    "endings_file", "is next to the database, so both would be lost together; put it on another volume")
             }
         }
         self = .sqlite(path: path, endings: endings)
@@ -94,7 +94,7 @@ enum StoreSettings: Sendable {
     private init?(postgresql url: String, _ section: ConfigSection) {
         if section.has("endings_file") {
             _ = section.node("endings_file")
-            section.warn("endings_file", "is not used: PostgreSQL is restored to a moment by its own means")
+            section.warn("endings_file", "is not used, because PostgreSQL has its own point-in-time recovery")
         }
         let isPooled = section.choice("pooler", as: Pooler.self) == .transaction
         let connections = section.integer(
@@ -105,7 +105,8 @@ enum StoreSettings: Sendable {
             listening = Self.connection(other, "listen_url", isPooled: false, section)
             guard listening != nil else { return nil }
         } else if isPooled {
-            section.warn("pooler", "without `listen_url` other replicas are not heard: no session is cached")
+            section.warn(
+                "pooler", "needs `listen_url` for notices from other replicas; without it, sessions are not cached")
         }
         guard let main else { return nil }
         self = .postgresql(PostgreSQLPlace(connection: main, listening: listening, connections: connections))

@@ -14,7 +14,7 @@ struct TracingSettings: Sendable {
         let sample = section.scalar("sample")?.text
         if section.context.isCataloguing { return nil }
         guard let text else {
-            if section.has("sample") { section.report("otlp", "is needed: where traces are sent") }
+            if section.has("sample") { section.report("otlp", "is needed, because it names the receiver of traces") }
             return nil
         }
         guard let url = WebURL(text) else {
@@ -22,7 +22,7 @@ struct TracingSettings: Sendable {
             return nil
         }
         if !url.isSecure, !url.isLoopback {
-            section.warn("otlp", "is plain http: whoever is on the way reads the traces")
+            section.warn("otlp", "is plain http, so anyone on the way can read the traces")
         }
         let base = text.hasSuffix("/") ? String(text.dropLast()) : text
         self.url = base.hasSuffix(Self.path) ? base : base + Self.path

@@ -385,8 +385,8 @@ walk_faults() {
     become forbidden
     denied "broker answers 403" 403 GET -H "Cookie: coatcheck=$late"
     for answer in broken bad-gateway misdirected redirect not-modified html nothing slow; do
-        become "broker's answer is $answer"
-        denied "$answer" 503 GET -H "Cookie: coatcheck=$late"
+        become "$answer"
+        denied "broker's answer is $answer" 503 GET -H "Cookie: coatcheck=$late"
         matches '^[0-9]+$' "$(header Retry-After)" "broker's answer is $answer → Retry-After in seconds"
     done
     step "$1: a live session needs a step-up or a proof of presence"

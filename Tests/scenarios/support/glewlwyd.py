@@ -115,7 +115,7 @@ class Glewlwyd:
         return address
 
     def bank(self, name="mtls", **parameters):
-        """Adds an issuer that knows its clients by certificates, and binds tokens to those."""
+        """Adds an issuer that authenticates its clients by certificates, and binds tokens to these."""
         return self.issuer(name, **{
             "client-cert-source": "TLS", "client-cert-use-endpoint-aliases": True, "oauth-dpop-allowed": False,
             "oauth-par-allowed": True, "oauth-par-required": True} | parameters)

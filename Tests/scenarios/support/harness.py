@@ -274,7 +274,7 @@ class Gate:
 
     @staticmethod
     def slow(seconds):
-        """The provider does its work after so long, if its caller is still there."""
+        """The provider does its work after this time, if its caller is still connected."""
 
         def act(taken, forward):
             Gate.wait(taken, seconds)

@@ -13,7 +13,7 @@ mkdir "$place/bin"
 ln -s "$(realpath "$COATCHECK")" "$place/bin/coatcheck"
 ln -s "$(realpath "$COATCHECK_SANDBOX")" "$place/bin/coatcheck-sandbox"
 
-step "Two packages"
+step "The contents of two packages"
 VERSION=1.0.0 OUT=$place/old COMPRESSION=none "$root/scripts/deb" "$place/bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"
 old=$(ls "$place"/old/coatcheck_*.deb) emulator=$(ls "$place"/old/coatcheck-sandbox_*.deb)
 # A higher version of this tree.
@@ -23,14 +23,14 @@ new=$place/${old##*/}
 new=${new/1.0.0/1.0.1}
 dpkg-deb --root-owner-group -Znone -b "$place/raised" "$new" >"$work/deb.log"
 control() { dpkg-deb -f "$1" "$2"; }
-matches 'libc6.*libpq5.*libsqlite3-0.*libssl3.*, ca-certificates, sqlite3, systemd' "$(control "$new" Depends)" "the dependencies have the libraries of dpkg-shlibdeps"
-same "" "$(control "$new" Recommends)$(control "$new" Suggests)$(control "$new" Depends | grep -o sandbox)" "the dependencies leave the sandbox out"
+matches 'libc6.*libpq5.*libsqlite3-0.*libssl3.*, ca-certificates, sqlite3, systemd' "$(control "$new" Depends)" "dependencies → contain the libraries of dpkg-shlibdeps"
+same "" "$(control "$new" Recommends)$(control "$new" Suggests)$(control "$new" Depends | grep -o sandbox)" "dependencies → do not contain the sandbox"
 dpkg-deb -e "$new" "$place/control"
 dpkg-deb -x "$new" "$place/tree"
 dpkg-deb -x "$emulator" "$place/emulator"
 same "/etc/coatcheck/coatcheck.yaml" "$(cat "$place/control/conffiles")" "the configuration is the only conffile"
-same "" "$(find "$place/tree" "$place/emulator" -name '*keys.json' -o -path '*/var/lib/*' | head -3)" "the packages are free of key rings and data"
-same "" "$(grep -lis sandbox "$place"/control/{control,conffiles,p*}; grep -rlis sandbox "$place/tree/etc" "$place/tree/lib" "$place/tree/usr/lib")" "the broker's scripts, units and configuration leave the sandbox unnamed"
+same "" "$(find "$place/tree" "$place/emulator" -name '*keys.json' -o -path '*/var/lib/*' | head -3)" "both packages → no key ring and no data"
+same "" "$(grep -lis sandbox "$place"/control/{control,conffiles,p*}; grep -rlis sandbox "$place/tree/etc" "$place/tree/lib" "$place/tree/usr/lib")" "broker's scripts, units and configuration → do not name the sandbox"
 for name in coatcheck coatcheck-sandbox; do
     tree=$place/tree
     [ "$name" = coatcheck ] || tree=$place/emulator
@@ -40,13 +40,13 @@ for name in coatcheck coatcheck-sandbox; do
     same "" "$(zcat "$tree/usr/share/man/man1/$name.1.gz" | man -l --warnings=w -E UTF-8 - 2>&1 >"$work/page")" "$name: groff accepts its manual page"
     bash -n "$tree/usr/share/bash-completion/completions/$name"
     same 0 $? "$name: completions for bash"
-    same "#compdef $name" "$(head -1 "$tree/usr/share/zsh/vendor-completions/_$name")" "$name: for zsh"
-    matches "complete -c '?$name" "$(cat "$tree/usr/share/fish/vendor_completions.d/$name.fish")" "$name: and for fish"
+    same "#compdef $name" "$(head -1 "$tree/usr/share/zsh/vendor-completions/_$name")" "$name: completions for zsh"
+    matches "complete -c '?$name" "$(cat "$tree/usr/share/fish/vendor_completions.d/$name.fish")" "$name: completions for fish"
 done
 for words in $("$COATCHECK" --help | sed -nE 's/^  ([a-z][a-z-]*)  +.*/\1/p'); do grep -qE "coatcheck $words" <(zcat "$place/tree/usr/share/man/man1/coatcheck.1.gz" | tr -d '\\') || echo "$words"; done >"$work/absent"
-same "" "$(cat "$work/absent")" "every command is on the manual page"
+same "" "$(cat "$work/absent")" "manual page → contains every command"
 
-step "Installed"
+step "Installation"
 cp -a --reflink=auto "$clean" "$system"
 mkdir "$system/packages"
 # The programs read their arguments there.
@@ -65,54 +65,54 @@ broker() { inside setpriv --reuid coatcheck --regid coatcheck --clear-groups "$@
 access() { inside stat -c '%U:%G %a' "$@" | tr '\n' ' ' | sed 's/ $//'; }
 version() { inside dpkg-query -W -f '${Version} ${db:Status-Status}' "$1"; }
 file() { echo "/packages/$(basename "$1")"; }
-dpkg_says 0 "dpkg installs it" -i "$(file "$old")"
-same "  editor /etc/coatcheck/coatcheck.yaml   systemctl enable --now coatcheck.socket coatcheck.service" "$(grep '^  ' "$work/out" | tr '\n' ' ' | sed 's/ $//')" "and prints the two next commands"
-same "root:coatcheck 750 root:coatcheck 640" "$(access /etc/coatcheck /etc/coatcheck/coatcheck.yaml)" "the broker alone reads its configuration"
-same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck /var/lib/coatcheck/keys.json)" "the key ring is the broker's alone"
-same "" "$(inside find /etc/systemd -name 'coatcheck*')" "the installation enables nothing"
+dpkg_says 0 "first installation → dpkg succeeds" -i "$(file "$old")"
+same "  editor /etc/coatcheck/coatcheck.yaml   systemctl enable --now coatcheck.socket coatcheck.service" "$(grep '^  ' "$work/out" | tr '\n' ' ' | sed 's/ $//')" "first installation → dpkg prints the next two commands"
+same "root:coatcheck 750 root:coatcheck 640" "$(access /etc/coatcheck /etc/coatcheck/coatcheck.yaml)" "configuration → only root and the broker can read it"
+same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck /var/lib/coatcheck/keys.json)" "key ring → only the broker can read it"
+same "" "$(inside find /etc/systemd -name 'coatcheck*')" "first installation → no unit is enabled"
 broker coatcheck check --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
-same "1 1 error" "$? $(tail -1 "$work/out")" "the configuration has one fault"
-matches "providers: needs at least one provider" "$(cat "$work/out")" "the missing provider"
+same "1 1 error" "$? $(tail -1 "$work/out")" "shipped configuration → check finds one fault"
+matches "providers: needs at least one provider" "$(cat "$work/out")" "shipped configuration → the fault is the missing provider"
 ring=$(sha256sum <"$system/var/lib/coatcheck/keys.json")
 cat >>"$system/etc/coatcheck/coatcheck.yaml" <<TEXT
 providers:
   any: {kind: oidc, issuer: "https://id.example.com", clients: {ios: {client_id: any, auth: none, redirect_uris: ["com.example.app:/cb"]}}}
 TEXT
 broker coatcheck check --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
-same 0 $? "with a provider it is in order"
+same 0 $? "configuration with a provider → check succeeds"
 
-step "A new version backs up before it starts, once"
+step "A new version makes one backup before its first start"
 before_start() { broker /usr/lib/coatcheck/before-start "$@" >"$work/out" 2>&1; }
 backups() { inside find /var/lib/coatcheck/backups -type f 2>/dev/null | sort; }
 before_start
-same "0 " "$? $(backups)" "a start before the first database succeeds"
+same "0 " "$? $(backups)" "start before the first database → exit 0, no backup"
 broker coatcheck migrate --config /etc/coatcheck/coatcheck.yaml >"$work/out" 2>&1
-same 0 $? "the broker makes its database"
-dpkg_says 0 "dpkg upgrades" -i "$(file "$new")"
-same "1.0.1 installed" "$(version coatcheck)" "to the new version"
-same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "the key ring stays"
-matches 'any: .kind: oidc' "$(tail -1 "$system/etc/coatcheck/coatcheck.yaml")" "so does the configuration"
+same 0 $? "migrate → the database is made"
+dpkg_says 0 "package of the new version → dpkg succeeds" -i "$(file "$new")"
+same "1.0.1 installed" "$(version coatcheck)" "upgrade → the new version is installed"
+same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "upgrade → the key ring is unchanged"
+matches 'any: .kind: oidc' "$(tail -1 "$system/etc/coatcheck/coatcheck.yaml")" "upgrade → the configuration is unchanged"
 database=$system/var/lib/coatcheck/data/coatcheck.db
 mv "$system/etc/coatcheck/coatcheck.yaml" "$place/kept.yaml"
 sed 's|^  url: sqlite.*|  url: \&here sqlite:/var/lib/coatcheck/data/coatcheck.db|' "$place/kept.yaml" >"$system/etc/coatcheck/coatcheck.yaml"
 chmod 644 "$system/etc/coatcheck/coatcheck.yaml"
 before_start
-matches '^1 .*Write it as one line' "$? $(cat "$work/out")" "an anchor in store.url stops the start"
+matches '^1 .*Write it as one line' "$? $(cat "$work/out")" "YAML anchor in store.url → the start fails with advice"
 mv "$place/kept.yaml" "$system/etc/coatcheck/coatcheck.yaml"
 before_start
-same 0 $? "the new version's first start"
+same 0 $? "first start of the new version → exit 0"
 backup=$(backups)
-matches '^/var/lib/coatcheck/backups/coatcheck-before-1.0.1-[0-9TZ]+.db$' "$backup" "leaves a backup"
-same "coatcheck:coatcheck 600" "$(access "$backup")" "which is the broker's alone"
+matches '^/var/lib/coatcheck/backups/coatcheck-before-1.0.1-[0-9TZ]+.db$' "$backup" "first start of the new version → one backup"
+same "coatcheck:coatcheck 600" "$(access "$backup")" "backup → only the broker can read it"
 before_start
-same "$backup" "$(backups)" "the next start adds none"
+same "$backup" "$(backups)" "second start → no further backup"
 for day in 1 2 3 4; do touch -d "2026-01-0$day" "$system/var/lib/coatcheck/backups/coatcheck-before-0.$day.db"; done
 rm "$system/var/lib/coatcheck/last-version"
 before_start
-same 3 "$(backups | wc -l)" "three backups are kept, the newest"
+same 3 "$(backups | wc -l)" "many backups → the newest three are kept"
 inside mv /var/lib/coatcheck/data /var/lib/coatcheck/lost
 broker coatcheck restore "$backup" --config /etc/coatcheck/coatcheck.yaml --without-endings >"$work/out" 2>&1
-matches '^0 .*schema version' "$? $(tr '\n' ' ' <"$work/out")" "coatcheck restore takes it"
+matches '^0 .*schema version' "$? $(tr '\n' ' ' <"$work/out")" "coatcheck restore with this backup → exit 0"
 
 step "A version older than the schema is refused"
 # newer READABLE-FROM: a later release has migrated
@@ -121,48 +121,48 @@ with sqlite3.connect(sys.argv[1]) as database:
     newest = database.execute("SELECT max(version) FROM schema_version").fetchone()[0]
     database.execute("INSERT INTO schema_version VALUES (?, ?)", (newest + 1, newest + int(sys.argv[2])))' "$database" "$1"; }
 newer 0
-dpkg_says 0 "back to the old one, whose schema suffices" -i "$(file "$old")"
-dpkg_says 0 "and forth" -i "$(file "$new")"
+dpkg_says 0 "downgrade to a version that can read the schema → dpkg succeeds" -i "$(file "$old")"
+dpkg_says 0 "upgrade again → dpkg succeeds" -i "$(file "$new")"
 newer 1
-dpkg_says 1 "back to the old one, after a later schema" -i "$(file "$old")"
-matches 'needs a program that knows its schema .*restore' "$(tr '\n' ' ' <"$work/out")" "dpkg says why, and how to go back"
-same "1.0.1 installed" "$(version coatcheck)" "and the installed version stays"
+dpkg_says 1 "downgrade to a version that cannot read the schema → dpkg fails" -i "$(file "$old")"
+matches 'needs a program that knows its schema .*restore' "$(tr '\n' ' ' <"$work/out")" "refused downgrade → dpkg prints the reason and names restore"
+same "1.0.1 installed" "$(version coatcheck)" "refused downgrade → the installed version stays"
 python3 -c 'import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as database: database.execute("DELETE FROM schema_version WHERE readable_from > 1")' "$database"
 
-step "An upgrade whose backup has no room is refused"
+step "An upgrade is refused without space for its backup"
 inside mv /var/lib/coatcheck/data /elsewhere
 sed -i 's|sqlite:/var/lib/coatcheck/data|sqlite:/elsewhere|' "$system/etc/coatcheck/coatcheck.yaml"
 mount -t tmpfs -o size=64k,mode=0700 small "$system/var/lib/coatcheck"
-dpkg_says 1 "dpkg does not begin" -i "$(file "$new")"
-matches 'has [0-9]+ bytes left' "$(cat "$work/out")" "and says how much is left"
+dpkg_says 1 "no space for the backup → dpkg fails" -i "$(file "$new")"
+matches 'has [0-9]+ bytes left' "$(cat "$work/out")" "no space for the backup → dpkg prints the free bytes"
 umount "$system/var/lib/coatcheck"
 inside mv /elsewhere /var/lib/coatcheck/data
 sed -i 's|sqlite:/elsewhere|sqlite:/var/lib/coatcheck/data|' "$system/etc/coatcheck/coatcheck.yaml"
 
-step "Removed, installed again, purged"
+step "Removal, second installation, purge"
 kept() { (cd "$system" && find etc/coatcheck var/lib/coatcheck -type f | LC_ALL=C sort && cat etc/coatcheck/coatcheck.yaml var/lib/coatcheck/keys.json | sha256sum); }
 before=$(kept)
-dpkg_says 0 "dpkg removes it" -r coatcheck
-same "$before" "$(kept)" "configuration, key ring, data and backups stay"
-same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "dpkg removes the rest"
-dpkg_says 0 "dpkg installs it again" -i "$(file "$new")"
-same "$before" "$(kept)" "with the former files"
-dpkg_says 0 "dpkg purges it silently" -P coatcheck
-matches 'Kept.*/var/lib/coatcheck .*/var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "it prints what it keeps"
-same "" "$(ls "$system/etc/coatcheck" 2>/dev/null)" "the configuration is gone"
-same "$ring coatcheck:coatcheck 600" "$(sha256sum <"$system/var/lib/coatcheck/keys.json") $(access /var/lib/coatcheck/keys.json)" "the key ring stays"
-same 3 "$(backups | wc -l)" "and the backups"
-dpkg_says 0 "a later installation" -i "$(file "$new")"
-same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "takes up the old ring"
+dpkg_says 0 "removal → dpkg succeeds" -r coatcheck
+same "$before" "$(kept)" "removal → configuration, key ring, data and backups stay"
+same "" "$(inside find /usr /lib/systemd -name 'coatcheck*' -not -path '*/doc/*' 2>/dev/null)" "removal → all other files are gone"
+dpkg_says 0 "second installation → dpkg succeeds" -i "$(file "$new")"
+same "$before" "$(kept)" "second installation → the former files are unchanged"
+dpkg_says 0 "purge → dpkg succeeds without a question" -P coatcheck
+matches 'Kept.*/var/lib/coatcheck .*/var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge → prints the kept paths"
+same "" "$(ls "$system/etc/coatcheck" 2>/dev/null)" "purge → the configuration is gone"
+same "$ring coatcheck:coatcheck 600" "$(sha256sum <"$system/var/lib/coatcheck/keys.json") $(access /var/lib/coatcheck/keys.json)" "purge → the key ring is unchanged"
+same 3 "$(backups | wc -l)" "purge → the backups stay"
+dpkg_says 0 "installation after a purge → dpkg succeeds" -i "$(file "$new")"
+same "$ring" "$(sha256sum <"$system/var/lib/coatcheck/keys.json")" "installation after a purge → uses the old key ring"
 rm "$system/var/lib/coatcheck/keys.json"
-dpkg_says 0 "an installation next to a database that lost its ring" -i "$(file "$new")"
-same "" "$(ls "$system/var/lib/coatcheck/keys.json" 2>/dev/null)" "leaves the ring out"
+dpkg_says 0 "installation next to a database without its key ring → dpkg succeeds" -i "$(file "$new")"
+same "" "$(ls "$system/var/lib/coatcheck/keys.json" 2>/dev/null)" "installation next to a database without its key ring → makes no key ring"
 
-step "The sandbox"
-dpkg_says 0 "dpkg installs it alone" -i "$(file "$emulator")"
-same "" "$(inside find /etc/systemd -name 'coatcheck*')" "the installation enables nothing"
-same "127.0.0.1:8089" "$(sed -nE 's/^ExecStart=.* --listen ([^ ]+) .*/\1/p' "$system/lib/systemd/system/coatcheck-sandbox.service")" "it listens on loopback"
-dpkg_says 0 "dpkg purges it" -P coatcheck-sandbox
-same "" "$(inside find / -xdev -name 'coatcheck-sandbox*' -not -path '/packages/*' -not -path '/var/lib/coatcheck/*' -not -path '/var/log/*' -not -path '*/doc/coatcheck/*')" "and leaves the disk clean"
+step "The sandbox's package"
+dpkg_says 0 "sandbox's package alone → dpkg succeeds" -i "$(file "$emulator")"
+same "" "$(inside find /etc/systemd -name 'coatcheck*')" "sandbox's installation → no unit is enabled"
+same "127.0.0.1:8089" "$(sed -nE 's/^ExecStart=.* --listen ([^ ]+) .*/\1/p' "$system/lib/systemd/system/coatcheck-sandbox.service")" "sandbox's unit → listens on loopback"
+dpkg_says 0 "sandbox's purge → dpkg succeeds" -P coatcheck-sandbox
+same "" "$(inside find / -xdev -name 'coatcheck-sandbox*' -not -path '/packages/*' -not -path '/var/lib/coatcheck/*' -not -path '/var/log/*' -not -path '*/doc/coatcheck/*')" "sandbox's purge → no file is left"
 finish

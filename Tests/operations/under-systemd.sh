@@ -78,20 +78,20 @@ TEXT
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
     "$root/docs/operate/deployment.md" | grep -vE '^apt-get|nginx' | sed -E '/^sed -e/,/[^\\]$/d' >"$system/root/archive/commands.sh"
 as_root "cd archive; set -ex; . ./commands.sh"
-good "all but nginx's work"
+good "commands of the page without nginx → exit 0"
 [ "$RUN" -eq 0 ] || { in_system journalctl -u coatcheck.service -o cat -n 20 | sed 's/^/#   /'; finish; }
 wait_for 60 ready
-same 0 $? "the broker is ready"
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "the ring is the broker's alone"
+same 0 $? "commands of the page → the broker is ready"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "key ring → only the broker can read it"
 device a-phone
 sign_in oidc ios ana
-expect_status 201 "somebody signs in"
+expect_status 201 "sign-in → a session"
 for command in 'keys list' 'sessions list'; do
     pasted "coatcheck $command" 's/google/oidc/; s/1098…/user-ana/'
-    good "coatcheck $command"
+    good "coatcheck $command → exit 0"
 done
 
-step "The kernel's clock may be read under the unit, and not set"
+step "Under the unit the kernel's clock can be read, but not set"
 case $(uname -m) in aarch64) numbers=(171 266) ;; *) numbers=(159 305) ;; esac
 cat >"$system/usr/local/bin/clock-probe" <<TEXT
 #!/usr/bin/perl
@@ -112,44 +112,44 @@ sed -E 's|^Type=.*|Type=oneshot|; s|^ExecStart=.*|ExecStart=/usr/local/bin/clock
     "$root/deploy/systemd/coatcheck.service" >"$system/etc/systemd/system/clock-probe.service"
 in_system systemctl daemon-reload
 in_system systemctl start clock-probe.service
-matches 'reads 2 sets 0 CapEff:.0+$' "$(in_system journalctl -u clock-probe.service -o cat | grep '^reads')" "both calls read, neither sets, and no capability is held"
+matches 'reads 2 sets 0 CapEff:.0+$' "$(in_system journalctl -u clock-probe.service -o cat | grep '^reads')" "clock probe → both calls read, neither sets, no capability"
 
 step "A stolen key ring"
 old=$(first_key)
 pasted "coatcheck keys rotate --now"
-good "keys rotate --now, as root"
-matches 'the running broker knows it' "$(cat "$work/out")" "and the broker has heard of it"
+good "keys rotate --now as root → exit 0"
+matches 'the running broker knows it' "$(cat "$work/out")" "keys rotate --now → the running broker knows the new key"
 new=$(first_key)
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "the ring is still the broker's"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys rotate --now as root → the key ring belongs to the broker"
 pasted "coatcheck keys reseal"
-good "keys reseal"
-matches "sealed again [1-9].* under $new" "$(cat "$work/out")" "under the new key"
-starts "the broker starts with it"
+good "keys reseal → exit 0"
+matches "sealed again [1-9].* under $new" "$(cat "$work/out")" "keys reseal → values sealed with the new key"
+starts "restart with the new key → the broker is ready"
 signed_in
 pasted "coatcheck sessions end" 's/NAME/oidc/'
-good "sessions end"
+good "sessions end → exit 0"
 JAR="$work/a-phone.jar" request GET /v1/session
-expect_problem 401 session_ended "everybody is signed out"
+expect_problem 401 session_ended "sessions end → the user is signed out"
 device a-phone
 sign_in oidc ios ana
-expect_status 201 "and signs in anew"
+expect_status 201 "sign-in after that → a session"
 as_root "coatcheck keys generate --file /var/lib/coatcheck/other.json && chgrp root /var/lib/coatcheck/other.json && chmod 640 /var/lib/coatcheck/other.json && chown root /var/lib/coatcheck/other.json && setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json"
-matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "what is root's is not taken over by the broker's user"
+matches 'cannot be read|root.s, who could not read' "$(cat "$work/out")" "keys rotate by the broker's user on root's file → refused"
 as_root "chmod 644 /var/lib/coatcheck/other.json; setpriv --reuid coatcheck --regid coatcheck --clear-groups coatcheck keys rotate --file /var/lib/coatcheck/other.json; r=\$?; ls /var/lib/coatcheck; exit \$r"
-bad "is root's, who could not read.*other.json *\$" "and the reason is said, and nothing left behind"
+bad "is root's, who could not read.*other.json *\$" "readable file of root → refused with the reason, no file left"
 in_system rm /var/lib/coatcheck/other.json
 
-step "A file that the broker cannot read any more is not passed over in silence"
+step "Commands report a key file that the broker can no longer read"
 in_system chown root:root /var/lib/coatcheck/keys.json
 as_root "coatcheck keys rotate --now --file /var/lib/coatcheck/keys.json --config /etc/coatcheck/coatcheck.yaml"
-bad "running broker does not know k.*keys not reloaded" "keys rotate says so"
+bad "running broker does not know k.*keys not reloaded" "unreadable key file → keys rotate fails with the reason"
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
-bad "does not seal with k" "so does keys reseal"
+bad "does not seal with k" "unreadable key file → keys reseal fails"
 as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
-bad "keys.json cannot be read: .*; read as coatcheck, whose the store is" "and check"
+bad "keys.json cannot be read: .*; read as coatcheck, whose the store is" "unreadable key file → check fails with the reason"
 in_system chown coatcheck:coatcheck /var/lib/coatcheck/keys.json
 as_root "coatcheck keys reseal --config /etc/coatcheck/coatcheck.yaml"
-good "given back, it is read without a restart"
+good "key file readable again → keys reseal succeeds without a restart"
 
 step "Removing the old key"
 stop
@@ -169,122 +169,122 @@ P
 in_system chown -R coatcheck:coatcheck /var/lib/coatcheck/data
 start
 pasted "coatcheck keys remove" "s/kOld/$old/"
-good "keys remove"
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "the ring is still the broker's"
+good "keys remove → exit 0"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys remove → the key ring belongs to the broker"
 pasted "coatcheck keys rotate --file"
-good "keys rotate, with a key that waits"
-starts "the broker starts"
+good "keys rotate with a waiting key → exit 0"
+starts "restart with a waiting key → the broker is ready"
 signed_in
 
 step "Backups"
 as_root "coatcheck backup /tmp/lost.db --config /etc/coatcheck/coatcheck.yaml"
-bad "/tmp/lost.db is not here.*PrivateTmp" "a backup into the broker's own /tmp is none"
+bad "/tmp/lost.db is not here.*PrivateTmp" "backup into the broker's private /tmp → refused"
 in_system install -d -m 0700 -o coatcheck -g coatcheck /backups
 as_root "coatcheck backup /backups/early.db --config /etc/coatcheck/coatcheck.yaml"
-bad "Read-only file system" "nor is one where the unit does not let it write"
+bad "Read-only file system" "backup into a folder outside the unit's paths → refused"
 for command in "install -d -m 0700" "mkdir -p" "printf" "systemctl daemon-reload" "systemctl restart"; do pasted "$command"; good "$command"; done
 wait_for 60 ready
 pasted "coatcheck backup"
-good "coatcheck backup"
+good "coatcheck backup → exit 0"
 backup=$(in_system sh -c 'ls /backups/coatcheck-*.db')
-same "coatcheck:coatcheck 600" "$(access "$backup")" "it is there, and the broker's"
+same "coatcheck:coatcheck 600" "$(access "$backup")" "coatcheck backup → the file belongs to the broker"
 in_system cp "$backup" /root/coatcheck.db
 in_system chmod 600 /root/coatcheck.db
 
-step "Who has logged out since stays so: store.endings_file on a volume of its own"
+step "Later log-outs survive a restore: store.endings_file on its own volume"
 in_system install -d -m 0700 -o coatcheck -g coatcheck /var/lib/coatcheck-endings
 sed -i "s|^  url: sqlite.*|&\n  endings_file: /var/lib/coatcheck-endings/endings|" "$system/etc/coatcheck/coatcheck.yaml"
 sed -i 's|ReadWritePaths=.*|& /var/lib/coatcheck-endings|' "$system/etc/systemd/system/coatcheck.service.d/backups.conf"
 in_system systemctl daemon-reload
-starts "the broker starts with it"
+starts "restart with an endings file → the broker is ready"
 device ben
 sign_in oidc ios ben
 pasted "coatcheck backup" 's|/backups/.*[.]db|/backups/second.db|'
 request DELETE /v1/session
-expect_status 204 "ben logs out"
+expect_status 204 "ben logs out after the backup → 204"
 
-step "The machine is lost"
+step "The machine is lost, and the backup is restored"
 stop
 in_system rm -rf /var/lib/coatcheck/data /root/coatcheck.db
 in_system mv /backups/second.db /root/coatcheck.db
 in_system chown root:root /root/coatcheck.db
 pasted "systemctl stop coatcheck.socket"
-good "stopped"
+good "stop command of the page → exit 0"
 pasted "coatcheck restore /root"
-good "restored as root, from a backup that is root's alone"
-matches "1 of them had ended since" "$(cat "$work/out")" "with what has ended since"
-same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/data) $(access /var/lib/coatcheck/data/coatcheck.db)" "the database is the broker's"
+good "restore as root from root's backup → exit 0"
+matches "1 of them had ended since" "$(cat "$work/out")" "restore → one session has ended since the backup"
+same "coatcheck:coatcheck 700 coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/data) $(access /var/lib/coatcheck/data/coatcheck.db)" "restore as root → the database belongs to the broker"
 pasted "systemctl start coatcheck.socket"
 wait_for 60 ready
-same 0 $? "the broker starts"
+same 0 $? "start after the restore → the broker is ready"
 signed_in
 stop
 pasted "coatcheck restore /backups" 's|/backups/.*[.]db|/root/coatcheck.db|'
-good "restored over a standing database, as root"
-starts "the broker starts"
+good "restore as root over an existing database → exit 0"
+starts "start after the second restore → the broker is ready"
 signed_in
 
 step "An upgrade"
 pasted "coatcheck check --config /etc/coatcheck/coatcheck.yaml --online"
-good "check --online beside a running broker"
+good "check --online next to a running broker → exit 0"
 stop
 as_root "coatcheck check --config /etc/coatcheck/coatcheck.yaml --online"
-good "and of a stopped one's store, as root"
-same "" "$(in_system find /var/lib/coatcheck -user root)" "nothing of it is root's"
+good "check --online of a stopped broker's store, as root → exit 0"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "check --online as root → no file belongs to root"
 in_system mv /var/lib/coatcheck/data /root/data
 pasted "coatcheck migrate"
-good "migrate in an empty place, as root"
-same "" "$(in_system find /var/lib/coatcheck -user root)" "nothing of it is root's"
-starts "the broker starts with what it made"
+good "migrate in an empty folder, as root → exit 0"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "migrate as root → no file belongs to root"
+starts "start with the migrated store → the broker is ready"
 stop
 in_system rm -rf /var/lib/coatcheck/data
 in_system mv /root/data /var/lib/coatcheck/data
 pasted "coatcheck store copy" 's|postgresql://[^ ]*|sqlite:/var/lib/coatcheck/copied/coatcheck.db|'
-good "store copy, as root"
-same "" "$(in_system find /var/lib/coatcheck -user root)" "nothing of it is root's"
+good "store copy as root → exit 0"
+same "" "$(in_system find /var/lib/coatcheck -user root)" "store copy as root → no file belongs to root"
 start
 signed_in
 
 step "A new client secret: check and reload"
 pasted "coatcheck check --config /etc/coatcheck/coatcheck.yaml"
-good "check"
+good "check with the new settings → exit 0"
 sed -i 's/scope: openid email profile/scope: openid email/' "$system/etc/coatcheck/coatcheck.yaml"
 pasted "systemctl reload"
-good "systemctl reload"
+good "systemctl reload → exit 0"
 wait_for 30 journal_says "configuration reloaded"
-same 0 $? "the broker has heard"
+same 0 $? "systemctl reload → the configuration is reloaded"
 as_root "coatcheck config diff --config /etc/coatcheck/coatcheck.yaml"
-good "config diff"
+good "config diff → exit 0"
 
-step "A ring that is not the store's: put right, it is taken without a restart"
+step "A wrong key ring, once replaced, needs no restart"
 stop
 in_system cp -a /var/lib/coatcheck/keys.json /root/right.json
 in_system rm /var/lib/coatcheck/keys.json
 as_root "coatcheck keys generate --file /var/lib/coatcheck/keys.json"
-same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "what root generates there is the broker's"
+same "coatcheck:coatcheck 600" "$(access /var/lib/coatcheck/keys.json)" "keys generate as root → the key ring belongs to the broker"
 in_system systemctl start coatcheck.socket coatcheck.service
 red() { [ "$(curl -s "$MANAGEMENT/readyz" | jq -r .status)" = keys_do_not_fit ]; }
 wait_for 60 red
-same 0 $? "another ring turns readiness red"
+same 0 $? "wrong key ring → readiness keys_do_not_fit"
 device cleo
 start_login oidc ios
-expect_problem 503 store_unavailable "no login is begun under it"
+expect_problem 503 store_unavailable "login with a wrong key ring"
 in_system cp -a /root/right.json /var/lib/coatcheck/keys.json
 wait_for 30 ready
-same 0 $? "the right one is taken"
+same 0 $? "right key ring restored → ready without a restart"
 signed_in
 sign_in oidc ios cleo
-expect_status 201 "and people sign in"
+expect_status 201 "right key ring restored → a sign-in succeeds"
 
-step "The journal has the broker's lines, and none of a library's"
+step "The journal contains only the broker's lines"
 in_system journalctl --sync
-same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread priority' | head -3)" "libdispatch says nothing beside them"
+same "" "$(in_system journalctl -u coatcheck.service -o cat | grep -F 'thread priority' | head -3)" "journal → no line of libdispatch"
 
 step "Completions"
 pasted "coatcheck --generate-completion-script" 's|> .*|>/root/completion|'
-good "for the shell"
+good "completions for the shell → exit 0"
 
 documented | sort -u >"$work/documented"
 sort -u "$work/pasted" >"$work/pasted.sorted"
-same "" "$(comm -23 "$work/documented" "$work/pasted.sorted")" "every command of the document was pasted"
+same "" "$(comm -23 "$work/documented" "$work/pasted.sorted")" "commands of the pages → every one was run"
 finish

@@ -16,98 +16,98 @@ counted() { curl -s "$MANAGEMENT/metrics" | sed -n "s/^$1 //p"; }
 step "1. GitHub names its issuer in every return, and publishes no metadata"
 device a-developer
 sign_in github web
-expect_status 201 "its own issuer is taken"
-expect_json .scope '["read:user","user:email"]' "a scope with commas is two"
+expect_status 201 "callback with GitHub's own issuer → a session"
+expect_json .scope '["read:user","user:email"]' "scope with a comma → two scopes"
 start_login github web
 browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss https://evil.example "$CALLBACK")"
-expect_problem 400 issuer_mismatch "another issuer"
+expect_problem 400 issuer_mismatch "callback with another issuer"
 start_login github web
 browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss - "$CALLBACK")"
-expect_status 201 "none, as before April 2026"
+expect_status 201 "callback without an issuer → a session"
 
-step "2. A provider without any issuer: what cannot be compared is passed, counted and said once"
+step "2. A provider without an issuer: an unknown iss is accepted, counted and logged once"
 device a-user
 for round in 1 2; do
     start_login oauth2 ios
     browser "$AUTHORIZATION_URL" ana
     forward "$(with_value iss https://as.example "$CALLBACK")"
-    expect_status 201 "passed ($round)"
+    expect_status 201 "iss that cannot be compared → a session ($round)"
 done
-same 2 "$(counted 'coatcheck_issuers_unchecked_total{provider="oauth2"}')" "counted twice"
-in_log 'callbacks name an issuer' 1 "said once"
+same 2 "$(counted 'coatcheck_issuers_unchecked_total{provider="oauth2"}')" "two callbacks with such an iss → counted twice"
+in_log 'callbacks name an issuer' 1 "two callbacks with such an iss → logged once"
 start_login oauth2 ios
 browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss "$SANDBOX/oidc" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "another configured provider's"
+expect_problem 400 issuer_mismatch "callback with the issuer of another provider"
 
 step "3. Regular answers to prompt=none are the user's matter, not the provider's fault"
 for error in login_required interaction_required account_selection_required; do
     back silent "error=$error"
-    expect_problem 409 interaction_required "$error"
+    expect_problem 409 interaction_required "callback with error $error"
     expect_json .provider_error "$error"
 done
 back silent "error=consent_required" '"parameters":{"prompt":"none"}'
-expect_problem 409 interaction_required "consent_required after prompt=none"
+expect_problem 409 interaction_required "callback with consent_required after prompt=none"
 back ios "error=consent_required"
-expect_problem 403 access_denied "consent_required after the user was asked"
+expect_problem 403 access_denied "callback with consent_required after a visible prompt"
 back ios "error=invalid_scope"
-expect_problem 502 provider_error "a registration that does not fit"
-expect_json .provider_error invalid_scope "its word is told"
+expect_problem 502 provider_error "callback with invalid_scope"
+expect_json .provider_error invalid_scope "callback with invalid_scope → provider_error names it"
 callback_error() { [[ $(grep 'callback error' "$work/broker.log" | tail -1) == *invalid_scope* ]]; }
 wait_for 10 callback_error
-same 0 $? "and logged"
+same 0 $? "callback with invalid_scope → logged"
 back ios "error=%3Cscript%3E"
-same "502 " "$STATUS $(json .provider_error)" "a word that no standard knows is not"
-same 0 "$(grep -c 'finished by somebody else' "$work/broker.log")" "nobody else finished anything"
+same "502 " "$STATUS $(json .provider_error)" "callback with an unknown error → provider_error omits it"
+same 0 "$(grep -c 'finished by somebody else' "$work/broker.log")" "own callbacks → no line about somebody else"
 device a-stranger
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana
 device another
 forward "$CALLBACK"
-expect_problem 403 login_not_yours "somebody else"
-in_log 'finished by somebody else' 1 "that is said"
+expect_problem 403 login_not_yours "callback forwarded by another device"
+in_log 'finished by somebody else' 1 "callback forwarded by another device → logged"
 
 step "4. Dialects: Facebook's error_code, Twitter's denied, in flows A, B and C"
 back ios "error_code=200&error_message=no"
-expect_problem 502 provider_error "error_code (A)"
+expect_problem 502 provider_error "flow A, callback with error_code"
 back ios "denied=t0ken"
-expect_problem 403 access_denied "denied (A)"
+expect_problem 403 access_denied "flow A, callback with denied"
 forward "com.example.app:/cb?denied=t0ken&state=own&iss=$(issuer)" '"provider":"oidc","client":"ios","state":"own","code_verifier":"'"$(random_token)"'"'
-expect_problem 403 access_denied "denied (B)"
+expect_problem 403 access_denied "flow B, callback with denied"
 forward "com.example.app:/cb?error_code=200&state=own&iss=$(issuer)" '"provider":"oidc","client":"ios","state":"own","code_verifier":"'"$(random_token)"'"'
-expect_problem 502 provider_error "error_code (B)"
+expect_problem 502 provider_error "flow B, callback with error_code"
 for query in "denied=t0ken access_denied" "error_code=200 provider_error" "error=login_required interaction_required"; do
     start_login oidc hosted
-    matches "error=${query#* }&" "$(location "$BROKER/callback/oidc?${query% *}&state=$STATE&iss=$(issuer)")" "${query% *} (C)"
+    matches "error=${query#* }&" "$(location "$BROKER/callback/oidc?${query% *}&state=$STATE&iss=$(issuer)")" "flow C, callback with ${query% *} → the same error for the app"
 done
 
 step "5. Returns without a state or a code belong to no login (flow D)"
 device a-guest
 forward "com.example.app:/cb?error=access_denied"
-expect_problem 403 access_denied "an error without a state is answered as what it is"
+expect_problem 403 access_denied "error without a state"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
-expect_problem 409 login_required "a code without a state, whatever else the body names"
+expect_problem 409 login_required "code without a state, body with provider and client"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"ios"'
-expect_problem 400 invalid_callback "two in a row do not loop"
+expect_problem 400 invalid_callback "second code without a state in a row"
 device a-second-guest
 start_login oidc ios
 forward "com.example.app:/cb?state=$STATE"
-expect_problem 409 login_required "a state, and neither code nor error"
+expect_problem 409 login_required "state without code and error"
 device a-third-guest
 forward "com.example.self:/cb"
-expect_problem 409 login_required "a client that starts its own logins"
+expect_problem 409 login_required "empty callback of a client that starts its own logins"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK" '"provider":"oidc","client":"self","code_verifier":"'"$(random_token)"'"'
-expect_status 201 "can finish the login it was handed, with its usual body"
+expect_status 201 "login from the 409, forwarded with the usual body → a session"
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"strict"'
-expect_problem 400 invalid_callback "another client's redirect URI"
+expect_problem 400 invalid_callback "code at another client's redirect URI"
 
 step "6. A form post brings its answer in the body alone"
 start_login apple web
 request POST "/callback/apple?state=$STATE" -d "code=c&state=$STATE"
-expect_problem 400 invalid_callback "a state in both"
+expect_problem 400 invalid_callback "form post with a state in query and body"
 
 step "7. A provider that misbehaves in its callback"
 # misplaced FAULT STATUS CODE SENTENCE: one login of this device with that fault
@@ -120,12 +120,12 @@ misplaced() {
     if [ "$2" = 201 ]; then expect_status 201 "$4"; else expect_problem "$2" "$3" "$4"; fi
 }
 before=$(calls oidc/token)
-misplaced wrong-iss-callback 400 issuer_mismatch "another iss"
-misplaced no-iss-callback 400 issuer_mismatch "none, where the metadata promises one"
-misplaced wrong-state-callback 400 state_mismatch "another state"
-misplaced no-state-callback 409 login_required "no state: belongs to no login"
-misplaced duplicate-code-callback 400 invalid_callback "two codes"
-same "$before" "$(calls oidc/token)" "no code was sent for any of them"
-misplaced extra-callback 201 "" "parameters that nobody asked for are left alone" '"value":{"utm_source":"x","hint":"y"}'
+misplaced wrong-iss-callback 400 issuer_mismatch "callback with another iss"
+misplaced no-iss-callback 400 issuer_mismatch "callback without iss, although the metadata promises one"
+misplaced wrong-state-callback 400 state_mismatch "callback with another state"
+misplaced no-state-callback 409 login_required "callback without a state"
+misplaced duplicate-code-callback 400 invalid_callback "callback with two codes"
+same "$before" "$(calls oidc/token)" "misplaced callbacks → no token call"
+misplaced extra-callback 201 "" "callback with extra parameters → a session" '"value":{"utm_source":"x","hint":"y"}'
 
 finish

@@ -14,34 +14,34 @@ at_provider() {
 # log_out QUERY: DELETE /v1/session
 log_out_with() { request DELETE "/v1/session$1"; }
 
-step "1. What it refuses"
+step "1. Refused parameters, and log-outs without a page"
 device nobody
 log_out_with '?logout_url=yes'
-expect_problem 400 invalid_request "another word"
+expect_problem 400 invalid_request "logout_url with another word"
 log_out_with '?logout=true'
-expect_problem 400 invalid_request "another name"
+expect_problem 400 invalid_request "unknown query parameter"
 log_out_with '?logout_url=true&logout_url=true'
-expect_problem 400 invalid_request "twice"
+expect_problem 400 invalid_request "logout_url twice"
 log_out_with '?logout_url=true'
-same "200 null" "$STATUS $(json .logout_url)" "without a session: null"
+same "200 null" "$STATUS $(json .logout_url)" "no session → logout_url null"
 log_out_with '?logout_url=false'
-expect_status 204 "not wanted"
+expect_status 204 "logout_url=false → 204"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$(random_token)"
-same "200 null" "$STATUS $(json .logout_url)" "a made-up cookie: null"
+same "200 null" "$STATUS $(json .logout_url)" "invented cookie → logout_url null"
 device github-phone
 sign_in github web
 log_out_with '?logout_url=true'
-same "200 null" "$STATUS $(json .logout_url)" "a provider without a page: null"
+same "200 null" "$STATUS $(json .logout_url)" "provider without a log-out page → logout_url null"
 get /v1/session
-same 401 "$STATUS" "logged out all the same"
+same 401 "$STATUS" "provider without a log-out page → logged out"
 device cross
 sign_in oidc shared
 request DELETE '/v1/session?logout_url=true' -H 'Sec-Fetch-Site: cross-site'
-expect_problem 403 cross_origin "another site"
+expect_problem 403 cross_origin "log-out from another site"
 get /v1/session
-expect_status 200 "the session lives"
+expect_status 200 "log-out from another site → the session is alive"
 
-step "2. A shared device: the browser stays signed in at the provider"
+step "2. A log-out without the page: the browser stays signed in at the provider"
 device phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-phone"
@@ -50,13 +50,13 @@ expect_status 201
 start_login oidc shared '"parameters":{"prompt":"none"}'
 at_provider "$AUTHORIZATION_URL"
 forward "$CALLBACK"
-expect_status 201 "prompt=none: in without a question"
+expect_status 201 "login with prompt=none → a session"
 request DELETE /v1/session
-expect_status 204 "an ordinary log-out"
+expect_status 204 "log-out without the page → 204"
 wait_for 10 eval '[ "$(calls oidc/end_session)" = 1 ]'
-same 0 $? "is told by the server"
+same 0 $? "log-out without the page → the broker calls end_session"
 
-step "3. With the page"
+step "3. A log-out with the provider's page"
 device phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-phone"
@@ -66,7 +66,7 @@ device tablet
 start_login oidc shared
 CALLBACK=$(location "$AUTHORIZATION_URL&sandbox_user=ana&sandbox_sid=sid-tablet")
 forward "$CALLBACK"
-expect_status 201 "the same user on another device"
+expect_status 201 "the same user on a tablet → a session"
 device phone
 old=$(cookie coatcheck)
 sandbox DELETE /requests
@@ -74,50 +74,50 @@ log_out_with '?logout_url=true'
 expect_status 200
 page=$(json .logout_url)
 expect_header Cache-Control no-store
-matches 'coatcheck=;.*Max-Age=0' "$(header Set-Cookie)" "the cookie is cleared"
-same "$SANDBOX/oidc/end_session" "${page%%\?*}" "end_session"
-same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urllib.parse as u; print(*[n for n, _ in u.parse_qsl(u.urlsplit(sys.argv[1]).query)])' "$page")" "its parameters, no id_token among them"
-same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "the client's own"
-matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "a fresh state"
+matches 'coatcheck=;.*Max-Age=0' "$(header Set-Cookie)" "log-out with the page → the answer clears the cookie"
+same "$SANDBOX/oidc/end_session" "${page%%\?*}" "logout_url → the provider's end_session endpoint"
+same "client_id post_logout_redirect_uri state" "$(python3 -c 'import sys, urllib.parse as u; print(*[n for n, _ in u.parse_qsl(u.urlsplit(sys.argv[1]).query)])' "$page")" "logout_url → client, return address and state, no id_token"
+same "shared-app com.example.shared:/out" "$(url_value client_id "$page") $(url_value post_logout_redirect_uri "$page")" "logout_url → the client's id and return address"
+matches '^[A-Za-z0-9_-]{43}$' "$(url_value state "$page")" "logout_url → a new state"
 JAR= request GET /v1/session -b "coatcheck=$old"
-same "401 logged_out" "$STATUS $(json .reason)" "gone here at once"
+same "401 logged_out" "$STATUS $(json .reason)" "log-out with the page → the old cookie gets 401"
 JAR= request DELETE '/v1/session?logout_url=true' -b "coatcheck=$old"
-same "200 null" "$STATUS $(json .logout_url)" "a second time: null"
+same "200 null" "$STATUS $(json .logout_url)" "second log-out with the old cookie → logout_url null"
 wait_for 10 eval '[ "$(calls oidc/revoke)" -ge 1 ]'
-same 0 $? "its tokens are revoked"
+same 0 $? "log-out with the page → the tokens are revoked"
 sleep 1
-same 0 "$(calls oidc/end_session)" "and the background call is not made"
+same 0 "$(calls oidc/end_session)" "log-out with the page → the broker makes no end_session call"
 
 # oidcc-client-test-rp-init-logout; for -no-state and -other-state the app is the judge, because it compares the state.
-step "4. The user opens it: asked, then signed out there, and back to the app with the state (oidcc-client-test-rp-init-logout)"
+step "4. The user confirms on the page and returns to the app with the state (oidcc-client-test-rp-init-logout)"
 at_provider "$page"
-same "200" "$STATUS" "the provider asks"
+same "200" "$STATUS" "page opened → the provider asks the user"
 start_login oidc shared '"parameters":{"prompt":"none"}'
 at_provider "$AUTHORIZATION_URL"
-same "" "$(url_value error "$CALLBACK")" "until then the browser is signed in"
+same "" "$(url_value error "$CALLBACK")" "before the answer → the browser is signed in at the provider"
 at_provider "${page%%\?*}" --data-urlencode "confirm=yes" --data-urlencode "client_id=shared-app" --data-urlencode "post_logout_redirect_uri=com.example.shared:/out" --data-urlencode "state=$(url_value state "$page")"
-same "com.example.shared:/out?state=$(url_value state "$page")" "$CALLBACK" "back at the app"
+same "com.example.shared:/out?state=$(url_value state "$page")" "$CALLBACK" "user confirms → the browser returns to the app with the state"
 start_login oidc shared '"parameters":{"prompt":"none"}'
 at_provider "$AUTHORIZATION_URL"
 forward "$CALLBACK"
-expect_problem 409 interaction_required "the next sign-in is asked for"
+expect_problem 409 interaction_required "next login with prompt=none"
 expect_json .provider_error login_required
 
-step "5. The provider's logout token for that sign-in: the tablet lives"
+step "5. The provider's logout token for the phone's sign-in leaves the tablet's session"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"sid\":\"sid-phone\"}"
-same 200 "$(json .status "$work/control")" "taken"
+same 200 "$(json .status "$work/control")" "logout token for the phone's sign-in → accepted"
 device tablet
 get /v1/session
-expect_status 200 "the other device"
+expect_status 200 "logout token for the phone's sign-in → the tablet's session is alive"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"ios-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"mutate\":{\"sid\":null}}"
-same 200 "$(json .status "$work/control")" "one for another client"
+same 200 "$(json .status "$work/control")" "logout token for another client → accepted"
 get /v1/session
-expect_status 200 "does not touch it"
+expect_status 200 "logout token for another client → the tablet's session is alive"
 sandbox POST /backchannel-logout "{\"provider\":\"oidc\",\"client_id\":\"shared-app\",\"url\":\"$BROKER/v1/backchannel-logout/oidc\",\"user\":\"ana\",\"sid\":\"sid-tablet\"}"
 get /v1/session
-same "401 provider_logout" "$STATUS $(json .reason)" "its own ends it"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token for the tablet's sign-in → its session ends"
 
-step "6. max_age over a sign-on session that is too old"
+step "6. max_age with a sign-on session that is too old"
 device old-phone
 start_login oidc shared
 at_provider "$AUTHORIZATION_URL&sandbox_user=ana"
@@ -127,6 +127,6 @@ sandbox POST /clock '{"advance":400}'
 start_login oidc shared '"parameters":{"prompt":"none","max_age":"300"}'
 at_provider "$AUTHORIZATION_URL"
 forward "$CALLBACK"
-expect_problem 409 interaction_required "asked for again"
+expect_problem 409 interaction_required "login with max_age 300 and prompt=none, 400 seconds later"
 
 finish

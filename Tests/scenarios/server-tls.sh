@@ -64,92 +64,92 @@ hangup() {
 }
 
 step "refusals"
-matches 'alert|error|unsupported' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 is refused"
-matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "and nothing agreed on"
-matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$BROKER_PORT/v1/providers")" "plain HTTP finds nobody"
-same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "a client that trusts another certificate hangs up"
-matches 'errno|error|no_renegotiation|NO_RENEGOTIATION|closed|write' "$( (printf 'R\n'; sleep 1) | openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -tls1_2 -CAfile "$work/first.pem" 2>&1 | tail -5 | tr '\n' ' ')" "no renegotiation"
+matches 'alert|error|unsupported' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → refused"
+matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → no cipher agreed"
+matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$BROKER_PORT/v1/providers")" "plain HTTP on the TLS port → no answer"
+same 60 "$(CURL_CA_BUNDLE="$work/second.pem" curl -s -o /dev/null "$BROKER/v1/providers"; echo $?)" "client that trusts another certificate → rejects the broker's"
+matches 'errno|error|no_renegotiation|NO_RENEGOTIATION|closed|write' "$( (printf 'R\n'; sleep 1) | openssl s_client -connect "127.0.0.1:$BROKER_PORT" -servername auth.example.com -tls1_2 -CAfile "$work/first.pem" 2>&1 | tail -5 | tr '\n' ' ')" "renegotiation → refused"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "check takes it"
+same 0 $? "fitting certificate and key → check succeeds"
 serve_certificate first second
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-matches '^1 .*server.tls.key.*is not the key of the first certificate' "$? $(tr '\n' ' ' <"$work/out")" "check: a key that does not fit"
+matches '^1 .*server.tls.key.*is not the key of the first certificate' "$? $(tr '\n' ' ' <"$work/out")" "check with a key of another certificate → exit 1"
 serve_certificate expired expired
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-matches '^1 .*server.tls.certificate.*has run out' "$? $(tr '\n' ' ' <"$work/out")" "check: a certificate that has run out"
+matches '^1 .*server.tls.certificate.*has run out' "$? $(tr '\n' ' ' <"$work/out")" "check with an expired certificate → exit 1"
 serve_certificate first first
 
 step "versions and protocol"
-matches 'TLSv1.3' "$(shake -tls1_3 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.3"
-matches 'TLSv1.2' "$(shake -tls1_2 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.2"
-matches 'Cipher is ECDHE' "$(shake -tls1_2 | tr '\n' ' ')" "with keys that are forgotten"
+matches 'TLSv1.3' "$(shake -tls1_3 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.3 → accepted"
+matches 'TLSv1.2' "$(shake -tls1_2 | grep -E '^ *Protocol|New, ' | tr '\n' ' ')" "TLS 1.2 → accepted"
+matches 'Cipher is ECDHE' "$(shake -tls1_2 | tr '\n' ' ')" "TLS 1.2 → cipher with forward secrecy"
 for suite in AES128-SHA AES256-GCM-SHA384 ECDHE-RSA-AES128-SHA; do
-    matches 'Cipher is \(NONE\)' "$(shake -tls1_2 -cipher "$suite:@SECLEVEL=0" | tr '\n' ' ')" "and not with $suite"
+    matches 'Cipher is \(NONE\)' "$(shake -tls1_2 -cipher "$suite:@SECLEVEL=0" | tr '\n' ' ')" "cipher $suite → refused"
 done
-matches 'ALPN protocol: http/1.1' "$(shake -alpn h2,http/1.1 | tr '\n' ' ')" "of h2 and http/1.1 it takes http/1.1"
+matches 'ALPN protocol: http/1.1' "$(shake -alpn h2,http/1.1 | tr '\n' ' ')" "ALPN with h2 and http/1.1 → http/1.1"
 
 curl -s -o "$work/metrics" "$MANAGEMENT/metrics"
-matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "when the certificate runs out is a metric"
+matches "coatcheck_tls_certificate_expires_seconds $(date -d "$(openssl x509 -in "$work/first.pem" -noout -enddate | cut -d= -f2)" +%s)" "$(cat "$work/metrics")" "metrics → the certificate's expiry time"
 
 step "a login, and the relay"
 sign_in oidc ios
-expect_status 201 "a login over TLS"
-matches '__Host-coatcheck=.*Secure' "$(header Set-Cookie)" "the cookie is Secure"
-expect_header Strict-Transport-Security "max-age=31536000; includeSubDomains" "browsers are told to stay"
+expect_status 201 "login over TLS → a session"
+matches '__Host-coatcheck=.*Secure' "$(header Set-Cookie)" "login over TLS → a Secure cookie with the __Host- prefix"
+expect_header Strict-Transport-Security "max-age=31536000; includeSubDomains" "login over TLS → Strict-Transport-Security"
 get /v1/relay/api/bytes/3000000
-same "200 3000000" "$STATUS $(stat -c %s "$work/body")" "a long answer, whole"
+same "200 3000000" "$STATUS $(stat -c %s "$work/body")" "relay download over TLS → arrives complete"
 head -c 300000 /dev/urandom >"$work/upload"
 request POST /v1/relay/api/echo --data-binary "@$work/upload" -H 'Content-Type: application/octet-stream'
-expect_status 200 "an upload"
+expect_status 200 "relay upload over TLS → 200"
 session=$(cookie __Host-coatcheck)
 STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H 'Authorization: Bearer gateway-credential-4f1d9c' -H "X-Coatcheck-Session: $session" "https://127.0.0.1:$BACKEND_PORT/v1/forward-auth")
-expect_status 200 "the backends' listener"
+expect_status 200 "forward-auth on the backends' listener over TLS → 200"
 STATUS=$(curl -s -o "$work/body" -w '%{http_code}' -H "X-Forwarded-For: 203.0.113.9" -H 'X-Forwarded-Proto: http' "$BROKER/v1/providers")
-expect_status 200 "what a client says of a proxy is not believed"
+expect_status 200 "forwarding headers from a client → ignored, 200"
 
-step "an answer that breaks off does not end like a whole one"
+step "a broken-off answer does not look complete"
 for version in --http1.0 --http1.1; do
     curl -s "$version" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/whole"
-    same "0 [{\"id\":1,\"last\":1}]" "$? $(cat "$work/body")" "$version: a whole one"
+    same "0 [{\"id\":1,\"last\":1}]" "$? $(cat "$work/body")" "$version: complete answer → no error"
     for tls in 1.2 1.3; do
         curl -s "$version" --tls-max "$tls" -b "$JAR" -o "$work/body" "$BROKER/v1/relay/broken/cut"
-        matches '^(18|56)$' "$?" "$version, TLS $tls: a cut one is an error to its client"
+        matches '^(18|56)$' "$?" "$version, TLS $tls: broken-off answer → an error for the client"
     done
 done
 
-step "HUP exchanges the certificate, and drops nobody"
+step "HUP replaces the certificate without dropping connections"
 served() { shake | openssl x509 -noout -subject 2>/dev/null; }
-same "subject=CN = first" "$(served)" "the first one"
+same "subject=CN = first" "$(served)" "before HUP → the first certificate"
 curl -sN -b "$JAR" "$BROKER/v1/session/events" >"$work/events" &
 listener=$!
 wait_for 10 grep -q '^event: session' "$work/events"
 serve_certificate second first
 hangup
-matches 'server.tls.key.*is not the key' "$(tail -5 "$work/broker.log")" "one that does not fit its key is refused"
-same "subject=CN = first" "$(served)" "and the old one goes on"
+matches 'server.tls.key.*is not the key' "$(tail -5 "$work/broker.log")" "HUP with a certificate that does not fit its key → refused"
+same "subject=CN = first" "$(served)" "certificate refused → the first certificate is served"
 serve_certificate expired expired
 hangup
-matches 'server.tls.certificate.*has run out' "$(tail -5 "$work/broker.log")" "one that has run out is refused"
-same "subject=CN = first" "$(served)" "and the old one goes on"
+matches 'server.tls.certificate.*has run out' "$(tail -5 "$work/broker.log")" "HUP with an expired certificate → refused"
+same "subject=CN = first" "$(served)" "expired certificate refused → the first certificate is served"
 serve_certificate second second
 hangup
-same "subject=CN = second" "$(served)" "a good one is served"
+same "subject=CN = second" "$(served)" "HUP with a good certificate → the second certificate is served"
 kill -0 "$listener"
-same 0 $? "the stream of the old one stands"
+same 0 $? "certificate replaced → the open stream stays open"
 export CURL_CA_BUNDLE="$work/second.pem"
 request POST /v1/session/refresh
 wait_for 10 grep -q '^event: tokens_refreshed' "$work/events"
-same 0 $? "and is told what happens"
+same 0 $? "certificate replaced → the open stream gets events"
 kill "$listener"
 sed -i '/^  tls:/d' "$work/coatcheck.yaml"
 hangup
-matches 'server.tls: has changed, which takes a restart' "$(tail -5 "$work/broker.log")" "TLS itself is not taken away"
+matches 'server.tls: has changed, which takes a restart' "$(tail -5 "$work/broker.log")" "HUP without server.tls → refused, needs a restart"
 
-step "handshakes that strangers leave open"
-matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand are bounded in number, memory and time"
+step "unfinished handshakes"
+matches '"ok": true' "$(python3 "$here/half_open.py" "$BROKER_PORT" "$broker_pid" 1000 | tee "$work/half")" "a thousand unfinished handshakes → bounded in number, memory and time"
 sed 's/^/# /' "$work/half"
 get /v1/session
-expect_status 200 "who has a session is served"
+expect_status 200 "unfinished handshakes → a session is served"
 kill_broker TERM
-same "" "$(grep -iE 'PRIVATE KEY|fatal' "$work/broker.log")" "the log has no key, and nothing fell"
+same "" "$(grep -iE 'PRIVATE KEY|fatal' "$work/broker.log")" "log → no private key and no fatal error"
 finish

@@ -337,6 +337,7 @@ class Replica(harness.Broker):
         self.number, self.life, self.deaths = number, 0, {}
         # Until when its clock was wrong; infinite while it is.
         self.wrong_until = float("-inf")
+        self.clock_is = 0
         first = chaos.replicas[0] if chaos.replicas else None
         through_gate = f"{chaos.gate.url}/{number}/oidc/token"
         super().__init__(
@@ -368,6 +369,7 @@ class Replica(harness.Broker):
 
     def set_clock(self, seconds):
         self.clock.set(seconds)
+        self.clock_is = seconds
         self.wrong_until = float("inf") if seconds else time.monotonic() + 1
 
     def is_right(self, since):
@@ -385,6 +387,7 @@ class Database(harness.Database):
         self.clock = harness.Clock(None, folder=self.folder.name)
         # Until when its clock was wrong; infinite while it is.
         self.wrong_until = float("-inf")
+        self.clock_is = 0
         super().__init__(
             "--standby", *(["synchronous_standby_names="] if fault == "unsynchronous" else []), clock=self.clock)
         self.away = []
@@ -392,6 +395,7 @@ class Database(harness.Database):
 
     def set_clock(self, seconds):
         self.clock.set(seconds)
+        self.clock_is = seconds
         # Replicas ask for its time every two seconds.
         self.wrong_until = float("inf") if seconds else time.monotonic() + 5
 
@@ -445,7 +449,7 @@ class Phone:
         self.random = random.Random(f"{chaos.seed}-{number}")
         self.connections = Connections()
         self.replica = number % len(chaos.replicas)
-        self.sign_ins = 0
+        self.sign_ins = self.sessions_made = 0
         # Some phones never log out.
         self.stays = number % 2 == 0
         self.session = None
@@ -471,6 +475,7 @@ class Phone:
     async def call(self, method, path, **more):
         """Sends one request to a replica; returns None if it gets no answer."""
         replica = self.asked = self.chaos.replicas[self.replica]
+        sent = time.monotonic()
         try:
             answer = await self.connections.call(replica.url + path, method, **more)
         except Unreached:
@@ -485,8 +490,12 @@ class Phone:
         self.chaos.tally.answers[answer.told] += 1
         if answer.status >= 500:
             has_time = re.fullmatch(r"\d+", answer.fields.get("retry-after", ""))
-            if not has_time or "set-cookie" in answer.fields:
-                self.chaos.tally.count("bare", f"replica {replica.number}: {method} {path}: {answer.told} {answer.body[:300]!r}")
+            if answer.told == "502 identity_rejected" and not self.chaos.database.is_right(sent):
+                # The provider's token is from another time than the database's. That refusal is final, so it has no Retry-After.
+                self.chaos.tally.events["identities refused by a wrong clock"] += 1
+            elif not has_time or "set-cookie" in answer.fields:
+                clocks = f"clocks {replica.clock_is} s and {self.chaos.database.clock_is} s off"
+                self.chaos.tally.count("bare", f"replica {replica.number}: {method} {path}: {answer.told}, {clocks} {answer.body[:300]!r}")
             # A real phone would wait as long as the answer asks; this one tries the next replica.
             await asyncio.sleep(0.05)
             self.next_replica()
@@ -514,6 +523,7 @@ class Phone:
             if answer.status == 201:
                 session = Session(answer.cookie("coatcheck"), answer.json["subject"], self, began)
                 self.chaos.sessions.append(session)
+                self.sessions_made += 1
                 return session
             if answer.status == 503 and "retry" not in answer.json:
                 continue
@@ -541,7 +551,7 @@ class Phone:
     async def one_call(self, session):
         cookie, dice = f"coatcheck={session.token}", self.random.random()
         # Every other session with a short whole life is used until the end of that life.
-        may_pause = session.idle and (not session.life or self.sign_ins % 2 == 0)
+        may_pause = session.idle and (not session.life or self.sessions_made % 2 == 0)
         if may_pause and dice < 0.003:
             # Left alone, perhaps for too long.
             self.chaos.tally.events["sessions left alone"] += 1

@@ -47,6 +47,20 @@ prove-upgrade: ## Upgrade from the release before this one and back, under traff
 	@scripts/setup test
 	@scripts/prove-upgrade
 
+.PHONY: prove-postgresql
+prove-postgresql: ## Run the store's suites and the replicas' scenario on PostgreSQL 15, 17 and 18 (VERSIONS="15 18" chooses)
+	@scripts/setup test
+	@[ -x .build/dist/coatcheck ] || scripts/build-release
+	@swift build --build-tests $(FLAGS)
+	@COATCHECK=$(CURDIR)/.build/dist/coatcheck COATCHECK_SANDBOX=$(CURDIR)/.build/dist/coatcheck-sandbox scripts/prove-postgresql $(VERSIONS)
+
+.PHONY: prove-patroni
+prove-patroni: ## Kill the leader of a Patroni cluster of three nodes under load, KILLS=20 times (wants the machine for itself)
+	@scripts/setup test
+	@[ -x .build/dist/coatcheck ] || scripts/build-release
+	@COATCHECK=$(CURDIR)/.build/dist/coatcheck COATCHECK_SANDBOX=$(CURDIR)/.build/dist/coatcheck-sandbox \
+	    .venv/bin/python Tests/scenarios/apart/patroni.py --kills $(or $(KILLS),20)
+
 .PHONY: prove-outbox-pace
 prove-outbox-pace: ## Revoke ROWS=10000 tokens at a fast provider, next to sign-ins and a failing provider (wants the machine for itself)
 	@scripts/setup test

@@ -727,6 +727,10 @@ class BoundPhone(Phone):
 
 
 class Chaos(harness.Processes):
+    # The events that every run has.
+    WANTED = (
+        "kills", "provider outages", "clock steps", "database clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce")
+
     def __init__(self, options):
         super().__init__(options.work)
         self.seconds, self.seed, self.fault = options.seconds, options.seed, options.fault
@@ -739,6 +743,9 @@ class Chaos(harness.Processes):
         self.gate = Gate(self)
         self.replicas = []
         self.busy = set()
+
+    def make_database(self):
+        return Database(self.fault)
 
     def still_lives(self, session, answer):
         """Judges a session's answer; returns false if the session is over."""
@@ -895,7 +902,7 @@ class Chaos(harness.Processes):
 
     async def run(self):
         self.sandbox = harness.Sandbox(self, record=False)
-        self.database = Database(self.fault)
+        self.database = await asyncio.to_thread(self.make_database)
         await self.gate.start()
         # A refresh token's life is shorter than some clocks are stepped.
         await self.control("PUT", "/settings/oidc", {
@@ -1015,7 +1022,7 @@ class Chaos(harness.Processes):
     def report(self):
         said = Verdicts()
         good = sum(count for told, count in self.tally.answers.items() if told in ("200", "201", "204"))
-        print(f"# {self.seconds} s, seed {self.seed}, {self.phones_count} phones, 3 replicas; fault wired in: {self.fault}")
+        print(f"# {self.seconds:.0f} s, seed {self.seed}, {self.phones_count} phones, 3 replicas; fault wired in: {self.fault}")
         print("# answers: " + ", ".join(f"{count} × {told}" for told, count in self.tally.answers.most_common()))
         print("# events: " + ", ".join(f"{name} {count}" for name, count in sorted(self.tally.events.items())))
         print(f"# sessions {len(self.sessions)}, rotations {self.gate.rotations}")
@@ -1028,7 +1035,7 @@ class Chaos(harness.Processes):
         # A usual machine does ten times as much; a busy one has to reach this, too.
         said.verdict(good > 3 * self.seconds, f"work was done: {good} good answers")
         said.verdict(self.gate.rotations > self.seconds / 5, f"tokens were rotated: {self.gate.rotations}")
-        wanted = ["kills", "provider outages", "clock steps", "database clock steps", "failovers", "PostgreSQL restarts", "thefts", "use_dpop_nonce"]
+        wanted = list(self.WANTED)
         if self.seconds >= 2 * IDLE_LATE - 60:
             wanted += ["idle times over", "lives over", "sessions given up", "sessions looked at late"]
         missing = [name for name in wanted if not self.tally.events[name]]

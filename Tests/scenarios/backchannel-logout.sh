@@ -24,58 +24,58 @@ session_of ana sid-2; second=$COOKIE
 session_of ana sid-3; third=$COOKIE
 session_of ben sid-4; ben=$COOKIE
 
-step "2. Tokens that are not what they have to be (SEC-66): 400, and nothing ends"
+step "2. Invalid logout tokens (SEC-66) get 400 and end no session"
 for members in '"sid":"sid-1","signature":"foreign"' '"sid":"sid-1","mutate":{"iss":"https://evil.example"}' '"sid":"sid-1","mutate":{"aud":"other-app"}' \
     '"sid":"sid-1","mutate":{"events":null}' '"sid":"sid-1","mutate":{"events":{"http://schemas.openid.net/event/other":{}}}' '"sid":"sid-1","mutate":{"nonce":"n"}' \
     '"sid":"sid-1","mutate":{"jti":null}' '"sid":"sid-1","mutate":{"iat":null}' '"sid":"sid-1","mutate":{"iat":1000000000,"exp":1000000600}' '"mutate":{"sub":null,"sid":null}' '"sid":"sid-1","header":{"typ":"at+jwt"}' '"sid":"sid-1","header":{"alg":"none"}'; do
     logout "$members"
     same 400 "$LOGOUT_STATUS" "$members"
 done
-alive "$first"; same 0 $? "the session lives"
+alive "$first"; same 0 $? "invalid logout tokens → the session is alive"
 request POST /v1/backchannel-logout/oidc -d logout_token=junk
-expect_status 400 "junk"
+expect_status 400 "logout token that is not a JWT → 400"
 request POST /v1/backchannel-logout/oidc -d other=x
-expect_status 400 "no token"
+expect_status 400 "request without a logout token → 400"
 request POST /v1/backchannel-logout/oidc -H 'Content-Type: application/json' --data-binary '{"logout_token":"x"}'
-expect_problem 415 unsupported_media_type "JSON"
+expect_problem 415 unsupported_media_type "logout token in a JSON body"
 get /v1/backchannel-logout/oidc
-expect_problem 405 method_not_allowed "GET"
+expect_problem 405 method_not_allowed "back-channel logout by GET"
 request POST /v1/backchannel-logout/nobody -d logout_token=x
-expect_problem 404 provider_not_found "an unknown provider"
+expect_problem 404 provider_not_found "logout token for an unknown provider"
 head -c 100000 /dev/zero | tr '\0' x >"$work/big"
 request POST /v1/backchannel-logout/oidc -H 'Content-Type: application/x-www-form-urlencoded' --data-binary "logout_token=$(cat "$work/big")" 2>/dev/null
-same 4 "${STATUS:0:1}" "a huge token: refused"
+same 4 "${STATUS:0:1}" "logout token of 100,000 bytes → refused"
 
-step "3. A sid ends exactly one (SEC-68)"
+step "3. A logout token with a sid ends exactly one session (SEC-68)"
 logout '"user":"ana","sid":"sid-1"'
-same 200 "$LOGOUT_STATUS" "accepted"
+same 200 "$LOGOUT_STATUS" "logout token for sid-1 → accepted"
 alive "$first"
-same "401 provider_logout" "$STATUS $(json .reason)" "ended by the provider"
-alive "$second"; same 0 $? "the second lives"
-alive "$ben"; same 0 $? "ben lives"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token for sid-1 → its session ends with provider_logout"
+alive "$second"; same 0 $? "logout token for sid-1 → ana's second session is alive"
+alive "$ben"; same 0 $? "logout token for sid-1 → ben's session is alive"
 
-step "4. A token is used once (SEC-67)"
+step "4. A logout token is used once (SEC-67)"
 token=$(json .token "$work/control")
 request POST /v1/backchannel-logout/oidc --data-urlencode "logout_token=$token"
-expect_status 400 "replayed"
+expect_status 400 "the same logout token again → 400"
 
 step "5. An unknown sid gets the same answer as a known one (SEC-69)"
 logout '"user":"ana","sid":"sid-unknown"'
-same 200 "$LOGOUT_STATUS" "200"
+same 200 "$LOGOUT_STATUS" "logout token with an unknown sid → 200"
 
-step "6. A sub without a sid ends all of the user's"
+step "6. A logout token without a sid ends all sessions of the user"
 logout '"user":"ana","mutate":{"sid":null}'
-same 200 "$LOGOUT_STATUS" "accepted"
+same 200 "$LOGOUT_STATUS" "logout token without a sid → accepted"
 alive "$second"
-same "401 provider_logout" "$STATUS $(json .reason)" "the second"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token without a sid → ana's second session ends"
 alive "$third"
-same "401 provider_logout" "$STATUS $(json .reason)" "the third"
-alive "$ben"; same 0 $? "ben lives"
+same "401 provider_logout" "$STATUS $(json .reason)" "logout token without a sid → ana's third session ends"
+alive "$ben"; same 0 $? "logout token without a sid → ben's session is alive"
 
-step "7. An id_token is no logout token (SEC-31); a cookie changes nothing"
+step "7. An id_token is not accepted as a logout token (SEC-31)"
 logout "\"user\":\"ben\",\"sid\":\"sid-4\",\"mutate\":{\"events\":null,\"nonce\":\"n\"}"
-same 400 "$LOGOUT_STATUS" "an id_token's shape"
-alive "$ben"; same 0 $? "ben lives"
+same 400 "$LOGOUT_STATUS" "token in the form of an id_token → 400"
+alive "$ben"; same 0 $? "token in the form of an id_token → ben's session is alive"
 
 step "8. The conformance suite's back-channel modules, by their names"
 # module NAME MEMBERS: the token is refused, and the session lives

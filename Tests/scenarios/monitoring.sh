@@ -13,25 +13,25 @@ monitoring() { "$python" "$root/Tests/scenarios/support/monitoring.py" "$@"; }
 
 step "Rules and configuration"
 promtool check rules "$root/deploy/prometheus/rules.yaml" >"$work/rules.out" 2>&1
-same 0 $? "promtool takes the rules: $(grep -o '[0-9]* rules found' "$work/rules.out")"
+same 0 $? "promtool check rules → accepted: $(grep -o '[0-9]* rules found' "$work/rules.out")"
 promtool check config "$root/deploy/prometheus/prometheus.yaml" >"$work/config.out" 2>&1
-same 0 $? "and the configuration"
+same 0 $? "promtool check config → accepted"
 promtool test rules "$root/Tests/scenarios/support/prometheus/rules.test.yaml" >"$work/unit.out" 2>&1
 same 0 $? "every rule fires when it should, and waits as long as it says: $(tail -3 "$work/unit.out" | tr '\n' ' ')"
 sed 's/process_open_fds{job="coatcheck"} > 0.4/process_open_fds{job="coatcheck"} > 0.8/' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
 sed "s|rule_files:.*|rule_files: [$work/broken.yaml]|" "$root/Tests/scenarios/support/prometheus/rules.test.yaml" >"$work/broken.test.yaml"
 promtool test rules "$work/broken.test.yaml" >"$work/unit.out" 2>&1
-same 1 $? "a rule that never fires turns the tests red"
+same 1 $? "rule that never fires → promtool's tests fail"
 sed 's/ and predict_linear(.*\[2h\].*//' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
 promtool test rules "$work/broken.test.yaml" >"$work/unit.out" 2>&1
-same 1 $? "so does one that takes an hour for a trend"
+same 1 $? "rule without its two-hour trend → promtool's tests fail"
 
-step "A broker that nobody has used yet"
+step "The metrics of an unused broker"
 { cat "$here/coatcheck.yaml"; echo 'tracing: {otlp: "http://127.0.0.1:4318", sample: 0}'; } >"$work/stack.yaml"
 start_stack "$work/stack.yaml"
 shown() { curl -s "$MANAGEMENT/metrics" | grep -E "^$1" | tail -1; }
 wait_for 10 shows '^coatcheck_store_free_bytes [1-9]'
-same 0 $? "the disk was asked"
+same 0 $? "unused broker → free bytes of the disk"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
 promtool check metrics <"$work/metrics" >"$work/lint.out" 2>&1
 same 0 $? "promtool finds nothing to say of the metrics: $(head -3 "$work/lint.out" | tr '\n' ' ')"
@@ -55,22 +55,22 @@ for zero in 'sessions_ended_total{reason="refresh_lost"}' 'logins_total{provider
     'store_failures_total{operation="commitRefresh"}' 'sessions_live' 'logout_tokens_total{provider="oidc",result="accepted"}' \
     'http_requests_total{listener="public",method="POST",route="/v1/logins",status="503"}' \
     'refreshes_total{provider="oidc",client="ios",result="ended",reason="refresh_lost"}' 'relay_answers_total{upstream="api",result="none"}'; do
-    same 1 "$(grep -cF "coatcheck_$zero 0" "$work/metrics")" "from the start: $zero 0"
+    same 1 "$(grep -cF "coatcheck_$zero 0" "$work/metrics")" "unused broker → $zero 0"
 done
-matches '^coatcheck_build_info\{version="[0-9.]+",store="sqlite"\} 1$' "$(shown coatcheck_build_info)" "the version"
-matches '^coatcheck_key_age_seconds\{key="k[^"]+",use="seals"\} [0-9]+$' "$(shown coatcheck_key_age_seconds)" "a key and its age"
+matches '^coatcheck_build_info\{version="[0-9.]+",store="sqlite"\} 1$' "$(shown coatcheck_build_info)" "metrics → version and store"
+matches '^coatcheck_key_age_seconds\{key="k[^"]+",use="seals"\} [0-9]+$' "$(shown coatcheck_key_age_seconds)" "metrics → a key and its age"
 free=$(df -B1 --output=avail "$work/data" | tail -1)
 near=$("$python" -c 'import sys; a, b = map(float, sys.argv[1:]); print(abs(a - b) < 0.2 * b)' "$(shown coatcheck_store_free_bytes | cut -d' ' -f2)" "$free")
-same True "$near" "the free bytes are those of the disk"
+same True "$near" "metrics → free bytes close to those of df"
 "$COATCHECK" keys rotate --file "$work/keys.json" --now >/dev/null
 wait_for 20 shows '^coatcheck_key_age_seconds\{key="k[^"]+",use="opens"\}'
-same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "after a rotation two keys, one that seals"
+same "2" "$(curl -s "$MANAGEMENT/metrics" | grep -c '^coatcheck_key_age_seconds{')" "after a key rotation → metrics of two keys"
 
-step "coatcheck health, for whoever has no curl"
-same "ready" "$("$COATCHECK" health --config "$work/coatcheck.yaml" 2>&1)" "the address is the configuration's"
-same "live" "$("$COATCHECK" health --live --management "$MANAGEMENT" 2>&1)" "or told"
+step "coatcheck health replaces curl"
+same "ready" "$("$COATCHECK" health --config "$work/coatcheck.yaml" 2>&1)" "coatcheck health with --config → ready"
+same "live" "$("$COATCHECK" health --live --management "$MANAGEMENT" 2>&1)" "coatcheck health with --management → live"
 "$COATCHECK" health --management "http://127.0.0.1:$CLOSED_PORT" >"$work/health" 2>&1
-same "1 http://127.0.0.1:$CLOSED_PORT does not answer" "$? $(cat "$work/health")" "nobody there"
+same "1 http://127.0.0.1:$CLOSED_PORT does not answer" "$? $(cat "$work/health")" "coatcheck health without a broker → exit 1"
 
 step "Prometheus scrapes it"
 monitoring impatient "$root/deploy/prometheus" "$work/prometheus" "127.0.0.1:$MANAGEMENT_PORT"
@@ -84,23 +84,23 @@ wait_for 30 curl -sf "$PROMETHEUS/-/ready" || give_up "Prometheus"
 value() { curl -s -G --data-urlencode "query=$1" "$PROMETHEUS/api/v1/query" | jq -r '.data.result[0].value[1] // empty'; }
 is() { [ "$(value "$1")" = "$2" ]; }
 wait_for 30 is 'up{job="coatcheck"}' 1
-same 0 $? "it is up"
+same 0 $? "Prometheus → the target is up"
 wait_for 30 is 'count_over_time(coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"}[1m]) > bool 3' 1
-same 0 $? "the counters are there before anything has happened"
+same 0 $? "before the first login → its counter exists"
 device first
 sign_in oidc ios ana
-expect_status 201 "the first login"
+expect_status 201 "first login → a session"
 wait_for 30 is 'increase(coatcheck_logins_total{provider="oidc",client="ios",result="succeeded"}[1m]) > bool 0' 1
-same 0 $? "and the first login is an increase"
+same 0 $? "first login → Prometheus computes an increase"
 request GET /v1/relay/api/private/echo
 wait_for 30 is 'increase(coatcheck_relay_answers_total{upstream="api",result="2xx"}[1m]) > bool 0' 1
 monitoring dashboard "$PROMETHEUS" >"$work/dashboard.out"
 take_over <"$work/dashboard.out"
 # On a busy machine the store is slow, and other programs fill its disk. These two rules would need their waits.
 monitoring firing "$PROMETHEUS" >"$work/firing"
-same "0 " "$? $(grep -vE '^Coatcheck(StoreSlow|StoreFillsUp)$' "$work/firing")" "no alert fires"
+same "0 " "$? $(grep -vE '^Coatcheck(StoreSlow|StoreFillsUp)$' "$work/firing")" "healthy broker → no alert fires"
 
-step "Things go wrong"
+step "Faults make their alerts fire"
 fired() { monitoring firing "$PROMETHEUS" >"$work/firing" && grep -qxF "$1" "$work/firing"; }
 # fires ALERT-AND-LABELS SECONDS SENTENCE
 fires() {
@@ -111,19 +111,19 @@ device second
 sign_in oidc ios ben
 fault oidc '{"fault":"refresh-invalid-sub","times":1}'
 request POST /v1/session/refresh
-same "401 subject_changed" "$STATUS $(json .reason)" "a session ends that nobody ended"
-fires "CoatcheckLoggedOutByFault reason=subject_changed" 30 "why are people logged out?"
+same "401 subject_changed" "$STATUS $(json .reason)" "refresh for another user → the session ends"
+fires "CoatcheckLoggedOutByFault reason=subject_changed" 30 "session ended by a fault → alert"
 fault slack '{"fault":"status","status":503,"endpoint":"token"}'
 for attempt in 1 2 3 4 5 6 7 8 9; do
     device "slack-$attempt"
     sign_in slack web "user$attempt"
 done
-expect_problem 503 provider_unavailable "a provider is down"
-fires "CoatcheckProviderDown provider=slack" 30 "which provider is down?"
-fires "CoatcheckProviderFailing provider=slack" 30 "which provider answers badly?"
-fires "CoatcheckLoginsFail provider=slack" 30 "can people sign in?"
+expect_problem 503 provider_unavailable "sign-ins at a provider that answers 503"
+fires "CoatcheckProviderDown provider=slack" 30 "provider down → alert"
+fires "CoatcheckProviderFailing provider=slack" 30 "provider answers 503 → alert"
+fires "CoatcheckLoginsFail provider=slack" 30 "sign-ins fail → alert"
 monitoring firing "$PROMETHEUS" >"$work/firing"
-same "0 " "$? $(grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc' "$work/firing")" "and nothing else is blamed"
+same "0 " "$? $(grep -E 'CoatcheckStoreFails|CoatcheckDown|provider=oidc' "$work/firing")" "one provider down → no alert for others"
 "$python" - "$work/data/coatcheck.db" <<'TEXT'
 import sqlite3, sys
 database = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=20)
@@ -131,8 +131,8 @@ database.execute("CREATE TRIGGER no_commit BEFORE UPDATE OF token_version ON ses
 TEXT
 device first
 request POST /v1/session/refresh
-expect_problem 503 store_unavailable "the store does not take refreshed tokens"
-fires "CoatcheckStoreFails operation=commitRefresh" 30 "does the store answer?"
+expect_problem 503 store_unavailable "refresh while the store fails to commit"
+fires "CoatcheckStoreFails operation=commitRefresh" 30 "store fails to commit → alert"
 kill_broker KILL
-fires "CoatcheckDown" 30 "is the broker there?"
+fires "CoatcheckDown" 30 "broker killed → alert"
 finish

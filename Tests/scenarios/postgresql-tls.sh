@@ -36,64 +36,64 @@ encrypted() {
         "SELECT count(*) FILTER (WHERE ssl) || ' of ' || count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'coatcheck'"
 }
 
-step "1. Refused: another name, an unknown authority, no authority at all"
+step "1. Refused: a wrong name, an unknown authority, no authority"
 try "postgresql://coatcheck@db.other.test:$port/postgres?hostaddr=127.0.0.1&sslmode=verify-full&sslrootcert=$ca"
-matches '^FAULT +store: .*db\.other\.test' "$STORE" "a certificate that does not name the host"
+matches '^FAULT +store: .*db\.other\.test' "$STORE" "certificate without the host's name → refused"
 try "postgresql://coatcheck@127.0.0.1:$port/postgres?sslmode=verify-full&sslrootcert=$ca"
-matches '^FAULT +store: .*127\.0\.0\.1' "$STORE" "nor its address"
+matches '^FAULT +store: .*127\.0\.0\.1' "$STORE" "certificate without the host's address → refused"
 try "$named&sslrootcert=$other"
-matches '^FAULT +store: .*certificate verify failed' "$STORE" "a certificate that another authority signed"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "certificate of another authority → refused"
 try "$named&sslrootcert=/nowhere/ca.crt"
-matches '^FAULT +store: .*root certificate' "$STORE" "an authority that is not there"
+matches '^FAULT +store: .*root certificate' "$STORE" "missing authority file → refused"
 try "${address}"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "verify-full unasked, against the system's authorities"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "remote address without TLS options → verified with the system's authorities"
 try "${address}sslrootcert=$other"
-matches '^FAULT +store: .*certificate verify failed' "$STORE" "verify-full unasked, against another authority"
+matches '^FAULT +store: .*certificate verify failed' "$STORE" "remote address with another authority → verified and refused"
 printf '[far]\nhost=0.0.0.0\nport=%s\n[verified]\nhost=0.0.0.0\nport=%s\nsslrootcert=%s\n' "$port" "$port" "$ca" >"$work/services"
 CLOCK="PGHOSTADDR=0.0.0.0" try "postgresql://coatcheck@localhost:$port/postgres"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "and where a variable leads there from a URL of this machine"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOSTADDR leads to a remote address → verified"
 CLOCK="PGHOST=0.0.0.0" try "postgresql://coatcheck@:$port/postgres"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "or names the host"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGHOST names a remote address → verified"
 CLOCK="PGSERVICEFILE=$work/services" try "postgresql://coatcheck@/postgres?service=far"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "or a service does"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "service names a remote address → verified"
 CLOCK="PGSERVICEFILE=$work/services PGSERVICE=far" try "postgresql://coatcheck@/postgres"
-matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "or a service that a variable names"
+matches '^FAULT +store: .*(certificate verify failed|root certificate)' "$STORE" "PGSERVICE names a service with a remote address → verified"
 
 step "2. Accepted: the right authority and name"
 CLOCK="PGSERVICEFILE=$work/services" try "postgresql://coatcheck@/postgres?service=verified"
-matches '^ok +store: will be migrated' "$STORE" "verify-full unasked, by a service that names the authority"
+matches '^ok +store: will be migrated' "$STORE" "service with the right authority → accepted"
 try "${address}sslrootcert=$ca"
-matches '^ok +store: will be migrated' "$STORE" "verify-full unasked"
+matches '^ok +store: will be migrated' "$STORE" "remote address with the right authority → accepted"
 try "$named&sslrootcert=$ca"
-matches '^ok +store: will be migrated' "$STORE" "verify-full by name"
+matches '^ok +store: will be migrated' "$STORE" "verify-full with the right name and authority → accepted"
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate: $(cat "$work/migrate.log")"
 try "$named&sslrootcert=$ca"
-matches '^ok +store: answers and is up to date' "$STORE" "and it answers"
-matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "its clock agrees"
-matches 'failing over to one loses what was answered last' "$STORE" "without a standby that is waited for, it says what a failover loses"
+matches '^ok +store: answers and is up to date' "$STORE" "migrated store → check reports that it answers"
+matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "check → the store's clock agrees within 5 s"
+matches 'failing over to one loses what was answered last' "$STORE" "no synchronous standby → check names the loss at a failover"
 
-step "3. A broker's connections are encrypted, each of them"
+step "3. All connections of a broker are encrypted"
 start_sandbox
 CLOSED_PORT=$(free_port)
 sed -e "s|url: sqlite:.*|url: \"${named//&/\\&}\\&sslrootcert=$ca\"|" "$here/coatcheck.yaml" >"$work/template.yaml"
 start_stack "$work/template.yaml"
 sign_in oidc ios ana
-expect_status 201 "signed in"
+expect_status 201 "sign-in over an encrypted store connection → a session"
 get /v1/session
-expect_status 200 "the session is there"
+expect_status 200 "session read over an encrypted store connection → 200"
 all_encrypted() { [[ $(encrypted) =~ ^([0-9]+)\ of\ ([0-9]+)$ ]] && [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ] && [ "${BASH_REMATCH[1]}" -ge 9 ]; }
 wait_for 20 all_encrypted
-same 0 $? "all of them, listening included, by PostgreSQL's word: $(encrypted)"
+same 0 $? "PostgreSQL's list → all connections are encrypted: $(encrypted)"
 get "$MANAGEMENT/readyz"
-matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness says how far the clock is ahead of the database's"
+matches '^-?[01]$' "$(json .clock_ahead_seconds)" "readiness → seconds that the clock is ahead of PostgreSQL's"
 get "$MANAGEMENT/metrics"
-matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "and so do the metrics"
+matches 'coatcheck_clock_ahead_seconds -?[0-9.e-]+' "$(body)" "metrics → seconds that the clock is ahead of PostgreSQL's"
 
 step "4. A server without TLS"
 start_postgresql
 port=${POSTGRESQL##*:}
 port=${port%%/*}
 try "postgresql://coatcheck@0.0.0.0:$port/postgres?sslrootcert=$ca"
-matches '^FAULT +store: .*does not support SSL' "$STORE" "is refused where the host is not this machine"
+matches '^FAULT +store: .*does not support SSL' "$STORE" "remote server without TLS → refused"
 finish

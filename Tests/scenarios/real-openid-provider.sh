@@ -39,11 +39,11 @@ real_browser() {
 
 step "1. Flow A with a public client"
 start_login real ios
-expect_status 201 "the login has begun"
+expect_status 201 "start of a login → 201"
 real_browser "$AUTHORIZATION_URL"
-matches '^com\.example\.real:/cb\?.*iss=' "$CALLBACK" "back at the app, with iss"
+matches '^com\.example\.real:/cb\?.*iss=' "$CALLBACK" "after the sign-in → the browser returns to the app with iss"
 forward "$CALLBACK"
-expect_status 201 "a session"
+expect_status 201 "public client's callback forwarded → a session"
 expect_json .subject ana
 expect_json .identity.name "Ana Example"
 expect_json .identity.email ana@example.org
@@ -52,28 +52,28 @@ handle=$(json .handle)
 get /v1/session
 expect_status 200
 forward "$CALLBACK"
-expect_status 201 "the same forward again"
+expect_status 201 "the same callback forwarded again → 201"
 expect_json .handle "$handle"
 
 step "2. Refusals"
 start_login real ios
 real_browser "$AUTHORIZATION_URL"
 forward "$(with_value iss "$OPENID_PROVIDER/" "$CALLBACK")"
-expect_problem 400 issuer_mismatch "iss with one slash more"
+expect_problem 400 issuer_mismatch "callback with one slash more in iss"
 forward "$(with_value code invented "$CALLBACK")"
-expect_problem 400 code_rejected "an invented code"
+expect_problem 400 code_rejected "callback with an invented code"
 start_login real ios
 real_browser "$AUTHORIZATION_URL"
 device a-stranger
 forward "$CALLBACK"
-expect_problem 403 login_not_yours "a stranger"
+expect_problem 403 login_not_yours "callback forwarded by another device"
 
-step "3. Flow A with a confidential client, whose secret has reserved characters"
+step "3. Flow A with a confidential client and reserved characters in its secret"
 device a-browser
 start_login real web
 real_browser "$AUTHORIZATION_URL"
 forward "$CALLBACK"
-expect_status 201 "a session"
+expect_status 201 "confidential client's callback forwarded → a session"
 expect_json .client web
 
 step "4. Flow B: the app's own state, nonce and verifier"
@@ -86,23 +86,23 @@ app_login() {
 }
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$nonce\"}"
-expect_status 201 "a session"
+expect_status 201 "flow B with its own verifier → a session"
 expect_json .subject ana
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$(random_token)\",\"nonce\":\"$nonce\"}"
-expect_problem 400 code_rejected "another verifier: the provider refuses it"
+expect_problem 400 code_rejected "flow B with another verifier, refused by the provider"
 app_login
 real_post "{\"provider\":\"real\",\"client\":\"ios\",\"callback_url\":$(json_text "$CALLBACK"),\"state\":\"$state\",\"code_verifier\":\"$verifier\",\"nonce\":\"$(random_token)\"}"
-expect_problem 502 identity_rejected "another nonce"
+expect_problem 502 identity_rejected "flow B with another nonce"
 
-step "5. Log out: with the last of the user's sessions, the provider is asked to end its own"
+step "5. The log-out of the last session also ends the provider's session"
 request DELETE '/v1/sessions?except=current'
 expect_status 204
 request DELETE /v1/session
 expect_status 204
 wait_for 10 shows '^coatcheck_revocations_total\{.*real.*done.* [1-9]'
-same 0 $? "tokens are revoked"
+same 0 $? "log-out of the last session → tokens are revoked"
 wait_for 10 shows '^coatcheck_provider_session_ends_total\{.*real.*done.* [1-9]'
-same 0 $? "and the provider took the call"
+same 0 $? "log-out of the last session → the provider accepts end_session"
 
 finish

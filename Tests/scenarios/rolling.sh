@@ -38,7 +38,7 @@ done
 on() { BROKER=${ends[$1]}; }
 here_session() { JAR= request GET /v1/session -b "coatcheck=$session"; }
 
-step "1. Of eight that migrate at once, one does"
+step "1. Of eight simultaneous migrations one does the work"
 waiting=()
 for n in $(seq 8); do
     "$new" migrate --config "$work/release-1.yaml" >"$work/migrate.$n" 2>&1 &
@@ -46,9 +46,9 @@ for n in $(seq 8); do
 done
 good=0
 for n in $(seq 8); do wait "${waiting[n]}" && good=$((good + 1)); done
-same 8 "$good" "all end well"
+same 8 "$good" "eight migrations → all exit 0"
 same 1 "$(cat "$work"/migrate.[1-8] | grep -c 'version 0 to')" "one did the work: $(grep -h 'version 0 to' "$work"/migrate.[1-8])"
-same 7 "$(cat "$work"/migrate.[1-8] | grep -c 'is up to date')" "seven found it done"
+same 7 "$(cat "$work"/migrate.[1-8] | grep -c 'is up to date')" "eight migrations → seven are up to date"
 newest=$(sql 'SELECT max(version) FROM schema_version')
 
 step "2. The older release and the newer one, side by side"
@@ -64,21 +64,21 @@ for first in 1 2; do
     browser "$AUTHORIZATION_URL" ana
     on "$other"
     forward "$CALLBACK"
-    expect_status 201 "a login begun on $first is finished on $other"
+    expect_status 201 "login started on release $first, finished on release $other → a session"
     session=$(cookie coatcheck)
     on "$first"
     here_session
-    expect_status 200 "its session is known on $first"
+    expect_status 200 "session made on the other release → known on release $first"
     JAR= request POST /v1/session/refresh -b "coatcheck=$session"
-    expect_status 200 "refreshed on $first"
+    expect_status 200 "refresh on release $first → 200"
     on "$other"
     JAR= request POST /v1/session/refresh -b "coatcheck=$session"
-    expect_status 200 "and on $other, with the pair of $first"
+    expect_status 200 "refresh on release $other with the pair of release $first → 200"
     JAR= request DELETE /v1/session -b "coatcheck=$session"
-    expect_status 204 "logged out on $other"
+    expect_status 204 "log-out on release $other → 204"
     on "$first"
     wait_for 6 eval 'here_session; [ "$STATUS" = 401 ]'
-    same "401 logged_out" "$STATUS $(json .reason)" "and refused on $first"
+    same "401 logged_out" "$STATUS $(json .reason)" "log-out on the other release → refused on release $first"
 done
 
 restart_release() { # restart_release N PROGRAM
@@ -93,28 +93,28 @@ on 1
 sign_in oidc ios ana
 session=$(cookie coatcheck)
 here_session
-expect_status 200 "the older one, started again on the newer one's schema, serves"
+expect_status 200 "older release restarted on the newer schema → serves the session"
 
-step "3. The next release's migration, which the present one can work beside"
+step "3. The next release has added to the schema, and the present one still works"
 sql "BEGIN; ALTER TABLE sessions ADD COLUMN of_the_next text DEFAULT 'next'; ALTER TABLE session_states ADD COLUMN of_the_next bigint;
     CREATE TABLE things_of_the_next (name text PRIMARY KEY); CREATE INDEX sessions_of_the_next ON sessions (of_the_next);
     INSERT INTO schema_version VALUES ($((newest + 1)), $newest); COMMIT"
 device next-phone
 on 2
 sign_in oidc ios ana
-expect_status 201 "sign in beside it, without a restart"
+expect_status 201 "sign-in on the extended schema without a restart → a session"
 session=$(cookie coatcheck)
 handle=$(json .handle)
 here_session
-expect_status 200 "the session is there"
+expect_status 200 "session on the extended schema → 200"
 restart_release 1 "$new"
 on 1
 here_session
-expect_status 200 "a process that starts on the newer schema serves"
+expect_status 200 "process started on the extended schema → serves the session"
 "$new" migrate --config "$work/release-1.yaml" >"$work/migrate.log" 2>&1
 same 0 $? "migrate has nothing to do: $(cat "$work/migrate.log")"
 
-step "4. Rows of a format that is one higher: 503, nobody is logged out, nothing is rewritten"
+step "4. Rows of a newer format: 503, sessions stay, rows are unchanged"
 device other-phone
 sign_in oidc ios ben
 other_session=$(cookie coatcheck)
@@ -125,28 +125,28 @@ before=$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (tok
 for n in 1 2; do
     on "$n"
     wait_for 8 eval 'here_session; [ "$STATUS" = 503 ]'
-    expect_problem 503 store_unavailable "release $n leaves it alone"
-    matches '^[0-9]+$' "$(header Retry-After)" "with Retry-After"
-    same "" "$(header Set-Cookie)" "the cookie stays"
+    expect_problem 503 store_unavailable "release $n reads a session of a newer format"
+    matches '^[0-9]+$' "$(header Retry-After)" "session of a newer format → Retry-After in seconds"
+    same "" "$(header Set-Cookie)" "session of a newer format → the cookie stays"
     JAR= request POST /v1/session/refresh -b "coatcheck=$session"
-    expect_problem 503 store_unavailable "nor is it refreshed"
+    expect_problem 503 store_unavailable "refresh of a session of a newer format"
     JAR= request GET /v1/session -b "coatcheck=$other_session"
-    expect_status 200 "the sessions of this format are served beside it"
+    expect_status 200 "session of this format → 200"
 done
-same "$before" "$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")" "its row is as it was"
+same "$before" "$(sql "SELECT s.*, st.* FROM sessions s JOIN session_states st USING (token) WHERE handle = '$handle'")" "session of a newer format → its row is unchanged"
 sql "UPDATE sessions SET format = 1 WHERE handle = '$handle'; UPDATE session_states SET format = 1 WHERE token = (SELECT token FROM sessions WHERE handle = '$handle')"
 for n in 1 2; do
     on "$n"
     wait_for 8 eval 'here_session; [ "$STATUS" = 200 ]'
-    same 200 "$STATUS" "a release that can read it serves it: $n"
+    same 200 "$STATUS" "format readable again → release $n serves the session"
 done
 
-step "5. A schema that the present release cannot work with"
+step "5. The present release refuses an unreadable schema"
 sql "INSERT INTO schema_version VALUES ($((newest + 2)), $((newest + 2)))"
 "$new" migrate --config "$work/release-2.yaml" >"$work/migrate.log" 2>&1
 same 1 $? "migrate refuses it: $(cat "$work/migrate.log")"
-matches "$((newest + 2))" "$(cat "$work/migrate.log")" "and names it"
+matches "$((newest + 2))" "$(cat "$work/migrate.log")" "unreadable schema → migrate prints its version"
 timeout 20 "$new" serve --config "$work/release-2.yaml" >"$work/refused.log" 2>&1
-same 1 $? "serve refuses it"
-matches 'cannot start' "$(cat "$work/refused.log")" "and says so"
+same 1 $? "unreadable schema → serve exits 1"
+matches 'cannot start' "$(cat "$work/refused.log")" "unreadable schema → serve prints that it cannot start"
 finish

@@ -10,50 +10,50 @@ export COATCHECK_TOKEN_FILE="$work/keeper"
 
 step "1. Everybody signs in, and the nightly backup is written"
 for user in ana ben cleo; do device "$user"; sign_in oidc ios "$user"; done
-expect_status 201 "three are signed in"
+expect_status 201 "three users sign in → sessions"
 "$COATCHECK" backup "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck backup FILE --config FILE"
+same 0 $? "coatcheck backup FILE --config FILE → exit 0"
 
 step "2. Somebody logs out after it"
 device ben
 request DELETE /v1/session -b "$JAR"
-expect_status 204 "ben logs out"
+expect_status 204 "ben logs out after the backup → 204"
 get "$MANAGEMENT/readyz"
-expect_json .endings_file ok "readiness shows the endings file"
+expect_json .endings_file ok "endings file in use → readiness shows ok"
 
 step "3. The machine dies, and the database with it"
 kill_broker KILL
 rm -rf "$work/data"
 "$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck restore FILE --config FILE"
-matches '1 of them had ended since' "$(cat "$work/out")" "it says who had ended"
+same 0 $? "coatcheck restore FILE --config FILE → exit 0"
+matches '1 of them had ended since' "$(cat "$work/out")" "restore → one session has ended since the backup"
 
 step "4. The broker starts again"
 start_broker
 for user in ana cleo; do
     device "$user"
     get /v1/session
-    expect_status 200 "$user is signed in"
+    expect_status 200 "after the restore → $user is signed in"
     request POST /v1/session/refresh
-    expect_status 200 "and is refreshed"
+    expect_status 200 "after the restore → the session is refreshed"
 done
 device ben-again
 sign_in oidc ios ben
-expect_status 201 "ben signs in anew"
+expect_status 201 "after the restore → ben signs in again"
 "$COATCHECK" sessions list --ended --config "$work/coatcheck.yaml" --no-header >"$work/list"
-matches 'logged_out' "$(cut -f5 "$work/list")" "his old session has ended, as it had"
+matches 'logged_out' "$(cut -f5 "$work/list")" "ben's earlier session → still logged_out"
 
 step "5. The endings file is lost as well"
 kill_broker TERM
 rm -rf "$work/endings" "$work/data"
 mkdir -m 700 "$work/endings"
 "$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 1 $? "restore refuses"
-matches 'log-outs since 20[0-9T:-]*Z.* are lost' "$(cat "$work/out")" "and says from when on log-outs are lost"
+same 1 $? "restore without the endings file → exit 1"
+matches 'log-outs since 20[0-9T:-]*Z.* are lost' "$(cat "$work/out")" "restore without the endings file → prints since when log-outs are lost"
 "$COATCHECK" restore "$work/backups/nightly.db" --config "$work/coatcheck.yaml" --without-endings >"$work/out" 2>&1
-same 0 $? "--without-endings does it all the same"
+same 0 $? "restore with --without-endings → exit 0"
 start_broker
 device ana
 get /v1/session
-expect_status 200 "the others are signed in"
+expect_status 200 "restore with --without-endings → ana is signed in"
 finish

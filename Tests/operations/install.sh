@@ -26,8 +26,8 @@ step "The archive"
 begin=$SECONDS
 tar -C "$system/root" -xf "$archive"
 folder=$(basename "$(ls -d "$system"/root/coatcheck-*)")
-same 2 "$(ls "$system/root/$folder/bin" | wc -l)" "has the programs"
-same CycloneDX "$(jq -r .bomFormat "$system/root/$folder/sbom.cdx.json")" "and says what they were made of: $(jq '.components | length' "$system/root/$folder/sbom.cdx.json") parts"
+same 2 "$(ls "$system/root/$folder/bin" | wc -l)" "archive → contains both programs"
+same CycloneDX "$(jq -r .bomFormat "$system/root/$folder/sbom.cdx.json")" "archive → bill of materials with $(jq '.components | length' "$system/root/$folder/sbom.cdx.json") parts"
 (umask 077 && random_token >"$system/root/coatcheck.token")
 cat >"$system/root/$folder/coatcheck.yaml" <<TEXT
 server:
@@ -53,35 +53,35 @@ TEXT
 step "The commands of the document"
 awk '/Tests\/operations\/install.sh runs this block/ { found = 1; next } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' \
     "$root/docs/operate/deployment.md" >"$work/commands"
-same 1 "$(($(wc -l <"$work/commands") > 10))" "there are some"
+same 1 "$(($(wc -l <"$work/commands") > 10))" "document's block → more than ten lines"
 # Free ports, and an nginx that listens only on its own.
 sed -i "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" "$system/root/$folder/deploy/systemd/coatcheck.socket"
 sed -i -e "s/127.0.0.1:8080/127.0.0.1:$BROKER_PORT/" -e "s/|@LISTEN@|80|/|@LISTEN@|127.0.0.1:$NGINX_PORT|/" -e 's/auth.example.com/localhost/' "$work/commands"
 cp "$work/commands" "$system/root/$folder/commands.sh"
 in_system bash -exc "cd /root/$folder; . ./commands.sh" >"$work/install.log" 2>&1
-same 0 $? "all of them work: $((SECONDS - begin)) s from the archive to an answer"
+same 0 $? "commands of the document → exit 0, $((SECONDS - begin)) s from the archive to an answer"
 [ "$failed" -eq 0 ] || tail -20 "$work/install.log" | sed 's/^/# /'
 BROKER="http://localhost:$NGINX_PORT"
 device phone
 wait_for 20 curl -s -o /dev/null "$BROKER/"
 sign_in oidc ios ana
-expect_status 201 "a login through nginx"
+expect_status 201 "login through nginx → a session"
 echo "# $((SECONDS - begin)) s from the archive to the first login"
 request GET /v1/session
-expect_status 200 "and its session"
-same "700 600" "$(stat -c %a "$system/var/lib/coatcheck" "$system/var/lib/coatcheck/keys.json" | tr '\n' ' ' | sed 's/ $//')" "nobody else reads the store and the keys"
+expect_status 200 "session through nginx → 200"
+same "700 600" "$(stat -c %a "$system/var/lib/coatcheck" "$system/var/lib/coatcheck/keys.json" | tr '\n' ' ' | sed 's/ $//')" "store and keys → only the broker can read them"
 
 step "Under systemd"
 main() { in_system systemctl show -P MainPID coatcheck.service; }
 field() { in_system sed -n "s/^$1:[[:space:]]*//p" "/proc/$(main)/status"; }
 user=$(in_system id -u coatcheck)
-same "$user $user $user $user" "$(field Uid | tr '\t' ' ')" "it runs as its user"
-same "0000000000000000 1 2" "$(field CapEff) $(field NoNewPrivs) $(field Seccomp)" "without capabilities, without new ones, with its list of system calls"
+same "$user $user $user $user" "$(field Uid | tr '\t' ' ')" "process → the user coatcheck"
+same "0000000000000000 1 2" "$(field CapEff) $(field NoNewPrivs) $(field Seccomp)" "process → no capabilities, no new privileges, a seccomp filter"
 in_system nsenter -t "$(main)" -m touch /usr/local/x 2>/dev/null
-same 1 "$(($? != 0))" "the system is read-only to it"
+same 1 "$(($? != 0))" "process's mounts → the system is read-only"
 in_system systemctl reload coatcheck.service || in_system journalctl -u coatcheck.service -o cat -n 5 | sed "s/^/# /"
 wait_for 30 journal_says "configuration unchanged"
-same 0 $? "reload is a HUP that it hears"
+same 0 $? "systemctl reload → the broker reads its configuration"
 in_system install -d -m 0700 -o coatcheck -g coatcheck /backups
 in_system mkdir -p /etc/systemd/system/coatcheck.service.d
 printf '[Service]\nReadWritePaths=/backups\n' >"$system/etc/systemd/system/coatcheck.service.d/backups.conf"
@@ -94,13 +94,13 @@ in_system systemctl restart coatcheck.service
 wait_for 60 eval '[ "$(main)" != "$before" ] && in_system coatcheck health --config /etc/coatcheck/coatcheck.yaml'
 touch "$work/enough"
 wait "$asking"
-same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "over a restart each of $(wc -l <"$work/codes") requests is answered"
+same "200" "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "restart → each of $(wc -l <"$work/codes") requests gets 200"
 in_system coatcheck backup /backups/coatcheck.db --config /etc/coatcheck/coatcheck.yaml --token-file /root/coatcheck.token >"$work/backup.out" 2>&1
-same "0 coatcheck 600" "$? $(in_system stat -c '%U %a' /backups/coatcheck.db 2>/dev/null)" "a backup, into a folder that a drop-in opens to the broker"
+same "0 coatcheck 600" "$? $(in_system stat -c '%U %a' /backups/coatcheck.db 2>/dev/null)" "backup into a folder opened by a drop-in → a private file"
 in_system systemctl stop coatcheck.socket coatcheck.service
-same "success" "$(in_system systemctl show -P Result coatcheck.service)" "it stops by itself in time"
+same "success" "$(in_system systemctl show -P Result coatcheck.service)" "systemctl stop → result success"
 journal_says stopped
-same 0 $? "and says so in the journal"
+same 0 $? "systemctl stop → the journal has the line stopped"
 request GET /v1/session
-expect_problem 503 shutting_down "while it is away nginx says so"
+expect_problem 503 shutting_down "broker stopped, request through nginx"
 finish

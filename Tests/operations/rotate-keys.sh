@@ -5,25 +5,25 @@ start_stack
 printf 'admin-keeper-5d20c7f19e\n' >"$work/keeper"
 asking=(--config "$work/coatcheck.yaml" --token-file "$work/keeper")
 sign_in oidc ios ana
-expect_status 201 "ana is signed in"
+expect_status 201 "sign-in before the rotation → ana has a session"
 id() { "$COATCHECK" keys list --no-header --file "$work/keys.json" | sed -n "$1p" | cut -f1; }
 seals() { curl -s "$MANAGEMENT/admin/v1/keys" -H "Authorization: Bearer $(cat "$work/keeper")" | jq -e --arg id "$1" '.items[] | select(.id == $id and .use == "seals")' >/dev/null; }
 old=$(id 1)
 
-step "1. A new key; the broker takes it up by itself"
+step "1. The broker begins to use a new key by itself"
 "$COATCHECK" keys rotate --file "$work/keys.json" --now >"$work/out"
-same 0 $? "coatcheck keys rotate --now"
+same 0 $? "coatcheck keys rotate --now → exit 0"
 new=$(id 1)
 wait_for 15 seals "$new"
-same 0 $? "within seconds it seals"
-same "ID CREATED_AT USE" "$("$COATCHECK" keys list --file "$work/keys.json" | sed -n 1p | tr '\t' ' ')" "coatcheck keys list has its columns' names"
+same 0 $? "keys rotate --now → the new key seals within seconds"
+same "ID CREATED_AT USE" "$("$COATCHECK" keys list --file "$work/keys.json" | sed -n 1p | tr '\t' ' ')" "coatcheck keys list → column names first"
 
-step "2. Everything under it"
+step "2. All values are sealed with the new key"
 "$COATCHECK" keys reseal "${asking[@]}" >"$work/out" 2>&1
-same 0 $? "coatcheck keys reseal"
-matches 'sealed again [1-9]' "$(cat "$work/out")" "it says how many"
+same 0 $? "coatcheck keys reseal → exit 0"
+matches 'sealed again [1-9]' "$(cat "$work/out")" "coatcheck keys reseal → prints the number of values"
 
-step "3. The old key goes when nothing needs it any more"
+step "3. The old key is removed when no value needs it"
 kill_broker TERM
 # Ten minutes later, and a key that has sealed for as long.
 python3 - "$work" <<'P'
@@ -38,10 +38,10 @@ for key in ring["keys"]:
 json.dump(ring, open(path, "w"))
 P
 "$COATCHECK" keys remove "$old" --file "$work/keys.json" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck keys remove, of a stopped broker's store"
+same 0 $? "coatcheck keys remove while the broker is stopped → exit 0"
 start_broker
 get /v1/session
-expect_status 200 "ana is signed in"
+expect_status 200 "old key removed → ana is signed in"
 request POST /v1/session/refresh
-expect_status 200 "and is refreshed"
+expect_status 200 "old key removed → the session is refreshed"
 finish

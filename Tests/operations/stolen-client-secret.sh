@@ -9,34 +9,34 @@ kill_broker TERM
 sed -i "s|client_secret: \"wq8ZrT5nLk2YvB7x:c/d+e&f\"|client_secret: {file: $work/web.secret}|" "$work/coatcheck.yaml"
 start_broker
 sign_in oidc web ana
-expect_status 201 "ana is signed in by the client"
+expect_status 201 "sign-in with the first secret → ana has a session"
 
-step "1. A new secret at the provider; the old one is void at once"
+step "1. The provider has a new secret and refuses the old one"
 new=$(random_token)
 sandbox PUT /clients/oidc/web-client "{\"secret\":\"$new\",\"auth\":\"client_secret_basic\"}"
 request POST /v1/session/refresh
-expect_status 503 "a refresh fails for the moment"
+expect_status 503 "refresh with the old secret → 503"
 get /v1/session
-expect_status 200 "and nobody is logged out for it"
+expect_status 200 "refresh failed → the session is alive"
 device ben
 sign_in oidc web ben
-expect_problem 400 code_rejected "a login is refused"
-expect_json .provider_error invalid_client "and the app can tell that it was for the client"
+expect_problem 400 code_rejected "login with the old secret"
+expect_json .provider_error invalid_client "login with the old secret → provider_error invalid_client"
 
-step "2. The new secret into its file, and a reload"
+step "2. The new secret is written to its file and loaded"
 printf '%s' "$new" >"$work/web.secret"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck check"
+same 0 $? "coatcheck check → exit 0"
 kill -HUP "$broker_pid"
 reloaded() { grep -q '"message":"configuration reloaded"' "$work/broker.log"; }
 wait_for 20 reloaded
-same 0 $? "the running broker takes it"
+same 0 $? "HUP → the running broker reloads"
 device a-phone
 # After a failed refresh, a session waits a moment before its next one, as Retry-After shows.
 refreshed() { request POST /v1/session/refresh; [ "$STATUS" = 200 ]; }
 wait_for 30 refreshed || true
-expect_status 200 "the old session is refreshed with the new secret"
+expect_status 200 "new secret loaded → the earlier session is refreshed"
 device ben-again
 sign_in oidc web ben
-expect_status 201 "logins go on"
+expect_status 201 "new secret loaded → a login succeeds"
 finish

@@ -9,42 +9,42 @@ session=$(cookie coatcheck)
 sandbox GET /tokens
 jq -r '.. | .token? // empty' "$work/control" | sort -u >"$work/tokens"
 
-step "A stolen database: there is nothing in it to present anywhere"
+step "A stolen database contains no usable token"
 "$COATCHECK" backup "$work/stolen.db" --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
-same 0 $? "a copy"
-same 1 "$(grep -c . <(head -1 "$work/tokens"))" "the provider has given tokens out"
+same 0 $? "coatcheck backup → exit 0"
+same 1 "$(grep -c . <(head -1 "$work/tokens"))" "provider's list → at least one token"
 found=$(grep -acF -f "$work/tokens" "$work/stolen.db")
-same 0 "$found" "no token of the provider's is in it"
+same 0 "$found" "copy of the database → no provider token"
 found=$(grep -acF -e "$session" "$work/stolen.db")
-same 0 "$found" "nor is the session's"
+same 0 "$found" "copy of the database → no session token"
 "$COATCHECK" keys generate --file "$work/thief.json" >/dev/null
 sed -e "s|file: $work/keys.json|file: $work/thief.json|" -e "s|data/coatcheck.db|thief/coatcheck.db|" "$work/coatcheck.yaml" >"$work/thief.yaml"
 mkdir -m 700 "$work/thief"
 "$COATCHECK" restore "$work/stolen.db" --config "$work/thief.yaml" --without-endings >"$work/out" 2>&1
-matches '^1 .*opens 0 of' "$? $(cat "$work/out")" "without the key ring nothing opens"
+matches '^1 .*opens 0 of' "$? $(cat "$work/out")" "restore with another key ring → opens nothing"
 
-step "A stolen key: a new one, everything under it, and the old one goes"
+step "A stolen key is replaced, and values are sealed again"
 old=$("$COATCHECK" keys list --no-header --file "$work/keys.json" | cut -f1)
 cp "$work/keys.json" "$work/stolen.json"
 "$COATCHECK" keys rotate --file "$work/keys.json" --now >/dev/null
 new=$("$COATCHECK" keys list --no-header --file "$work/keys.json" | sed -n 1p | cut -f1)
 sealing() { curl -s "$MANAGEMENT/admin/v1/keys" -H "Authorization: Bearer $(cat "$work/keeper")" | jq -e --arg id "$new" '.items[] | select(.id == $id and .use == "seals")' >/dev/null; }
 wait_for 15 sealing
-same 0 $? "the new key seals"
+same 0 $? "keys rotate --now → the new key seals"
 "$COATCHECK" keys reseal --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
-same 0 $? "coatcheck keys reseal"
+same 0 $? "coatcheck keys reseal → exit 0"
 get /v1/session
-expect_status 200 "nobody was logged out so far"
+expect_status 200 "keys replaced → the session is alive"
 
-step "With a copy of the database the thief has the tokens: end the sessions, which revokes them at the provider"
+step "A thief with the database too has the tokens: ending the sessions revokes them"
 sandbox DELETE /requests
 "$COATCHECK" sessions end --provider oidc --all --config "$work/coatcheck.yaml" --token-file "$work/ender" >"$work/out"
-same "ended 1" "$(cat "$work/out")" "coatcheck sessions end --provider oidc --all"
+same "ended 1" "$(cat "$work/out")" "coatcheck sessions end --provider oidc --all → one ended"
 JAR= get /v1/session -b "coatcheck=$session"
-same "401 admin" "$STATUS $(json .reason)" "the session is over"
+same "401 admin" "$STATUS $(json .reason)" "sessions ended → reason admin"
 revoked() { sandbox GET /tokens; [ "$(jq '[.. | objects | select(.live == true)] | length' "$work/control")" = 0 ]; }
 wait_for 15 revoked
-same 0 $? "and no token lives at the provider"
+same 0 $? "sessions ended → no live token at the provider"
 kill_broker TERM
 python3 - "$work" "$old" <<'P'
 import json, sys
@@ -56,12 +56,12 @@ P
 start_broker
 device ana-again
 sign_in oidc ios ana
-expect_status 201 "ana signs in under the new key alone"
+expect_status 201 "old key removed → ana signs in"
 sed "s|file: $work/keys.json|file: $work/stolen.json|" "$work/coatcheck.yaml" >"$work/thief.yaml"
 kill_broker TERM
 rm -f "$work/later.db"
 cp "$work/data/coatcheck.db" "$work/later.db"
 sed -i "s|data/coatcheck.db|thief/coatcheck.db|" "$work/thief.yaml"
 "$COATCHECK" restore "$work/later.db" --config "$work/thief.yaml" --without-endings >"$work/out" 2>&1
-same 1 $? "the stolen key opens too little of what is stored now to be taken for the store's"
+same 1 $? "restore of the later database with the stolen key → exit 1"
 finish

@@ -21,43 +21,43 @@ P
 
 step "1. Before: a backup, and a look at the configuration with the new program"
 sign_in oidc ios ana
-expect_status 201 "ana is signed in"
+expect_status 201 "sign-in before the upgrade → ana has a session"
 "$COATCHECK" backup "$work/before.db" --config "$work/coatcheck.yaml" --token-file "$work/keeper" >"$work/out" 2>&1
-same 0 $? "coatcheck backup"
+same 0 $? "coatcheck backup → exit 0"
 "$COATCHECK" check --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck check"
+same 0 $? "coatcheck check → exit 0"
 
 step "2. The new program"
 kill_broker TERM
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "coatcheck migrate, beforehand"
+same 0 $? "coatcheck migrate before the start → exit 0"
 start_broker
 get /v1/session
-expect_status 200 "ana is signed in"
+expect_status 200 "new program started → ana is signed in"
 
-step "3. Back: a later release has only added"
+step "3. Back: the later release has only added to the schema"
 kill_broker TERM
 later same
 start_broker
 get /v1/session
-expect_status 200 "the older program serves beside what the later one has added"
+expect_status 200 "older program on the extended schema → ana is signed in"
 request POST /v1/session/refresh
-expect_status 200 "and refreshes"
+expect_status 200 "older program on the extended schema → refresh succeeds"
 device ben
 sign_in oidc ios ben
 request DELETE /v1/session
-expect_status 204 "and ends"
+expect_status 204 "older program on the extended schema → log-out succeeds"
 
-step "4. Back: a later release cannot be worked with"
+step "4. Back: the later release's schema cannot be read"
 kill_broker TERM
 later newer
 "$COATCHECK" serve --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 1 $? "the older program does not start"
-matches 'newer Coatcheck' "$(cat "$work/out")" "and says why"
+same 1 $? "older program on an unreadable schema → exit 1"
+matches 'newer Coatcheck' "$(cat "$work/out")" "older program on an unreadable schema → names a newer Coatcheck"
 "$COATCHECK" restore "$work/before.db" --config "$work/coatcheck.yaml" >"$work/out" 2>&1
-same 0 $? "the backup of before the upgrade is restored"
+same 0 $? "restore of the backup from before the upgrade → exit 0"
 start_broker
 device a-phone
 get /v1/session
-expect_status 200 "ana is signed in"
+expect_status 200 "after the restore → ana is signed in"
 finish

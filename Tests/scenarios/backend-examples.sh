@@ -25,15 +25,15 @@ service() {
     pids+=($!)
     step "$name"
     wait_for 30 curl -s -o "$work/none" "http://127.0.0.1:$PORT/"
-    same 0 $? "it starts"
+    same 0 $? "example service → starts"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $TOKEN"
-    same "200 user-ana" "$STATUS $(body)" "knows who it is"
+    same "200 user-ana" "$STATUS $(body)" "request with a session → the service names the user"
     request GET "http://127.0.0.1:$PORT/"
-    expect_status 401 "without a token"
+    expect_status 401 "request without a token → 401"
     request GET "http://127.0.0.1:$PORT/" -H "Authorization: Bearer $(random_token)"
-    expect_status 401 "an unknown token"
+    expect_status 401 "request with an unknown token → 401"
     "$PYTHON" "$root/Tests/scenarios/support/bound_app.py" service "$name" "http://127.0.0.1:$PORT" "$BROKER" "$ORIGIN" >"$work/bound" 2>&1 \
-        || not_ok "$name: to the end" "$(tail -1 "$work/bound")"
+        || not_ok "$name: the script for bound sessions runs to its end" "$(tail -1 "$work/bound")"
     take_over <"$work/bound"
     ports+=("$PORT")
 }
@@ -47,24 +47,24 @@ service Python python3 "$work/service.py"
 step "The token exchange"
 block sh >"$work/exchange.sh"
 bash -eu "$work/exchange.sh" >"$work/body" 2>"$work/exchange.log"
-same 0 $? "runs"
-matches '.' "$(json .access_token)" "gives an access token"
+same 0 $? "curl line of the page → exit 0"
+matches '.' "$(json .access_token)" "curl line of the page → an access token"
 
-step "The configuration is one"
+step "The page's configuration block is valid"
 sed -n '1,/^backends:/p' "$work/coatcheck.yaml" | sed '$d' >"$work/with-block.yaml"
 block yaml >>"$work/with-block.yaml"
 chmod 600 "$work/with-block.yaml"
 "$COATCHECK" check --config "$work/with-block.yaml" >"$work/check" 2>&1
-same 0 $? "check takes the block"
+same 0 $? "configuration with the page's block → check succeeds"
 
-step "A broker that is away is 503, never 401"
+step "With a killed broker the services answer 503"
 kill_broker KILL
 for port in "${ports[@]}"; do
     request GET "http://127.0.0.1:$port/" -H "Authorization: Bearer $TOKEN"
     expect_status 503
 done
 
-step "Introspection slides the idle time for a backend that says so, and for no other"
+step "Introspection slides the idle time only for backends with slides"
 sed -i 's/^  orders: {/&slides: true, /; s|^  gateway: |  auditor: {sha256: e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01, may: [introspect]}\n&|' "$work/coatcheck.yaml"
 digest=$(printf %s auditor-credential-77b1 | openssl dgst -sha256 -r | cut -d' ' -f1)
 sed -i "s/e04936a5a3bdd4bd02ff3efb2fdb4d2ba6aa1ee2ba7ef0b4be2cd3fc2bb7ab01/$digest/" "$work/coatcheck.yaml"
@@ -93,8 +93,8 @@ for _ in 1 2 3; do
     ask_on orders-credential-4f1d9c
     [ "$ACTIVE" = false ] && [ "$LONGEST" -ge 2 ] || break
 done
-same true "$ACTIVE" "asked for all the while, it lives beyond its idle time"
+same true "$ACTIVE" "repeated introspection with slides → alive beyond its idle time"
 ask_on auditor-credential-77b1
-same false "$ACTIVE" "asked for by another backend, it ends"
+same false "$ACTIVE" "repeated introspection without slides → the session ends"
 
 finish

@@ -9,27 +9,27 @@ BROKER=$(. "$work/stack/env" && echo "$BROKER")
 
 step "1. The command refuses"
 prove() { "$COATCHECK_SANDBOX" proof "$@" >"$work/out" 2>"$work/err"; }
-prove --key "$work/key.pem" GET ftp://127.0.0.1/ && not_ok "no URL is refused" || matches 'no http or https URL' "$(cat "$work/err")" "no URL is refused"
+prove --key "$work/key.pem" GET ftp://127.0.0.1/ && not_ok "URL that is not http or https → refused" || matches 'no http or https URL' "$(cat "$work/err")" "URL that is not http or https → refused"
 echo nothing >"$work/other.pem"
-prove --key "$work/other.pem" GET http://127.0.0.1/ && not_ok "no key is refused" || matches 'holds no P-256 private key' "$(cat "$work/err")" "a file without a key is refused"
-same nothing "$(cat "$work/other.pem")" "and stays as it was"
-prove --key "$work/nowhere/key.pem" GET http://127.0.0.1/ && not_ok "no folder is refused" || matches 'No such file' "$(cat "$work/err")" "a folder that is not there is refused"
+prove --key "$work/other.pem" GET http://127.0.0.1/ && not_ok "file without a key → refused" || matches 'holds no P-256 private key' "$(cat "$work/err")" "file without a key → refused"
+same nothing "$(cat "$work/other.pem")" "file without a key → unchanged"
+prove --key "$work/nowhere/key.pem" GET http://127.0.0.1/ && not_ok "missing folder → refused" || matches 'No such file' "$(cat "$work/err")" "missing folder → refused"
 
-step "2. The key is made once, for its owner alone"
+step "2. The key is made once and only its owner can read it"
 prove --key "$work/key.pem" GET "http://127.0.0.1/a?b=c#d" || not_ok "a proof is printed: $(cat "$work/err")"
-same 600 "$(stat -c %a "$work/key.pem")" "mode 0600"
+same 600 "$(stat -c %a "$work/key.pem")" "new key → mode 0600"
 part() { cut -d. -f"$1" "$work/out" | tr '_-' '/+' | sed -E 's/$/===/' | base64 -d 2>/dev/null; }
-same '"http://127.0.0.1/a"' "$(part 2 | jq .htu)" "the address is named without query and fragment"
-same 'null null' "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "no nonce and no token are named that were not given"
+same '"http://127.0.0.1/a"' "$(part 2 | jq .htu)" "proof → htu without query and fragment"
+same 'null null' "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof without nonce and token → no such claims"
 first=$(part 1 | jq -c .jwk)
 prove --key "$work/key.pem" --nonce n-1 --token t-1 POST http://127.0.0.1/a
-same "$first" "$(part 1 | jq -c .jwk)" "the next proof is by the same key"
-same "n-1 $(printf t-1 | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | tr -d =)" "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "nonce and token are named"
+same "$first" "$(part 1 | jq -c .jwk)" "second proof → the same key"
+same "n-1 $(printf t-1 | openssl dgst -sha256 -binary | base64 | tr '/+' '_-' | tr -d =)" "$(part 2 | jq -r '"\(.nonce) \(.ath)"')" "proof with nonce and token → both claims"
 
 step "3. The block of docs/apps/bound-sessions.md"
 awk '/^### By hand/ { found = 1 } found && /^```sh/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/docs/apps/bound-sessions.md" |
     sed -e "s|^BROKER=.*|BROKER=$BROKER|" -e "s|^PATH=.*|coatcheck-sandbox() { \"$COATCHECK_SANDBOX\" \"\$@\"; }|" >"$work/pasted.sh"
-same 4 "$(grep -c "^# [1-4]\. " "$work/pasted.sh")" "has its four steps"
+same 4 "$(grep -c "^# [1-4]\. " "$work/pasted.sh")" "document's block → four steps"
 (cd "$work" && bash -u pasted.sh >pasted.out 2>pasted.err)
-same "401 200 200 200 204" "$(tr '\n' ' ' <"$work/pasted.out" | sed 's/ $//')" "each step is answered as it says $(cat "$work/pasted.err")"
+same "401 200 200 200 204" "$(tr '\n' ' ' <"$work/pasted.out" | sed 's/ $//')" "document's block → the documented statuses $(cat "$work/pasted.err")"
 finish

@@ -9,7 +9,7 @@ canaries="$work/canaries"
 # remember KIND VALUE
 remember() { [ -n "$2" ] && printf '%s %s\n' "$1" "$2" >>"$canaries"; }
 
-step "1. Log in every way, well and badly, and note every secret that was seen"
+step "1. Logins of every kind, and a note of every secret"
 for provider in oidc oauth2; do
     device "phone-$provider"
     start_login "$provider" ios
@@ -60,7 +60,7 @@ remember planted "$planted"
 post /v1/sessions "{\"callback_url\":\"com.example.app:/cb?code=$planted&state=$planted\"}"
 post /v1/sessions "{\"provider\":\"oidc\",\"code\":\"$planted\",\"unknown_member\":\"$planted\"}"
 post /v1/sessions "{\"$planted\":1}"
-if grep -qF -e "$planted" "$work/body"; then ok "a member's name may be told to its sender"; else ok "even a member's name is not echoed"; fi
+if grep -qF -e "$planted" "$work/body"; then ok "member with a planted name → its name is echoed to its sender"; else ok "member with a planted name → not echoed"; fi
 JAR= request GET "/v1/session?session=$planted" -b "coatcheck=$planted" -H "Authorization: Bearer $planted" -H "User-Agent: ua-$(random_token)"
 request GET "/$planted"
 # Every token that the provider gave out.
@@ -70,7 +70,7 @@ for entry in json.load(open(sys.argv[1])): print(entry["kind"], entry["token"])'
 cut -d' ' -f1 "$canaries" | sort | uniq -c | sed 's/^/#  /'
 # Without canaries, the search would always succeed.
 for kind in state code verifier login-token session-token state-key access_token refresh_token; do
-    matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "there are some of each kind: $kind"
+    matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "noted secrets → at least one of each kind: $kind"
 done
 
 step "2. No answer held a provider's token (SEC-52)"
@@ -79,7 +79,7 @@ get /v1/sessions
 get /v1/providers
 found=$(grep -E '^(access|refresh)_token ' "$canaries" | cut -d' ' -f2 | grep -aohFf - "$work/answers" | head -1)
 count=$(grep -ao 'HTTP/1\.1 [0-9]' "$work/answers" | wc -l)
-if [ -z "$found" ] && [ "$count" -ge 20 ]; then ok "none in $count answers"; else not_ok "none in any answer" "$count answers"; fi
+if [ -z "$found" ] && [ "$count" -ge 20 ]; then ok "$count answers → no provider token"; else not_ok "at least 20 answers → no provider token" "$count answers"; fi
 
 step "3. Nothing that the database holds can be presented (SEC-39)"
 # Every value of every row, as the cookie, as text, hexadecimal and base64url.
@@ -101,28 +101,28 @@ while read -r value; do
     JAR= RECORD= request GET /v1/session -b "coatcheck=$value"
     [ "$STATUS" = 401 ] || opened=$((opened + 1))
 done < <(head -300 "$work/values")
-matches '^[1-9]' "$(grep -c . "$work/values")" "there are values"
-same 0 "$opened" "none of $(wc -l <"$work/values") values opens a session"
+matches '^[1-9]' "$(grep -c . "$work/values")" "database → at least one value to try"
+same 0 "$opened" "$(wc -l <"$work/values") database values as cookies → none opens a session"
 
-step "4. Look for them in every file: database, write-ahead log, key file's neighbours, the broker's log"
+step "4. No noted secret is in the database, its log files or the broker's log"
 sleep 1
 # look WHAT FILE…: no canary is in the files
 look() {
     local what=$1 found
     shift
     found=$(cut -d' ' -f2 "$canaries" | grep -v '^$' | grep -aohFf - "$@" 2>/dev/null | sort -u | head -3)
-    if [ -z "$found" ]; then ok "nothing in $what"; else not_ok "nothing in $what" "$(grep -F -e "${found%%$'\n'*}" "$canaries" | head -1 | cut -c1-40)…"; fi
+    if [ -z "$found" ]; then ok "$what → no noted secret"; else not_ok "$what → no noted secret" "$(grep -F -e "${found%%$'\n'*}" "$canaries" | head -1 | cut -c1-40)…"; fi
 }
 look "the database and its log" "$work"/data/*
 look "the broker's log at trace level" "$work/broker.log"
-if [ -s "$work/broker.log" ]; then ok "(there is a log to look at)"; else not_ok "there is a log to look at"; fi
+if [ -s "$work/broker.log" ]; then ok "broker's log → not empty"; else not_ok "broker's log → not empty"; fi
 get "$MANAGEMENT/metrics"
 look "the metrics" "$work/body"
 kill_broker TERM
 look "the files after a shutdown" "$work"/data/* "$work/broker.log"
 
-step "5. The files are nobody else's"
-same 700 "$(stat -c %a "$work/data")" "the directory is 0700"
+step "5. Only the owner can read the files"
+same 700 "$(stat -c %a "$work/data")" "data folder → mode 0700"
 for file in "$work"/data/*; do same 600 "$(stat -c %a "$file")" "$(basename "$file") is 0600"; done
 
 finish

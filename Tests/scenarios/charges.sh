@@ -71,49 +71,49 @@ step "1. By the minute: $per_minute logins, $per_minute callbacks and $per_minut
 flood_limits "$per_minute"
 start_broker
 sign_in_from "$attacker"
-expect_status 201 "somebody at that address has a session"
+expect_status 201 "sign-in at the attacker's address → a session"
 session=$(json .session_token)
 sandbox POST /backchannel-logout '{"provider":"oidc","client_id":"ios-app","user":"nobody","sid":"sid-none"}'
 logout_token=$(json .token "$work/control")
 flood "$attacker"
 # A minute's tokens, and the refill during the seconds.
 allowed=$((per_minute + SPENT + 1))
-at_least "$sent" 200 "it was a flood"
-at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "rows of logins, exchanges and registrations"
-at_most "$logins" "$allowed" "logins"
-at_most "$exchanges" "$allowed" "exchanges"
-at_most "$registrations" "$share" "registrations"
-at_most "$handoffs" "$allowed" "handoffs"
+at_least "$sent" 200 "requests of the flood"
+at_most "$((logins + exchanges + registrations))" "$((2 * allowed))" "flood → rows of logins, exchanges and registrations"
+at_most "$logins" "$allowed" "flood → rows of logins"
+at_most "$exchanges" "$allowed" "flood → rows of exchanges"
+at_most "$registrations" "$share" "flood → rows of registrations"
+at_most "$handoffs" "$allowed" "flood → rows of handoffs"
 # A rejected code is one call; three documents (metadata, keys) of five providers and the forced fetches are shared by all.
-at_most "$made" "$((allowed + 20))" "calls at providers"
+at_most "$made" "$((allowed + 20))" "flood → calls at providers"
 for kind in "logins" "provider-started arrivals" "invented codes" "guessed state keys" "imported tokens" "invented sessions"; do
     at_least "$(jq --arg kind "$kind" '.[$kind]["429"] // 0' "$work/flood")" 1 "429 for $kind"
 done
-same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "no failure, no broken connection"
+same 0 "$(jq '[.[] | to_entries[] | select(.key | test("^5|broken")) | .value] | add // 0' "$work/flood")" "flood → no 5xx and no broken connection"
 request GET /v1/session --interface "$attacker" -H "Host: $host" -H "Authorization: Bearer $session"
-expect_status 200 "a known session at that address does not wait"
+expect_status 200 "flood, known session at that address → 200"
 request POST /v1/backchannel-logout/oidc --interface "$attacker" -H "Host: $host" -d "logout_token=$logout_token"
-expect_status 200 "nor does a logout token that verifies"
+expect_status 200 "flood, valid logout token from that address → 200"
 began=$SECONDS
 sign_in_from "$another"
-expect_status 201 "another address signs in"
-at_most "$((SECONDS - began))" 5 "at once: seconds"
+expect_status 201 "flood, sign-in from another address → a session"
+at_most "$((SECONDS - began))" 5 "sign-in from another address → seconds"
 
-step "2. By its share: $share of a cap of 1000, however much it may do in a minute"
+step "2. By its share: $share of a cap of 1000, with no limit by the minute"
 kill_broker TERM
 rm -rf "$work/data"
 mkdir -m 700 "$work/data"
 flood_limits 1000000
 start_broker
 flood "$attacker"
-at_most "$(rows logins 'status = 0')" "$share" "pending logins"
-at_most "$registrations" "$share" "registrations"
-at_most "$handoffs" "$share" "handoffs"
+at_most "$(rows logins 'status = 0')" "$share" "flood → pending logins"
+at_most "$registrations" "$share" "flood → rows of registrations"
+at_most "$handoffs" "$share" "flood → rows of handoffs"
 began=$SECONDS
 sign_in_from "$another"
-expect_status 201 "another address signs in"
-at_most "$((SECONDS - began))" 5 "at once: seconds"
+expect_status 201 "flood, sign-in from another address → a session"
+at_most "$((SECONDS - began))" 5 "sign-in from another address → seconds"
 
 kill -0 "$broker_pid" 2>/dev/null
-same 0 $? "the broker still runs"
+same 0 $? "both floods → the broker still runs"
 finish

@@ -37,9 +37,9 @@ mapfile -t command < <(service coatcheck command)
 "$COATCHECK" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
-ok "both are there"
+ok "broker and sandbox → started"
 
-step "2. Its playground"
+step "2. The sandbox's playground"
 page=$(curl -s -m 20 "$SANDBOX/playground/")
 token=$(sed -nE 's/.*name="playground-token" content="([^"]*)".*/\1/p' <<<"$page")
 # play ACTION JSON: presses a button; the answer is in "$work/played"
@@ -61,20 +61,20 @@ pids+=($!)
 wait_for 20 grep -q shown "$work/page.log" || give_up "the page's key"
 for name in "${providers[@]}"; do
     play sign-in "{\"provider\":\"$name\"}"
-    same consent "$(screen .view)" "$name: its page opens $(screen .message)"
+    same consent "$(screen .view)" "$name: sign-in → its page opens $(screen .message)"
     play choose '{"as":"ana"}'
-    same session "$(screen .view)" "$name: Ana is signed in $(screen .message)"
+    same session "$(screen .view)" "$name: consent → Ana is signed in $(screen .message)"
     play call '{}'
-    matches '200' "$(screen .relay)" "$name: the API answers"
+    matches '200' "$(screen .relay)" "$name: relay call → the API answers"
     if [ "$name" = oidc ]; then
         play shop '{}'
-        matches 'Ana|user-ana' "$(screen .shop)" "$name: the shop's page opens in the web view"
+        matches 'Ana|user-ana' "$(screen .shop)" "$name: shop → its page opens in the web view"
         play pay '{"amount":20}'
-        same consent "$(screen .view)" "$name: a payment has the provider's page open once more"
+        same consent "$(screen .view)" "$name: payment → the provider's page opens again"
         play choose '{"as":"ana"}'
-        matches '20 EUR' "$(screen .paid)" "$name: and is made"
+        matches '20 EUR' "$(screen .paid)" "$name: consent to the payment → it is made"
     fi
     play sign-out '{}'
-    same home "$(screen .view)" "$name: and out"
+    same home "$(screen .view)" "$name: sign-out → back at the start"
 done
 finish

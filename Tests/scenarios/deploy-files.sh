@@ -6,7 +6,7 @@ python=$root/.venv/bin/python
 units=$root/deploy/systemd
 command -v systemd-analyze >/dev/null || { echo "Bail out! systemd-analyze is missing: scripts/setup test"; exit 1; }
 
-step "The systemd units"
+step "The systemd units pass systemd-analyze"
 # A root that contains only the files that the units name.
 place=$work/system
 mkdir -p "$place/etc/systemd/system" "$place/usr/local/bin" "$place/bin" "$place/usr/lib/systemd"
@@ -18,7 +18,7 @@ verified() {
     cp "$1"/coatcheck.service "$1"/coatcheck.socket "$place/etc/systemd/system/"
     systemd-analyze --root="$place" verify "$place/etc/systemd/system/coatcheck.service" "$place/etc/systemd/system/coatcheck.socket" 2>&1
 }
-same "" "$(verified "$units")" "systemd-analyze verify has nothing to say"
+same "" "$(verified "$units")" "shipped units → no complaint of systemd-analyze verify"
 exposure() { systemd-analyze security --offline=true "$1/coatcheck.service" 2>/dev/null | sed -nE 's/.*exposure level for [^:]*: ([0-9.]+) .*/\1/p'; }
 same 1 "$(awk -v level="$(exposure "$units")" 'BEGIN { print level != "" && level <= 3.0 }')" "exposure $(exposure "$units") of 10, at most 3.0"
 setting() { sed -nE "s/^$1=(.*)/\1/p" "$units/coatcheck.service" | tail -1; }
@@ -30,23 +30,23 @@ broken_unit() {
     cp "$units"/* "$work/units/"
     sed -i "$2" "$work/units/$1"
     ! cmp -s "$units/$1" "$work/units/$1"
-    same 0 $? "a broken copy"
-    matches . "$(verified "$work/units")" "is noticed: $2"
+    same 0 $? "broken copy → differs from the shipped unit"
+    matches . "$(verified "$work/units")" "broken copy → systemd-analyze complains: $2"
 }
 broken_unit coatcheck.service 's/^ProtectSystem=strict/ProtectSystem=strickt/'
 broken_unit coatcheck.service 's/^ExecStart=.*/ExecStart=coatchek serve/'
 broken_unit coatcheck.socket 's/^ListenStream=.*/ListenStream=127.0.0.1:eighty/'
 sed 's/^\(Protect\|Private\|Restrict\|System\|Capab\).*//' "$units/coatcheck.service" >"$work/units/coatcheck.service"
-same 1 "$(awk -v level="$(exposure "$work/units")" 'BEGIN { print (level > 3.0) }')" "a unit without its walls is seen to be open: $(exposure "$work/units")"
+same 1 "$(awk -v level="$(exposure "$work/units")" 'BEGIN { print (level > 3.0) }')" "unit without its protections → exposure above 3.0: $(exposure "$work/units")"
 
 # enrolled FILE: the users that systemd-sysusers would make from it, in an empty root
 enrolled() { mkdir -p "$work/empty/etc" && systemd-sysusers --root="$work/empty" --dry-run "$1" 2>&1; }
-same "coatcheck coatcheck" "$(setting User) $(setting Group)" "the service has a user of its own"
-matches "Creating user 'coatcheck'" "$(enrolled "$units/coatcheck.sysusers")" "whom systemd-sysusers makes"
+same "coatcheck coatcheck" "$(setting User) $(setting Group)" "service unit → user and group coatcheck"
+matches "Creating user 'coatcheck'" "$(enrolled "$units/coatcheck.sysusers")" "shipped sysusers file → makes the user coatcheck"
 sed 's/^u coatcheck/u cloakroom/' "$units/coatcheck.sysusers" >"$work/units/coatcheck.sysusers"
-same "" "$(enrolled "$work/units/coatcheck.sysusers" | grep "'coatcheck'")" "a file that makes another is noticed"
+same "" "$(enrolled "$work/units/coatcheck.sysusers" | grep "'coatcheck'")" "sysusers file with another user → does not make coatcheck"
 
-step "What the broker asks of the kernel is in the unit's list"
+step "The broker uses only system calls on the unit's list"
 start_stack
 kill_broker TERM
 allowed() {
@@ -63,7 +63,7 @@ pids+=("$tracer")
 wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "the broker"
 device traced
 sign_in oidc ios ana
-expect_status 201 "a login"
+expect_status 201 "traced broker, login → a session"
 request GET /v1/relay/api/private/echo
 broker_of() { pgrep -P "$tracer" | head -1; }
 kill -HUP "$(broker_of)"
@@ -72,8 +72,8 @@ kill -TERM "$(broker_of)"
 wait "$tracer"
 sed -nE 's/^[0-9]+ +([a-z0-9_]+)\(.*/\1/p' "$work/calls" | sort -u >"$work/called"
 same "" "$(comm -23 "$work/called" <(comm -23 "$work/allowed" "$work/forbidden") | tr '\n' ' ')" "$(wc -l <"$work/called") different calls, none outside the unit's SystemCallFilter"
-same "" "$(sed -nE 's/.*socket\((AF_[A-Z0-9]+).*/\1/p' "$work/calls" | sort -u | grep -vxE 'AF_(INET|INET6|UNIX|NETLINK)' | tr '\n' ' ')" "nor an address family"
-same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "and no memory that is written and run"
+same "" "$(sed -nE 's/.*socket\((AF_[A-Z0-9]+).*/\1/p' "$work/calls" | sort -u | grep -vxE 'AF_(INET|INET6|UNIX|NETLINK)' | tr '\n' ' ')" "traced broker → only the allowed address families"
+same 0 "$(grep -cE 'm(map|protect)\(.*PROT_WRITE\|PROT_EXEC' "$work/calls")" "traced broker → no memory both writable and executable"
 
 step "Kubernetes, Traefik and Envoy"
 "$python" "$root/Tests/scenarios/support/deploy_files.py" "$root/deploy" >"$work/files.out" 2>"$work/files.err"
@@ -84,7 +84,7 @@ broken_file() {
     cp -r "$root/deploy" "$work/deploy"
     sed -i "$2" "$work/deploy/$1"
     ! cmp -s "$root/deploy/$1" "$work/deploy/$1" || not_ok "the expression changes nothing: $2"
-    same "$1" "$("$python" "$root/Tests/scenarios/support/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "broken: $2"
+    same "$1" "$("$python" "$root/Tests/scenarios/support/deploy_files.py" "$work/deploy" 2>/dev/null | sed -nE 's/^not ok [0-9]+ - ([^:]*):.*/\1/p' | head -1)" "broken copy → the check names its file: $2"
 }
 broken_file kubernetes/postgresql/deployment.yaml 's/readinessProbe:/readynessProbe:/'
 broken_file kubernetes/postgresql/deployment.yaml 's/terminationGracePeriodSeconds: .*/terminationGracePeriodSeconds: 20/'
@@ -128,24 +128,24 @@ broken_file forward-auth/traefik.yaml '/Coatcheck-Presence/d'
 
 same "coatcheck management" "$("$python" -c 'import sys, yaml
 job = yaml.safe_load(open(sys.argv[1]))["scrape_configs"][0]
-print(job["job_name"], next(r["regex"] for r in job["relabel_configs"] if "port_name" in r.get("source_labels", [""])[0]))' "$root/deploy/prometheus/kubernetes.yaml")" "Prometheus finds the pods by their port, under the job that the rules ask for"
-same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/*.yaml | wc -l)" "which both kinds of pod have"
+print(job["job_name"], next(r["regex"] for r in job["relabel_configs"] if "port_name" in r.get("source_labels", [""])[0]))' "$root/deploy/prometheus/kubernetes.yaml")" "Prometheus configuration → pods by the management port, job coatcheck"
+same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/*.yaml | wc -l)" "manifests → both kinds of pod have the management port"
 if command -v kubectl >/dev/null; then
     for kind in postgresql sqlite example; do
         kubectl kustomize "$root/deploy/kubernetes/$kind" >"$work/all.yaml" 2>"$work/kustomize.err"
         same 0 $? "kubectl kustomize $kind: $(head -1 "$work/kustomize.err")"
         same "coatcheck" "$("$python" -c 'import sys, yaml
-print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind: everything is in the namespace that it makes"
-        same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "$kind: which it makes once"
+print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind → everything is in the namespace coatcheck"
+        same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "$kind → makes its namespace once"
         "$python" "$root/Tests/scenarios/support/kustomized.py" "$kind" "$work/all.yaml" >"$work/kustomized.out" 2>&1
-        same 0 $? "$kind: the output is in order"
+        same 0 $? "$kind → the combined manifests pass their checks"
         take_over < <(grep -E '^(ok|not ok) ' "$work/kustomized.out")
     done
 else
     echo "# no kubectl here: the manifests are not put together"
 fi
 
-step "The configurations of the manifests, with Secrets as they are mounted"
+step "The manifests' configurations, with mounted Secrets"
 # secret NAME FILE CONTENT: a Secret's folder is links to a folder that is replaced whole, the files 0440
 secret() {
     mkdir -p "$work/secrets/$1/..data.1"
@@ -161,7 +161,7 @@ secret store url 'postgresql://coatcheck@127.0.0.1/coatcheck'
 for kind in postgresql sqlite example; do
     sed "s|/run/secrets/coatcheck|$work/secrets|" "$root/deploy/kubernetes/$kind/coatcheck.yaml" >"$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
-    matches '^1 .*sha256: has to be a SHA-256' "$? $(tr '\n' ' ' <"$work/check.out")" "$kind: it is refused without the digest of an admin token"
+    matches '^1 .*sha256: has to be a SHA-256' "$? $(tr '\n' ' ' <"$work/check.out")" "$kind without the digest of an admin token → check fails"
     # The command is the pod's own.
     mkdir -p "$work/pod"
     "$python" -c 'import sys, yaml
@@ -174,6 +174,6 @@ print(yaml.safe_load(component["patches"][0]["patch"])[-1]["value"][0]["args"][0
     same 0 $? "$kind: $(tail -1 "$work/check.out")"
     sed -i 's/public_url/publc_url/' "$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
-    same 1 $? "$kind: a broken one is refused"
+    same 1 $? "$kind with a misspelt key → check fails"
 done
 finish

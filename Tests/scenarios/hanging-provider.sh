@@ -3,10 +3,10 @@
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
-step "1. A session, and a provider that answers nothing any more"
+step "1. A session, and another provider that hangs"
 device a-phone
 sign_in oauth2 ios ana
-expect_status 201 "a session at another provider"
+expect_status 201 "sign-in at a healthy provider → a session"
 fault oidc '{"fault":"hang","endpoint":"token"}'
 # The logins begin first. Their calls are given up after fifteen seconds, so the following steps have to happen before that.
 for n in $(seq 12); do
@@ -21,20 +21,20 @@ for n in $(seq 12); do
     stuck[n]=$!
 done
 wait_for 10 eval '[ "$(calls oidc/token)" -ge 12 ]'
-same 12 "$(calls oidc/token)" "twelve calls hang"
+same 12 "$(calls oidc/token)" "twelve forwards at the hanging provider → twelve calls wait"
 
 step "2. Meanwhile the others are served"
 device a-phone
 get /v1/session
-expect_status 200 "the session that is there"
+expect_status 200 "twelve calls wait → the existing session is served"
 device another-phone
 sign_in oauth2 ios ben
-expect_status 201 "a login at the other provider"
-same 0 "$(cat "$work"/stuck-status.* 2>/dev/null | wc -l)" "and the twelve still hang"
+expect_status 201 "twelve calls wait → a login at the healthy provider succeeds"
+same 0 "$(cat "$work"/stuck-status.* 2>/dev/null | wc -l)" "login finished → the twelve calls still wait"
 
-step "3. The hanging calls end, and say what to do"
+step "3. The waiting calls end with 503 and advice"
 wait "${stuck[@]}"
-same 12 "$(cat "$work"/stuck-status.* | grep -c '^503$')" "twelve times 503"
-same new_login "$(json .retry "$work/stuck.1")" "nobody knows what became of the code: a new login"
+same 12 "$(cat "$work"/stuck-status.* | grep -c '^503$')" "hanging calls given up → each gets 503"
+same new_login "$(json .retry "$work/stuck.1")" "hanging call given up → retry new_login"
 
 finish

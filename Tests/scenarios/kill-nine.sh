@@ -4,7 +4,7 @@ source "$(dirname "$0")/support/lib.bash"
 start_stack
 rounds=${ROUNDS:-20}
 
-step "1. Sign in, kill -9 at the moment the 201 is there, start again: $rounds times"
+step "1. Sign in, kill -9 right after the 201, start again: $rounds times"
 for n in $(seq "$rounds"); do
     device "phone-$n"
     start_login oidc ios
@@ -26,7 +26,7 @@ PY
     wait "$broker_pid" 2>/dev/null
     start_broker
 done
-same "$rounds" "$(cat "$work"/killed.* | grep -c '^201 ')" "$rounds times 201"
+same "$rounds" "$(cat "$work"/killed.* | grep -c '^201 ')" "$rounds sign-ins before a kill → each gets 201"
 
 step "2. Every session is still there"
 alive=0
@@ -34,15 +34,15 @@ for n in $(seq "$rounds"); do
     JAR= request GET /v1/session -b "coatcheck=$(cut -d' ' -f2 "$work/killed.$n")"
     [ "$STATUS" = 200 ] && alive=$((alive + 1))
 done
-same "$rounds" "$alive" "$rounds sessions answer"
+same "$rounds" "$alive" "$rounds sessions after their kill → all are alive"
 
-step "3. An ended session stays ended over a kill -9"
+step "3. An ended session stays ended after kill -9"
 victim=$(cut -d' ' -f2 "$work/killed.1")
 JAR= request DELETE /v1/session -b "coatcheck=$victim"
 kill_broker KILL
-expect_status 204 "logged out"
+expect_status 204 "log-out right before kill -9 → 204"
 start_broker
 JAR= request GET /v1/session -b "coatcheck=$victim"
-same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "still ended, with its reason"
+same "401 session_ended logged_out" "$STATUS $(json .code) $(json .reason)" "ended session after kill -9 → logged_out"
 
 finish

@@ -63,21 +63,21 @@ step "Logins: one line"
 start_stack "$work/networks.yaml"
 client logins --networks 2001:db8:1::/56 --each 8 >"$work/out"
 echo "#   $(cat "$work/out")"
-same 256 "$(pending_rows)" "a /56 has four shares of the pending logins"
-signs_in 2001:db8:2::1 "a user of another network signs in at once"
-signs_in 2001:db8:1:100::1 "so does one of the next line"
+same 256 "$(pending_rows)" "many logins from one /56 → 256 pending"
+signs_in 2001:db8:2::1 "full /56, user of another network → signs in at once"
+signs_in 2001:db8:1:100::1 "full /56, user of the next /56 → signs in at once"
 
-step "Logins: one network after the other"
+step "Logins: one /48 after the other"
 fresh
 for site in 1 2 3; do
     client logins --networks "2001:db8:$site::/56,2001:db8:$site:100::/56,2001:db8:$site:200::/56" --each 2 >"$work/out"
     echo "#   2001:db8:$site::/48: $(cat "$work/out")"
-    same $((500 * site)) "$(pending_rows)" "a /48 has a quarter of the pending logins"
-    signs_in 2001:db8:99::1 "a user of another network signs in at once"
+    same $((500 * site)) "$(pending_rows)" "many logins from one /48 → 500 pending for each"
+    signs_in 2001:db8:99::1 "full /48, user of another network → signs in at once"
 done
-same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "the next line of a network that has its quarter has to wait"
+same 429 "$(client user --address 2001:db8:1:300::1 | jq .status)" "login from another /56 of a full /48 → 429"
 
-step "Connections: a line, then a network, then three"
+step "Connections: one /56, then one /48, then three"
 fresh
 # occupy NAME NETWORKS EACH: silent connections, held until the end
 occupy() {
@@ -89,28 +89,28 @@ occupy() {
     echo "#   $2: $(cat "$work/$1")"
 }
 occupy line 2001:db8:1::/57 16
-same 384 "$(jq .standing "$work/line")" "a /56 has three times the connections of an address"
-signs_in 2001:db8:2::1 "another network's user gets a connection and signs in"
+same 384 "$(jq .standing "$work/line")" "many connections from one /56 → 384 open"
+signs_in 2001:db8:2::1 "full /56, user of another network → signs in"
 occupy network 2001:db8:1:100::/57,2001:db8:1:200::/57 8
-same 512 "$(jq .standing "$work/network")" "with the rest of its /48 it has seven times as many"
-signs_in 2001:db8:2::1 "another network's user gets a connection and signs in"
+same 512 "$(jq .standing "$work/network")" "more connections from its /48 → 512 more open"
+signs_in 2001:db8:2::1 "full /48, user of another network → signs in"
 occupy second 2001:db8:5::/57,2001:db8:5:100::/57,2001:db8:5:200::/57 8
 occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
-same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "so have two more"
-signs_in 2001:db8:2::1 "and still there is room for another network's user"
+same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "two more /48 → 896 connections open for each"
+signs_in 2001:db8:2::1 "three full /48, user of another network → signs in"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
 same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "coatcheck_connections: $(grep '^coatcheck_connections ' "$work/metrics")"
-same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "of 4000"
+same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "metrics → coatcheck_connections_max 4000"
 for reason in customer network; do
-    matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "turned away by the limit of a $reason"
+    matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "metrics → connections refused for the reason $reason"
 done
-in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "one line a minute names the network"
+in_log '"message":"connections are turned away","reason":"network","client":"2001:db8:5::/48"' 1 "connections refused → one log line with the network"
 
 step "$phones phones of one carrier's /48, each in a /64 of its own"
 sed -i 's/^limits: .*/limits: {}/' "$work/coatcheck.yaml"
 fresh
 client phones --networks 2001:db8:7::/48 --count "$phones" >"$work/phones"
 echo "#   $(cat "$work/phones")"
-same "$phones $phones {}" "$(jq -r '"\(.started) \(.signed_in) \(.others | tojson)"' "$work/phones")" "all of them sign in, none is told to wait"
-same 0 "$(curl -s "$MANAGEMENT/metrics" | grep -cE '^coatcheck_http_requests_total.*status="429"\} [1-9]')" "nobody got a 429"
+same "$phones $phones {}" "$(jq -r '"\(.started) \(.signed_in) \(.others | tojson)"' "$work/phones")" "many phones in one /48 → all sign in"
+same 0 "$(curl -s "$MANAGEMENT/metrics" | grep -cE '^coatcheck_http_requests_total.*status="429"\} [1-9]')" "metrics → no answer 429"
 finish

@@ -15,18 +15,18 @@ for n in $(seq 50); do
     waiting[n]=$!
 done
 wait "${waiting[@]}"
-same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty answers 201"
-same 1 "$(calls oidc/token)" "one call at the provider's token endpoint"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "one handle"
-same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sort -u | wc -l)" "one cookie"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty identical forwards → each gets 201"
+same 1 "$(calls oidc/token)" "fifty identical forwards → one token call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty identical forwards → one handle"
+same 1 "$(grep -hio 'set-cookie: coatcheck=[^;]*' "$work"/answer.*.headers | sort -u | wc -l)" "fifty identical forwards → one cookie"
 
 step "2. A stranger with the same code: no session, no call"
 device a-stranger
 forward "$CALLBACK"
-expect_problem 409 code_already_used "another starter"
-same 1 "$(calls oidc/token)" "still one call"
+expect_problem 409 code_already_used "the same code from another starter"
+same 1 "$(calls oidc/token)" "the same code from another starter → no further token call"
 
-step "3. The same from the app's own login, fifty times, with a login token"
+step "3. Fifty identical forwards of the app's own login, with a login token"
 sandbox DELETE /faults
 sandbox DELETE /requests
 verifier=$(random_token)
@@ -41,22 +41,22 @@ for n in $(seq 50); do
     waiting[n]=$!
 done
 wait "${waiting[@]}"
-same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty answers 201"
-same 1 "$(calls oidc/token)" "one call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "one handle"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty forwards of the app's own login → each gets 201"
+same 1 "$(calls oidc/token)" "fifty forwards of the app's own login → one token call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of the app's own login → one handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
-expect_problem 409 code_already_used "another login token with the same code"
-same 1 "$(calls oidc/token)" "still one call"
+expect_problem 409 code_already_used "the same code with another login token"
+same 1 "$(calls oidc/token)" "another login token → no further token call"
 
-step "4. After a log-out the code gives nothing any more"
+step "4. After a log-out the code is refused"
 device a-phone
 sign_in oidc ios ana
 callback=$CALLBACK
 request DELETE /v1/session
 before=$(calls oidc/token)
 forward "$callback"
-expect_problem 409 code_already_used "the ended session's code"
-same "$before" "$(calls oidc/token)" "no call"
+expect_problem 409 code_already_used "code of an ended session"
+same "$before" "$(calls oidc/token)" "code of an ended session → no token call"
 
 step "5. One Clever code, fifty times, from an app that started its login itself (it has no PKCE: the state is its own)"
 sandbox DELETE /requests
@@ -71,11 +71,11 @@ for n in $(seq 50); do
     waiting[n]=$!
 done
 wait "${waiting[@]}"
-same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty answers 201"
-same 1 "$(calls clever/token)" "one call"
-same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "one handle"
+same 50 "$(cat "$work"/status.* | grep -c '^201$')" "fifty forwards of one Clever code → each gets 201"
+same 1 "$(calls clever/token)" "fifty forwards of one Clever code → one token call"
+same 1 "$(for n in $(seq 50); do json .handle "$work/answer.$n"; done | sort -u | wc -l)" "fifty forwards of one Clever code → one handle"
 post /v1/sessions "${members/$secret/$(random_token)}"
-expect_problem 409 code_already_used "a stranger with the same callback URL"
-same 1 "$(calls clever/token)" "still one call"
+expect_problem 409 code_already_used "Clever's callback with another login token"
+same 1 "$(calls clever/token)" "another login token → no further token call"
 
 finish

@@ -6,44 +6,44 @@ start_stack
 step "1. A code without a state, as the app received it"
 code=$(url_value code "$(location "$SANDBOX/oidc/authorize?response_type=code&client_id=strict-app&redirect_uri=com.example.strict:/cb&scope=openid&sandbox_user=ana")")
 forward "com.example.strict:/cb?code=$code&iss=$SANDBOX/oidc"
-expect_problem 409 login_required "no state"
-matches '^coatcheck-login=' "$(header Set-Cookie)" "the login cookie is set"
-same "" "$(cookie coatcheck)" "no session"
-same 0 "$(calls oidc/token)" "the code is never redeemed (SEC-15)"
+expect_problem 409 login_required "code without a state"
+matches '^coatcheck-login=' "$(header Set-Cookie)" "code without a state → a login cookie"
+same "" "$(cookie coatcheck)" "code without a state → no session cookie"
+same 0 "$(calls oidc/token)" "code without a state → no token call (SEC-15)"
 url=$(json .login.authorization_url)
-same "$(json .login.state)" "$(url_value state "$url")" "the fresh login has a state"
+same "$(json .login.state)" "$(url_value state "$url")" "code without a state → the new login has a state"
 
-step "2. It finishes like any other"
+step "2. The new login finishes like any other"
 browser "$url" ana
 forward "$CALLBACK"
-expect_status 201 "a session"
+expect_status 201 "new login finished → a session"
 
 step "3. Two in a row do not loop"
 device b-phone
 forward "com.example.strict:/cb?code=c-1"
-expect_problem 409 login_required "the first"
+expect_problem 409 login_required "first code without a state"
 forward "com.example.strict:/cb?code=c-2"
-expect_problem 400 invalid_callback "the second"
+expect_problem 400 invalid_callback "second code without a state in a row"
 
 step "4. For a bearer client the login token is in the problem"
 device c-phone
 forward "com.example.android:/cb?code=c-1"
-expect_problem 409 login_required "no state"
+expect_problem 409 login_required "bearer client's code without a state"
 token=$(json .login.login_token)
-matches '^[A-Za-z0-9_-]{43}$' "$token" "with a login_token"
+matches '^[A-Za-z0-9_-]{43}$' "$token" "bearer client → a login_token in the problem"
 browser "$(json .login.authorization_url)" ana
 forward "$CALLBACK" "\"login_token\":\"$token\""
-expect_status 201 "a session"
+expect_status 201 "bearer client finishes the new login → a session"
 
 step "5. An attacker's code for a victim's device"
 device victim
 before=$(calls oidc/token)
 forward "com.example.app:/cb?code=$(url_value code "$(location "$SANDBOX/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid&sandbox_user=mallory")")"
-expect_problem 409 login_required "nobody becomes mallory"
-same "$before" "$(calls oidc/token)" "and nothing was redeemed for it"
+expect_problem 409 login_required "attacker's code forwarded by the victim's device"
+same "$before" "$(calls oidc/token)" "attacker's code → no token call"
 
-step "6. A URL that belongs to nobody"
+step "6. A URL that no client has registered"
 forward "com.nobody:/cb?code=c-1"
-expect_problem 400 invalid_callback "an unknown redirect URI"
+expect_problem 400 invalid_callback "code at an unknown redirect URI"
 
 finish

@@ -6,17 +6,17 @@ ulimit -n "$(ulimit -Hn)"
 
 start_stack
 sign_in oidc android
-expect_status 201 "a session"
+expect_status 201 "sign-in → a session"
 session=$(json .session_token)
 device another-phone
 sign_in oidc android bob
-expect_status 201 "a victim's session"
+expect_status 201 "victim's sign-in → a session"
 victim=$(json .session_token)
 # A token may begin with a hyphen, which would be another option.
 take_over < <(python3 "$here/raw_sockets.py" --broker "$BROKER" --management "$MANAGEMENT" \
     --session="$session" --victim="$victim" --backend gateway-credential-4f1d9c --pid "$broker_pid" "$@" || echo "not ok 0 - raw_sockets.py ended well")
 
 kill -0 "$broker_pid" 2>/dev/null
-same 0 $? "the broker still runs"
-same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "no trap in its log"
+same 0 $? "after all raw requests → the broker runs"
+same "" "$(grep -aiE 'fatal error|precondition|Swift runtime failure|stack dump' "$work/broker.log" | head -3)" "broker's log → no trap"
 finish

@@ -49,44 +49,44 @@ sum=$(sha256sum "$work/upload" | cut -d' ' -f1)
 # whole UPSTREAM: small calls and large ones, both ways
 whole() {
     for _ in 1 2 3; do get "/v1/relay/$1/echo"; done
-    expect_status 200 "$1: a small call"
+    expect_status 200 "$1: small call → 200"
     expect_header Coatcheck-Source upstream
     request POST "/v1/relay/$1/echo" -H 'Content-Type: application/octet-stream' --data-binary "@$work/upload"
-    same "$sum" "$(json .body_sha256)" "$1: 10 MiB up, byte for byte"
+    same "$sum" "$(json .body_sha256)" "$1: upload of 10 MiB → arrives byte for byte"
     get "/v1/relay/$1/bytes/10485760"
-    same 10485760 "$(stat -c %s "$work/body")" "$1: and down"
+    same 10485760 "$(stat -c %s "$work/body")" "$1: download of 10 MiB → arrives complete"
     request HEAD "/v1/relay/$1/echo" -I
-    expect_status 200 "$1: HEAD"
+    expect_status 200 "$1: HEAD → 200"
 }
 
-step "1. Over TLS"
+step "1. Relay calls over TLS"
 whole direct
-same "" "$(cat "$work/proxy.log")" "calls to loopback do not use the proxy"
+same "" "$(cat "$work/proxy.log")" "calls to loopback → do not use the proxy"
 
 step "2. A certificate for another name"
 before=$(calls api/api)
 get /v1/relay/wrong/echo
-expect_problem 502 upstream_error "another host's certificate"
-same "$before" "$(calls api/api)" "the upstream heard nothing"
+expect_problem 502 upstream_error "upstream with another host's certificate"
+same "$before" "$(calls api/api)" "another host's certificate → no call to the upstream"
 
-step "3. Through the proxy, which is told the upstream's name"
+step "3. Through the proxy, which gets the upstream's name"
 whole named
-same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "nothing but where to"
+same "CONNECT api.example.test:443 right ['host', 'proxy-authorization']" "$(sort -u "$work/proxy.log")" "calls through the proxy → it gets only host and credentials"
 # At most one for the calls before HEAD, one for HEAD itself, and one more: never one a call.
-[ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "$(wc -l <"$work/proxy.log") tunnels for six calls"
+[ "$(wc -l <"$work/proxy.log")" -le 3 ]; same 0 $? "six calls → $(wc -l <"$work/proxy.log") tunnels, at most three"
 
 step "4. Through the proxy TLS is verified, too"
 before=$(calls api/api)
 get /v1/relay/other/echo
-expect_problem 502 upstream_error "another host's certificate"
-same "$before" "$(calls api/api)" "the upstream heard nothing"
-matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "the proxy was asked for the port"
+expect_problem 502 upstream_error "another host's certificate through the proxy"
+same "$before" "$(calls api/api)" "another host's certificate through the proxy → no call to the upstream"
+matches 'CONNECT other.example.test:8443 right' "$(cat "$work/proxy.log")" "upstream with a port → the proxy gets it"
 
-step "5. A proxy that refuses, and one that says nothing"
+step "5. A proxy that refuses, and one that does not answer"
 get /v1/relay/refused/echo
-expect_problem 502 upstream_error "refused"
+expect_problem 502 upstream_error "proxy refuses the connection"
 get /v1/relay/silent/echo
-expect_problem 504 upstream_timeout "silent"
-same 0 "$(grep -c secret-of-the-proxy "$work/broker.log")" "the proxy's credentials are in no log"
+expect_problem 504 upstream_timeout "proxy does not answer"
+same 0 "$(grep -c secret-of-the-proxy "$work/broker.log")" "broker's log → no credentials of the proxy"
 
 finish

@@ -43,26 +43,26 @@ done)
 YAML
 start_stack "$work/tls.yaml"
 
-step "1. Nobody vouches for the certificate (SEC-111)"
+step "1. The certificate's issuer is not trusted (SEC-111)"
 start_login right ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "an unknown authority"
-same "" "$(json .retry)" "the code was surely not sent"
-same 0 "$(calls oauth2/token)" "no call arrived"
+expect_problem 503 provider_unavailable "token endpoint with an unknown authority"
+same "" "$(json .retry)" "unknown authority → the code is still good"
+same 0 "$(calls oauth2/token)" "unknown authority → no token call arrives"
 
-step "2. With outbound.ca_file"
+step "2. outbound.ca_file trusts the authority"
 kill_broker TERM
 printf 'outbound: {ca_file: "%s/authority.pem"}\n' "$work" >>"$work/coatcheck.yaml"
 start_broker
 forward "$CALLBACK"
-expect_status 201 "the same forward, over TLS that is verified"
+expect_status 201 "the same forward with ca_file → a session"
 
 step "3. A certificate for another name"
 start_login wrong ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_problem 503 provider_unavailable "another host's certificate"
-same 1 "$(calls oauth2/token)" "no further call arrived"
+expect_problem 503 provider_unavailable "token endpoint with another host's certificate"
+same 1 "$(calls oauth2/token)" "another host's certificate → no further token call"
 
 finish

@@ -3,16 +3,16 @@
 # two replicas.
 source "$(dirname "$0")/support/lib.bash"
 
-step "1. It compiles"
+step "1. The client compiles"
 timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020,dom --outDir "$work/client" "$root"/clients/typescript/{coatcheck,shown}.ts >"$work/tsc.log" 2>&1
-same 0 $? "strictly, without an error"
-same "" "$(cat "$work/tsc.log")" "and without a word"
+same 0 $? "strict compilation → exit 0"
+same "" "$(cat "$work/tsc.log")" "strict compilation → no output"
 timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020 --outDir "$work/bare" "$root/clients/typescript/coatcheck.ts" >"$work/bare.log" 2>&1
-same 0 $? "with the DOM's library left out"
-same "" "$(cat "$work/bare.log")" "silently"
+same 0 $? "compilation without the DOM library → exit 0"
+same "" "$(cat "$work/bare.log")" "compilation without the DOM library → no output"
 timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020 --outDir "$work/bare" "$here/react_native.d.ts" "$root/clients/typescript/coatcheck.ts" >"$work/native.log" 2>&1
-same 0 $? "with the types of React Native"
-same "" "$(cat "$work/native.log")" "silently"
+same 0 $? "compilation with React Native's types → exit 0"
+same "" "$(cat "$work/native.log")" "compilation with React Native's types → no output"
 echo '{"type": "module"}' >"$work/client/package.json"
 
 step "2. The flows"
@@ -24,7 +24,7 @@ status=$?
 [ "$status" -eq 0 ] || cat "$work/flows.log"
 grep -aE '^(not )?ok ' "$work/flows.log" >"$work/verdicts"
 take_over <"$work/verdicts"
-same 0 $status "they ran to the end"
+same 0 $status "tests of the flows → run to their end"
 
 step "3. Sessions that belong to a key"
 CLIENT="$work/client/coatcheck.js" NETWORK=$BROKER BROKER="http://127.0.0.1:$BROKER_PORT" \
@@ -33,7 +33,7 @@ status=$?
 [ "$status" -eq 0 ] || cat "$work/bound.log"
 grep -aE '^(not )?ok ' "$work/bound.log" >"$work/verdicts"
 take_over <"$work/verdicts"
-same 0 $status "they ran to the end"
+same 0 $status "tests of bound sessions → run to their end"
 
 step "4. Step-ups, and the user's presence"
 for part in step-up presence; do
@@ -43,7 +43,7 @@ for part in step-up presence; do
     [ "$status" -eq 0 ] || cat "$work/$part.log"
     grep -aE '^(not )?ok ' "$work/$part.log" >"$work/verdicts"
     take_over <"$work/verdicts"
-    same 0 $status "$part: they ran to the end"
+    same 0 $status "tests of $part → run to their end"
 done
 
 step "5. A key in a browser"
@@ -53,7 +53,7 @@ if command -v chromium >/dev/null; then
     [ "$status" -eq 0 ] || cat "$work/browser.log"
     grep -aE '^(not )?ok ' "$work/browser.log" >"$work/verdicts"
     take_over <"$work/verdicts"
-    same 0 $status "it ran to the end"
+    same 0 $status "tests in a browser → run to their end"
 else
     echo "# skipped: there is no chromium"
 fi
@@ -64,7 +64,7 @@ cp "$root/clients/typescript/coatcheck.ts" "$work/first/"
 block_behind "$root/clients/typescript/README.md" typescript "**A first sign-in**" | sed "s|http://127.0.0.1:8080|$BROKER|" >"$work/first/app.ts" || give_up "the program in the README"
 command=$(sed -nE 's/^\*\*A first sign-in\*\*.*by `(.*)`:$/\1/p' "$root/clients/typescript/README.md")
 (cd "$work/first" && timeout 120 bash -c "$command" >"$work/first.log" 2>&1)
-same 0 $? "it compiles and runs: ${command%% *}"
-same "signed in: user-ana, the API: 200, and out: signedOut" "$(paste -sd, "$work/first.log" | sed 's/,/, /g')" "Ana is in, the API answers, and she is out"
+same 0 $? "program of the README → compiles and runs: ${command%% *}"
+same "signed in: user-ana, the API: 200, and out: signedOut" "$(paste -sd, "$work/first.log" | sed 's/,/, /g')" "program of the README → signs in, calls the API, signs out"
 
 finish

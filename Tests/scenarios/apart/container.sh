@@ -18,7 +18,7 @@ for name in coatcheck sandbox; do
     containers+=("$container")
     tree[$name]=$(bh mount "$container")
     bh inspect --type image "coatcheck-$name" >"$work/$name.json"
-    same 10001 "$(jq -r .Docker.config.User "$work/$name.json")" "$name: an unprivileged user"
+    same 10001 "$(jq -r .Docker.config.User "$work/$name.json")" "$name: image → unprivileged user 10001"
     kib=$(du -skx "${tree[$name]}" | cut -f1)
     packed=$(tar -C "${tree[$name]}" -c . | gzip -6 | wc -c)
     echo "# $name: $((kib / 1024)) MiB unpacked, $((packed / 1048576)) MiB as a compressed archive; the largest parts (MiB):"
@@ -28,13 +28,13 @@ done
 bin_name() { [ "$1" = sandbox ] && echo coatcheck-sandbox || echo coatcheck; }
 for name in coatcheck sandbox; do
     cmp -s "$bin/$(bin_name "$name")" "${tree[$name]}/usr/local/bin/$(bin_name "$name")"
-    same 0 $? "$name: the very binary that the tests run"
-    same "" "$(chroot "${tree[$name]}" ldd "/usr/local/bin/$(bin_name "$name")" | grep 'not found')" "$name: has every library"
-    same "" "$(cd "${tree[$name]}" && ls usr/bin/curl usr/bin/swift src 2>/dev/null)" "$name: no curl, no toolchain, no sources"
+    same 0 $? "$name: image → contains the tested binary"
+    same "" "$(chroot "${tree[$name]}" ldd "/usr/local/bin/$(bin_name "$name")" | grep 'not found')" "$name: image → has every library"
+    same "" "$(cd "${tree[$name]}" && ls usr/bin/curl usr/bin/swift src 2>/dev/null)" "$name: image → no curl, toolchain or sources"
 done
-same 1 "$(chroot "${tree[coatcheck]}" dpkg-query -W libpq5 2>/dev/null | wc -l)" "libpq5 is there"
+same 1 "$(chroot "${tree[coatcheck]}" dpkg-query -W libpq5 2>/dev/null | wc -l)" "broker's image → contains libpq5"
 
-step "They run, each by its own entry point and command"
+step "The images run with their own entry point and command"
 group=$(awk -F: '$1 == "coatcheck" { print $4 }' "${tree[coatcheck]}/etc/passwd")
 mkdir -p "$work/etc" "$work/volume"
 chmod 755 "$work" "$work/etc"
@@ -60,17 +60,17 @@ inside() {
         _ "$root" "$volume" "$work/etc" "$group" "$@"
 }
 entry() { jq -r '.Docker.config | ((.Entrypoint // []) + (.Cmd // []))[]' "$work/$1.json"; }
-same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "what it does by itself"
-same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "and the sandbox"
+same "coatcheck serve --config /etc/coatcheck/coatcheck.yaml" "$(entry coatcheck | tr '\n' ' ' | sed 's/ $//')" "broker's image → entry point and command"
+same "coatcheck-sandbox --listen 127.0.0.1:8089" "$(entry sandbox | tr '\n' ' ' | sed 's/ $//')" "sandbox's image → entry point and command"
 inside coatcheck "$work/volume" sh -c 'touch /usr/local/bin/x' 2>/dev/null
-same 1 "$(($? != 0))" "the root is read-only"
+same 1 "$(($? != 0))" "image's user writes to the root → refused"
 sandbox_port=$(free_port)
 SANDBOX="http://127.0.0.1:$sandbox_port"
 mkdir "$work/none"
 inside sandbox "$work/none" coatcheck-sandbox --listen "127.0.0.1:$sandbox_port" >"$work/sandbox.log" 2>&1 &
 pids+=($!)
 wait_for 30 curl -sf "$SANDBOX/_sandbox/health" || give_up "the sandbox's image"
-ok "the sandbox answers"
+ok "sandbox's image → answers"
 BROKER_PORT=$(free_port)
 MANAGEMENT_PORT=$(free_port)
 BROKER="http://127.0.0.1:$BROKER_PORT"
@@ -80,7 +80,7 @@ sed -e "s|0.0.0.0:8080|0.0.0.0:$BROKER_PORT|" -e "s|0.0.0.0:9090|0.0.0.0:$MANAGE
     -e "s|http://127.0.0.1:8080|$BROKER|" "$root/deploy/compose.coatcheck.yaml" >"$work/etc/coatcheck.yaml"
 chmod 644 "$work/etc/coatcheck.yaml"
 inside coatcheck "$work/volume" coatcheck keys generate --file keys.json >"$work/keys.log" 2>&1
-same "600 10001" "$(stat -c '%a %u' "$work/volume/keys.json")" "keys are made in the volume"
+same "600 10001" "$(stat -c '%a %u' "$work/volume/keys.json")" "keys generate → a private file in the volume"
 health() { (eval "inside coatcheck \"$work/volume\" $(jq -r '.Docker.config.Healthcheck.Test[1:] | map(@sh) | join(" ")' "$work/coatcheck.json")"); }
 health >"$work/health.log" 2>&1
 same 1 $? "before the start it is not healthy: $(cat "$work/health.log")"
@@ -89,31 +89,31 @@ inside coatcheck "$work/volume" "${command[@]}" >"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image"
 health >"$work/health.log" 2>&1
-same "0 ready" "$? $(cat "$work/health.log")" "the image's own health check says so, without curl"
+same "0 ready" "$? $(cat "$work/health.log")" "running broker → the image's health check says ready"
 served=$(pgrep -P "$broker_pid" | head -1)
 served=${served:-$broker_pid}
-same "10001 10001 10001 10001" "$(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$served/status")" "it runs as the image's user"
-same 0000000000000000 "$(awk '$1 == "CapEff:" { print $2 }' "/proc/$served/status")" "and may nothing else"
+same "10001 10001 10001 10001" "$(awk '$1 == "Uid:" { print $2, $3, $4, $5 }' "/proc/$served/status")" "running broker → the image's user"
+same 0000000000000000 "$(awk '$1 == "CapEff:" { print $2 }' "/proc/$served/status")" "running broker → no capabilities"
 device phone
 start_login oidc ios
 browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
-expect_status 201 "a login"
+expect_status 201 "login → a session"
 request GET /v1/session
-expect_status 200 "and its session"
+expect_status 200 "session read → 200"
 request GET /v1/relay/api/private/echo
-expect_status 200 "and a relayed call"
+expect_status 200 "relay call → 200"
 kill -TERM "$served"
 wait "$broker_pid"
-same 0 $? "SIGTERM ends it with status 0"
+same 0 $? "SIGTERM → exit status 0"
 broker_pid=
-matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "and the log says so"
+matches '"message":"stopped"' "$(tail -1 "$work/broker.log")" "SIGTERM → last log line is stopped"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >>"$work/broker.log" 2>&1 &
 broker_pid=$!
 wait_for 40 curl -sf "$MANAGEMENT/readyz" || give_up "the broker's image again"
 request GET /v1/session
-expect_status 200 "the session is in the volume"
+expect_status 200 "second start with the same volume → the session is alive"
 served=$(pgrep -P "$broker_pid" | head -1)
 kill -TERM "${served:-$broker_pid}"
 wait "$broker_pid"

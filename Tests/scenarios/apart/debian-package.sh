@@ -21,9 +21,9 @@ begin=$SECONDS
 OUT=$place/packages "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"
 echo "# $((SECONDS - begin)) s; $(cd "$place/packages" && ls -sh --block-size=M -- *.deb | tr '\n' ' ')"
 for folder in higher again; do VERSION=$higher OUT=$place/$folder COMPRESSION=none "$root/scripts/deb" "$bin" >"$work/deb.log" 2>&1 || give_up "scripts/deb"; done
-same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "the same binaries make the same bytes"
+same "$(cd "$place/higher" && sha256sum -- *.deb)" "$(cd "$place/again" && sha256sum -- *.deb)" "packages built twice → the same bytes"
 lintian --display-info "$place"/packages/*.deb >"$work/lintian" 2>&1
-same "" "$(grep '^E:' "$work/lintian")" "lintian accepts them"
+same "" "$(grep '^E:' "$work/lintian")" "packages → no error of lintian"
 grep -vE '^(E|N):' "$work/lintian" | sed 's/^/# /'
 
 step "A bare Debian"
@@ -57,23 +57,23 @@ asked() { in_system curl -s -m 60 -o /dev/null -w '%{http_code}' -b /root/kept "
 step "The commands of the page, up to the first sign-in"
 begin=$SECONDS
 in_shell '. ./install.sh'
-good "all of them work"
+good "commands of the page → exit 0"
 cp "$work/out" "$work/installed"
 in_shell '. ./login.sh; cat jar >/root/after'
-good "and the lines of the first login"
+good "lines of the first login → exit 0"
 took=$((SECONDS - begin + fetched))
 echo "# $took s to the first sign-in and log-out, $fetched s of them apt's download"
-same 1 $((took < 120)) "under two minutes"
-matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "a user was signed in and out"
-matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "the installation printed the two next commands"
-same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "the broker runs because its operator enabled it"
+same 1 $((took < 120)) "first sign-in → within two minutes"
+matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "lines of the first login → a user is signed in and out"
+matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation → prints the next two commands"
+same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "units enabled by the operator → the broker runs"
 same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "the sandbox stays disabled"
 disk "after the installation and a sign-in"
 
 step "An upgrade under requests"
 in_shell "sed 's/^curl.*DELETE.*//; s/ jar/ kept/g' login.sh >signed-in.sh; . ./signed-in.sh"
-good "a user is signed in"
-same 200 "$(asked /v1/session)" "and has a session"
+good "sign-in before the upgrade → exit 0"
+same 200 "$(asked /v1/session)" "sign-in before the upgrade → a session"
 socket=$(shown socket ActiveEnterTimestampMonotonic)
 starts() { in_system journalctl -u coatcheck.service -o cat | grep -c '^Started coatcheck.service'; }
 before=$(starts)
@@ -81,20 +81,20 @@ before=$(starts)
 while [ ! -e "$work/enough" ]; do asked /v1/session >>"$work/codes"; echo >>"$work/codes"; done &
 asking=$!
 in_shell 'dpkg -i /higher/coatcheck_*.deb'
-good "dpkg installs the higher version"
+good "upgrade → dpkg succeeds"
 touch "$work/enough"
 wait "$asking"
-same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "each of $(wc -l <"$work/codes") requests meanwhile is answered"
-same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "the broker started once, and its socket stayed"
-same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "there is one backup"
-same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "for the broker alone"
+same 200 "$(sort -u "$work/codes" | tr '\n' ' ' | sed 's/ $//')" "upgrade → each of $(wc -l <"$work/codes") requests gets 200"
+same "$((before + 1)) $socket" "$(starts) $(shown socket ActiveEnterTimestampMonotonic)" "upgrade → the broker started once, its socket stayed open"
+same 1 "$(ls "$system"/var/lib/coatcheck/backups/coatcheck-before-"$higher"-*.db | wc -l)" "upgrade → one backup"
+same "600" "$(stat -c %a "$system"/var/lib/coatcheck/backups/*.db)" "backup → only the broker can read it"
 disk "after the upgrade"
 
 step "A stopped broker stays stopped"
 in_system systemctl stop coatcheck.socket coatcheck.service
 in_shell 'dpkg -i /higher/coatcheck_*.deb'
-good "dpkg installs a version"
-same "inactive inactive" "$(shown service ActiveState) $(shown socket ActiveState)" "and leaves the units stopped"
+good "package installed while the broker is stopped → dpkg succeeds"
+same "inactive inactive" "$(shown service ActiveState) $(shown socket ActiveState)" "package installed while the broker is stopped → the units stay stopped"
 
 step "A downgrade"
 database=$system/var/lib/coatcheck/data/coatcheck.db
@@ -102,39 +102,39 @@ schema() { python3 -c 'import sqlite3, sys
 with sqlite3.connect(sys.argv[1]) as database: database.execute(sys.argv[2])' "$database" "$1"; chown --reference="$system/var/lib/coatcheck" "$database"*; }
 schema "INSERT INTO schema_version SELECT max(version) + 1, max(version) + 1 FROM schema_version"
 in_shell 'dpkg -i coatcheck_*.deb'
-same 1 $? "is refused after a later schema"
-same "$higher installed" "$(in_system dpkg-query -W -f '${Version} ${db:Status-Status}' coatcheck)" "the higher version stays"
+same 1 $? "downgrade after a later schema → dpkg fails"
+same "$higher installed" "$(in_system dpkg-query -W -f '${Version} ${db:Status-Status}' coatcheck)" "downgrade refused → the higher version stays"
 schema "DELETE FROM schema_version WHERE readable_from > 1"
 in_shell 'dpkg -i coatcheck_*.deb; systemctl start coatcheck.socket coatcheck.service'
-good "is done otherwise"
-same 200 "$(asked /v1/session)" "and the session lives"
+good "downgrade with a readable schema → dpkg succeeds"
+same 200 "$(asked /v1/session)" "downgrade → the session is alive"
 
 step "A faulty configuration"
 in_system cp -p /etc/coatcheck/coatcheck.yaml /root/good.yaml
 in_system sed -i 's/^management:/managment:/' /etc/coatcheck/coatcheck.yaml
 in_shell 'dpkg -i /higher/coatcheck_*.deb'
-same 1 $? "dpkg reports the failed start"
-matches 'journalctl -u coatcheck.service' "$(cat "$work/out")" "and where the reason is"
+same 1 $? "package installed with a faulty configuration → dpkg fails"
+matches 'journalctl -u coatcheck.service' "$(cat "$work/out")" "faulty configuration → dpkg names the journal"
 in_system cp -p /root/good.yaml /etc/coatcheck/coatcheck.yaml
 in_system systemctl reset-failed coatcheck.service coatcheck.socket
 in_shell 'systemctl start coatcheck.socket coatcheck.service; dpkg --configure -a'
-good "with the fault mended, dpkg goes on"
-same 200 "$(asked /v1/session)" "and the session lives"
+good "configuration repaired → dpkg succeeds"
+same 200 "$(asked /v1/session)" "configuration repaired → the session is alive"
 
-step "Removed"
+step "Removal"
 in_shell 'dpkg -r coatcheck coatcheck-sandbox'
-good "dpkg removes both"
-same "000" "$(asked /v1/session)" "the port is closed"
-same "0" "$(in_system systemctl list-units --all 'coatcheck*' --no-legend | grep -vc 'not-found')" "the units are gone"
+good "removal of both packages → dpkg succeeds"
+same "000" "$(asked /v1/session)" "removal → the port is closed"
+same "0" "$(in_system systemctl list-units --all 'coatcheck*' --no-legend | grep -vc 'not-found')" "removal → the units are gone"
 disk "after the removal"
 
-step "Purged"
+step "Purge"
 in_shell 'dpkg -P coatcheck coatcheck-sandbox'
-good "dpkg purges both silently"
-matches 'Kept.*/var/lib/coatcheck.*Kept: /var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "and prints the kept paths"
-same "" "$(ls -d "$system"/etc/coatcheck "$system"/etc/systemd/system/*/coatcheck* 2>/dev/null)" "the configuration is gone, and the links"
-same "keys.json" "$(ls "$system/var/lib/coatcheck" | grep keys)" "the key ring is there"
+good "purge of both packages → dpkg succeeds without a question"
+matches 'Kept.*/var/lib/coatcheck.*Kept: /var/lib/coatcheck/keys.json' "$(tr '\n' ' ' <"$work/out")" "purge → dpkg prints the kept paths"
+same "" "$(ls -d "$system"/etc/coatcheck "$system"/etc/systemd/system/*/coatcheck* 2>/dev/null)" "purge → configuration and unit links are gone"
+same "keys.json" "$(ls "$system/var/lib/coatcheck" | grep keys)" "purge → the key ring stays"
 disk "after the purge"
 in_shell '. ./install.sh; . ./signed-in.sh'
-good "a later installation takes it up"
+good "installation after a purge → the broker works with the kept key ring"
 finish

@@ -8,14 +8,14 @@ export BROKER SANDBOX PYTHONPATH="$here" SCHEMATHESIS_HOOKS=hooks
 
 step "1. The contract by itself"
 "$PYTHON" "$root/Tests/scenarios/apart/contract.py" | grep -v '^ok '
-same 0 "${PIPESTATUS[0]}" "valid, its examples fit, its lists are the sources'"
+same 0 "${PIPESTATUS[0]}" "contract → valid, with fitting examples and lists"
 
 "$PYTHON" "$root/Tests/scenarios/support/strict.py" >"$work/strict.yaml"
-same 0 $? "the strict rules fit onto it"
+same 0 $? "strict overlay → fits the contract"
 
 step "2. Every documented path and method, and no other"
 "$PYTHON" "$root/Tests/scenarios/support/routes.py" "$BROKER" "$MANAGEMENT" admin-ender-b81c64e2f0
-same 0 $? "the routes are the contract's"
+same 0 $? "broker's routes → those of the contract"
 
 # drive LISTENER URL FILTER…
 drive() {
@@ -24,7 +24,7 @@ drive() {
     (cd "$work" && "$(dirname "$PYTHON")/schemathesis" --config-file "$root/Tests/scenarios/support/schemathesis.toml" run "$work/strict.yaml" \
         --url "$url" --checks all --max-examples "${EXAMPLES:-30}" --seed "${SEED:-1}" --max-redirects 0 --request-timeout 20 \
         --suppress-health-check all --warnings off --no-color "$@")
-    same 0 $? "schemathesis finds nothing on the $name listener"
+    same 0 $? "schemathesis on the $name listener → no finding"
 }
 
 step "3. The public listener"
@@ -33,8 +33,8 @@ drive public "$BROKER" --exclude-tag management --exclude-tag relay --exclude-ta
 step "4. The management listener"
 drive management "$MANAGEMENT" --include-tag management -H "Authorization: Bearer admin-ender-b81c64e2f0"
 
-step "5. The process lives"
+step "5. The broker still runs"
 get "$MANAGEMENT/readyz"
-expect_status 200 "ready"
+expect_status 200 "after schemathesis → ready"
 
 finish

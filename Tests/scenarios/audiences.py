@@ -70,7 +70,7 @@ def never_twice(case, sandbox):
     seen = collections.Counter()
     for pairs in requests(sandbox, "refresh"):
         seen[dict(pairs)["refresh_token"], not target(pairs)] += 1
-    case.verdict(all(count == 1 for count in seen.values()), "no refresh token came twice", seen.most_common(2))
+    case.verdict(all(count == 1 for count in seen.values()), "all refreshes → no refresh token came twice", seen.most_common(2))
 
 
 def on_the_wire(case):
@@ -79,12 +79,12 @@ def on_the_wire(case):
     broker = Broker(case, sandbox, settings=settings(sandbox))
     begun, _ = broker.log_in(client="web")
     asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query)
-    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "the authorization request names each resource once, in the file's order")
-    case.same("openid email offline_access", dict(asked)["scope"], "and no scope twice")
-    case.same([[ORDERS, BILLS]], [[v for n, v in pairs if n == "resource"] for pairs in requests(sandbox, "token")], "the code's request names them, too")
+    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "the authorization request → each resource once, in the file's order")
+    case.same("openid email offline_access", dict(asked)["scope"], "the authorization request → each scope once")
+    case.same([[ORDERS, BILLS]], [[v for n, v in pairs if n == "resource"] for pairs in requests(sandbox, "token")], "the code's request → the same resources")
     narrow = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "ios", "scope": "openid"})
     asked = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(narrow.json["authorization_url"]).query))
-    case.same("openid email", asked["scope"], "where the app asks for less, what upstreams need is asked for all the same")
+    case.same("openid email", asked["scope"], "an app asks for fewer scopes → the upstreams' scopes are added")
 
     session = broker.sign_in(client="web")
     sandbox.control("DELETE", "/requests")
@@ -92,54 +92,54 @@ def on_the_wire(case):
             ([("resource", ORDERS)], "half of an entry"), ([("resource", ORDERS), ("resource", BILLS), ("audience", "stock")], "two entries together"),
             ([("audience", "stock")], "an audience without its scope"), ([("resource", "https://api.example.org/others")], "what is no entry"),
             ([("audience", "ledger")], "an upstream's")]:
-        case.same("400 invalid_target", f"{(a := exchange(broker, session, *fields)).status} {a.json.get('error')}", f"a backend that names {why}")
-    case.same("400 invalid_request", f"{(a := exchange(broker, session, ('audience', 'stock'), ('audience', 'stock'))).status} {a.json.get('error')}", "an audience that comes twice")
-    case.same(0, sandbox.calls("oidc/refresh"), "nobody was asked")
-    case.same(200, exchange(broker, session).status, "with none it gets the main token")
-    case.same(0, sandbox.calls("oidc/refresh"), "which is there")
+        case.same("400 invalid_target", f"{(a := exchange(broker, session, *fields)).status} {a.json.get('error')}", f"a backend that names {why} → invalid_target")
+    case.same("400 invalid_request", f"{(a := exchange(broker, session, ('audience', 'stock'), ('audience', 'stock'))).status} {a.json.get('error')}", "an audience that comes twice → invalid_request")
+    case.same(0, sandbox.calls("oidc/refresh"), "the refused exchanges → no call of the provider")
+    case.same(200, exchange(broker, session).status, "a backend that names no target → the main token")
+    case.same(0, sandbox.calls("oidc/refresh"), "a backend that names no target → no refresh")
 
     for name, wanted in [("orders", [("resource", ORDERS)]), ("mail", [("scope", "email")])]:
         sandbox.control("DELETE", "/requests")
-        case.same([200, 200], [relay(broker, session, name).status for _ in range(2)], f"the upstream {name} takes its token")
-        case.same([wanted], [target(pairs) for pairs in requests(sandbox, "refresh")], "which one refresh with its parameters gave")
-    case.same(401, call(f"{sandbox.url}/api/audience/orders/echo", Authorization="Bearer x").status, "it would take no other")
-    case.same(200, relay(broker, session, "own").status, "an upstream without `token` takes the session's own")
+        case.same([200, 200], [relay(broker, session, name).status for _ in range(2)], f"two calls to the upstream {name} → its own token is accepted")
+        case.same([wanted], [target(pairs) for pairs in requests(sandbox, "refresh")], "two calls to one upstream → one refresh with its parameters")
+    case.same(401, call(f"{sandbox.url}/api/audience/orders/echo", Authorization="Bearer x").status, "the upstream with another token → 401")
+    case.same(200, relay(broker, session, "own").status, "an upstream without `token` → the session's own token is accepted")
     answer = exchange(broker, session, ("resource", BILLS), ("resource", ORDERS))
-    case.same(200, answer.status, "a backend gets its entry, in whatever order it names it")
+    case.same(200, answer.status, "a backend names its entry in another order → 200")
     found = {item["token"]: item for item in sandbox.control("GET", "/tokens?provider=oidc").json["items"]}
-    case.same([ORDERS, BILLS], found[answer.json["access_token"]]["audience"], "for both resources")
-    case.same(200, exchange(broker, session, ("audience", "stock"), ("scope", "email")).status, "and its other entry")
+    case.same([ORDERS, BILLS], found[answer.json["access_token"]]["audience"], "a backend's entry of two resources → a token for both")
+    case.same(200, exchange(broker, session, ("audience", "stock"), ("scope", "email")).status, "the backend's other entry → 200")
 
     sandbox.control("DELETE", "/requests")
     sandbox.fault("oidc", fault="exchange-refresh-token")
-    case.same([200, 200], [relay(broker, session, "ledger").status for _ in range(2)], "an exchanged token")
+    case.same([200, 200], [relay(broker, session, "ledger").status for _ in range(2)], "two calls to an upstream with `exchange` → its token is accepted")
     calls = requests(sandbox, "exchange")
-    case.same(1, len(calls), "of one exchange")
+    case.same(1, len(calls), "two calls to an upstream with `exchange` → one exchange")
     form = dict(calls[0])
-    case.same((EXCHANGE, ACCESS_TOKEN, ACCESS_TOKEN, "ledger"), tuple(form.get(n) for n in ("grant_type", "subject_token_type", "requested_token_type", "audience")), "as RFC 8693 has it")
-    case.same(exchange(broker, session).json["access_token"], form["subject_token"], "for the session's own token")
-    case.same(200, broker.refresh(session).status, "the answer's refresh token is not the session's")
+    case.same((EXCHANGE, ACCESS_TOKEN, ACCESS_TOKEN, "ledger"), tuple(form.get(n) for n in ("grant_type", "subject_token_type", "requested_token_type", "audience")), "the exchange → the parameters of RFC 8693")
+    case.same(exchange(broker, session).json["access_token"], form["subject_token"], "the exchange → its subject token is the session's access token")
+    case.same(200, broker.refresh(session).status, "an exchange's answer with a refresh token → the session keeps its own")
     sandbox.control("DELETE", "/faults/oidc")
-    case.same(5, broker.query(ROWS)[0][0], "each lies in a row of its own")
+    case.same(5, broker.query(ROWS)[0][0], "five fetched tokens → five rows")
     never_twice(case, sandbox)
 
     # Children, step-up and end.
     login = broker.call("POST", "/v1/logins", session, {"step_up": {"max_age": 600}})
     cookie = re.search(r"coatcheck-login=[^;]+", login.fields["Set-Cookie"])[0]
     asked = urllib.parse.parse_qsl(urllib.parse.urlsplit(login.json["authorization_url"]).query)
-    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "a step-up asks for the resources as well")
+    case.same([ORDERS, BILLS], [value for name, value in asked if name == "resource"], "a step-up → the authorization request has the resources")
     callback = call(login.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
     done = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{cookie}; coatcheck={session}")
-    case.same((200, 0), (done.status, broker.query(ROWS)[0][0]), "and drops the old grant's tokens")
-    case.same(200, relay(broker, session, "orders").status, "new ones are fetched")
-    case.same(1, broker.query(ROWS)[0][0], "one")
-    case.same(204, broker.log_out(session).status, "the session ends")
-    case.same(0, broker.query(ROWS)[0][0], "and its rows with it")
+    case.same((200, 0), (done.status, broker.query(ROWS)[0][0]), "a step-up → the rows of the old grant's tokens are deleted")
+    case.same(200, relay(broker, session, "orders").status, "a call to the upstream after the step-up → 200")
+    case.same(1, broker.query(ROWS)[0][0], "a call to the upstream after the step-up → one row")
+    case.same(204, broker.log_out(session).status, "a log-out → 204")
+    case.same(0, broker.query(ROWS)[0][0], "a log-out → the session's token rows are deleted")
     sandbox.settings("oidc", refresh_token="never")
     bare = broker.sign_in()
-    case.same("403 upstream_not_allowed", relay(broker, bare, "orders").told, "a session without a refresh token")
-    case.same("400 invalid_target", f"{(a := exchange(broker, bare, ('audience', 'stock'), ('scope', 'email'))).status} {a.json.get('error')}", "nor does a backend get one for it")
-    case.same(200, relay(broker, bare, "own").status, "its own upstream takes its own")
+    case.same("403 upstream_not_allowed", relay(broker, bare, "orders").told, "a session without a refresh token at an upstream with `token` → refused")
+    case.same("400 invalid_target", f"{(a := exchange(broker, bare, ('audience', 'stock'), ('scope', 'email'))).status} {a.json.get('error')}", "a backend's exchange for a session without a refresh token → refused")
+    case.same(200, relay(broker, bare, "own").status, "a session without a refresh token at an upstream without `token` → 200")
 
 
 def refused(case):
@@ -152,28 +152,28 @@ def refused(case):
         clock.set(wall=70 * index, monotonic=70 * index)
         sandbox.control("DELETE", "/requests")
         sandbox.fault("oidc", fault="refused-target", value=error, match=urllib.parse.quote(ORDERS, safe=""))
-        case.same("502 provider_error", relay(broker, session, "orders").told, f"{error} for a resource")
+        case.same("502 provider_error", relay(broker, session, "orders").told, f"the provider's {error} for a resource → 502")
         named = [target(pairs) for pairs in requests(sandbox, "refresh")]
         case.same([[("resource", ORDERS)]] + ([[]] if error == "invalid_grant" else []), named, "was asked once" + (", and then plainly, once" if error == "invalid_grant" else ""))
-        case.same(["502 provider_error"] * 3, [relay(broker, session, "orders").told for _ in range(3)], "is not asked again")
-        case.same(len(named), len(requests(sandbox, "refresh")), "for that session")
-        case.same([200, 200], [relay(broker, session, name).status for name in ("own", "mail")], "other upstreams are served")
-        case.same(200, broker.refresh(session).status, "and the session refreshed")
-    case.verdict(re.search("refuses an access token for another API", broker.log()), "the log says so")
+        case.same(["502 provider_error"] * 3, [relay(broker, session, "orders").told for _ in range(3)], "three more calls for the refused resource → 502")
+        case.same(len(named), len(requests(sandbox, "refresh")), "three more calls for the refused resource → no call of the provider")
+        case.same([200, 200], [relay(broker, session, name).status for name in ("own", "mail")], "a refused resource → other upstreams are served")
+        case.same(200, broker.refresh(session).status, "a refused resource → the session's refresh works")
+    case.verdict(re.search("refuses an access token for another API", broker.log()), "a refused resource → a line in the log")
     sandbox.control("DELETE", "/faults/oidc")
-    case.same("502 provider_error", relay(broker, session, "orders").told, "cured, it is not asked for a minute still")
+    case.same("502 provider_error", relay(broker, session, "orders").told, "the refusal's cause is gone → 502 until the minute is over")
     clock.set(wall=61 + 210, monotonic=61 + 210)
-    case.same(200, relay(broker, session, "orders").status, "and then it is")
+    case.same(200, relay(broker, session, "orders").status, "the minute is over → the upstream is served")
     sandbox.fault("oidc", fault="refused-target", endpoint="exchange", value="invalid_grant")
-    case.same("502 provider_error", relay(broker, session, "ledger").told, "an exchange that is refused")
-    case.same([(0,)], broker.query(ENDED), "no session ended")
+    case.same("502 provider_error", relay(broker, session, "ledger").told, "a refused exchange → 502")
+    case.same([(0,)], broker.query(ENDED), "all refusals of targets → no session ended")
 
     # A dead grant ends the session, but only by the plain refresh.
     sandbox.control("DELETE", "/faults/oidc")
     other = broker.sign_in(client="web", user="ben")
     sandbox.control("POST", "/revoke", {"provider": "oidc", "user": "ben"})
     relay(broker, other, "orders")
-    case.same("401 session_ended grant_revoked", broker.look(other).told, "a revoked grant ends its session, by the plain refresh")
+    case.same("401 session_ended grant_revoked", broker.look(other).told, "a revoked grant → the plain refresh ends the session")
 
 
 def thousand(case):
@@ -190,12 +190,12 @@ def thousand(case):
         clock.set(wall=0, monotonic=5.2 * index)
         told[relay(broker, session, "orders").told] += 1
     named = collections.Counter(bool(target(pairs)) for pairs in requests(sandbox, "refresh"))
-    case.same({"502 provider_error": 1000}, dict(told), "a thousand answers")
-    case.same({True: 1000, False: 1000}, dict(named), "a thousand calls with the resource, and a plain one after each")
-    case.same([(0,)], broker.query(ENDED), "0 endings")
+    case.same({"502 provider_error": 1000}, dict(told), "a thousand refused targets → a thousand 502")
+    case.same({True: 1000, False: 1000}, dict(named), "a thousand refused targets → one call with the resource, one plain, each")
+    case.same([(0,)], broker.query(ENDED), "a thousand refused targets → no session ended")
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        case.same({200}, set(pool.map(lambda s: broker.look(s).status, sessions)), "all of them live")
-        case.same({200}, set(pool.map(lambda s: relay(broker, s, "own").status, sessions)), "and their own tokens work")
+        case.same({200}, set(pool.map(lambda s: broker.look(s).status, sessions)), "a thousand refused targets → all sessions live")
+        case.same({200}, set(pool.map(lambda s: relay(broker, s, "own").status, sessions)), "a thousand refused targets → the sessions' own tokens work")
 
 
 def crowd(case):
@@ -220,14 +220,14 @@ def crowd(case):
             answers = collections.Counter(pool.map(lambda n: relay(broker, session, names[n % 10]).told, range(640)))
         calls = [c for c in gate.calls[before:] if c.refresh_token]
         by_name = collections.Counter(c.form.get("audience") for c in calls)
-        case.same({"200": 640}, dict(answers), f"turn {turn}: 640 answers")
-        case.verdict(max(by_name.values(), default=0) == 1 and set(by_name) <= set(names), "at most one call an API", by_name)
-        case.verdict(Gate.most_at_once(calls) <= 1, "never two at once")
+        case.same({"200": 640}, dict(answers), f"turn {turn}, 640 calls at ten upstreams → all are 200")
+        case.verdict(max(by_name.values(), default=0) == 1 and set(by_name) <= set(names), "64 calls for one API → at most one refresh", by_name)
+        case.verdict(Gate.most_at_once(calls) <= 1, "640 calls for ten APIs → refreshes one after another")
         time.sleep(6.5)
     tokens = [c.refresh_token for c in gate.refreshes()]
-    case.same(len(tokens), len(set(tokens)), "no refresh token twice")
-    case.same(200, broker.refresh(session).status, "the session lives")
-    case.verdict(broker.query(ROWS)[0][0] <= 8, "eight tokens are kept", broker.query(ROWS))
+    case.same(len(tokens), len(set(tokens)), "three turns → each refresh token was used once")
+    case.same(200, broker.refresh(session).status, "after three turns → the session's refresh works")
+    case.verdict(broker.query(ROWS)[0][0] <= 8, "ten APIs → at most eight token rows", broker.query(ROWS))
 
 
 def voided(case):
@@ -236,21 +236,21 @@ def voided(case):
     broker = Broker(case, sandbox, settings=settings(sandbox) | {"limits": WIDE | {"forced_refresh_pause": "60s"}})
     session = broker.sign_in()
     for name in ("orders", "mail"):
-        case.same(200, relay(broker, session, name).status, f"a token for {name}")
+        case.same(200, relay(broker, session, name).status, f"a call to {name} → 200")
     sandbox.control("DELETE", "/requests")
     sandbox.settings("oidc", voids_older_tokens=True)
-    case.same(200, broker.refresh(session).status, "a refresh, which voids them")
-    case.same(200, relay(broker, session, "orders").status, "an upstream's 401 has its own token renewed")
-    case.same([[], [("resource", ORDERS)]], [target(pairs) for pairs in requests(sandbox, "refresh")], "and no other")
+    case.same(200, broker.refresh(session).status, "a refresh that voids earlier tokens → 200")
+    case.same(200, relay(broker, session, "orders").status, "an upstream's 401 → its token is renewed")
+    case.same([[], [("resource", ORDERS)]], [target(pairs) for pairs in requests(sandbox, "refresh")], "an upstream's 401 → one refresh, with that upstream's resource")
     told = [relay(broker, session, name).told for _ in range(4) for name in ("mail", "orders")]
-    case.same({"200", "401 invalid_token"}, set(told), "two that void each other's get the upstream's own 401 then")
-    case.same(3, sandbox.calls("oidc/refresh"), "after one refresh each")
-    case.same({"401 invalid_token"}, {relay(broker, session, name).told for name in ("mail", "orders")} - {"200"}, "it stays so")
-    case.same(3, sandbox.calls("oidc/refresh"), "without further calls")
+    case.same({"200", "401 invalid_token"}, set(told), "two targets that void each other → 200 or the upstream's own 401")
+    case.same(3, sandbox.calls("oidc/refresh"), "two targets that void each other → no loop of refreshes")
+    case.same({"401 invalid_token"}, {relay(broker, session, name).told for name in ("mail", "orders")} - {"200"}, "more calls to both targets → one still has its 401")
+    case.same(3, sandbox.calls("oidc/refresh"), "more calls to both targets → no further refresh")
     told = [broker.refresh(session).told for _ in range(20)]
-    case.same({"200"}, set(told), "an app that refreshes in a loop is answered")
-    case.same(3, sandbox.calls("oidc/refresh"), "with what is stored")
-    case.same([(0,)], broker.query(ENDED), "no session ended")
+    case.same({"200"}, set(told), "an app that refreshes twenty times → 200")
+    case.same(3, sandbox.calls("oidc/refresh"), "an app that refreshes twenty times → the provider gets no call")
+    case.same([(0,)], broker.query(ENDED), "tokens that void each other → no session ended")
     never_twice(case, sandbox)
 
 
@@ -270,19 +270,19 @@ def reloaded(case):
     wanted.chmod(0o600)
     said = subprocess.run(
         [COATCHECK, "config", "diff", "--config", wanted, "--management", broker.management, "--token-file", secret], capture_output=True, text=True)
-    case.same(1, said.returncode, "config diff finds differences")
-    case.verdict("upstreams.orders.token.resource" in said.stdout and "invalid_target" in said.stdout and "step-up" in said.stdout, "and says what sessions from before get", said.stdout + said.stderr)
+    case.same(1, said.returncode, "config diff with new targets → the exit status for differences")
+    case.verdict("upstreams.orders.token.resource" in said.stdout and "invalid_target" in said.stdout and "step-up" in said.stdout, "config diff → it names the effect on earlier sessions", said.stdout + said.stderr)
     broker.configure()
     broker.process.send_signal(signal.SIGHUP)
-    case.verdict(wait_for(20, lambda: "configuration reloaded" in broker.log()), "the file is taken over")
-    case.verdict(wait_for(10, lambda: relay(broker, session, "orders").told == "502 provider_error"), "a session from before")
+    case.verdict(wait_for(20, lambda: "configuration reloaded" in broker.log()), "SIGHUP → the configuration is reloaded")
+    case.verdict(wait_for(10, lambda: relay(broker, session, "orders").told == "502 provider_error"), "an earlier session at the new target → 502")
     case.same(200, relay(broker, session, "own").status, "lives")
     login = broker.call("POST", "/v1/logins", session, {"step_up": {"max_age": 600}})
     cookie = re.search(r"coatcheck-login=[^;]+", login.fields["Set-Cookie"])[0]
     callback = call(login.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
     done = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f"{cookie}; coatcheck={session}")
-    case.same(200, done.status, "steps up")
-    case.verdict(wait_for(70, lambda: relay(broker, session, "orders").status == 200, pause=1), "and has it")
+    case.same(200, done.status, "an earlier session's step-up → 200")
+    case.verdict(wait_for(70, lambda: relay(broker, session, "orders").status == 200, pause=1), "after the step-up → the new target is served")
 
 
 CASES = {

@@ -1,14 +1,15 @@
-// A client of Coatcheck in one file to copy, without dependencies: for React Native with a bearer client, for the web with a
-// cookie client. It is handed a storage, a browser and, where the global one will not do, a fetch.
+// A client of Coatcheck in one file to copy, without dependencies. Use it for React Native with a bearer client, or for the
+// web with a cookie client. The app passes a storage, a browser and, if the global `fetch` is unsuitable, another one.
 //
 //     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })
 //     const signIn = await coatcheck.signIn('cloudentity')
 //
-// Make one and share it. What can be sent again is sent again, as docs/apps/native-apps.md says; what is thrown is a Problem, an
-// Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or what an AbortSignal was aborted with.
+// Make one and share it. A call is repeated automatically if that is safe, as docs/apps/native-apps.md describes. Methods
+// throw a Problem, an Unreachable, a LoginFailed, a KeyLost, a PresenceKeyLost, a Cancelled, or the reason of an aborted
+// AbortSignal.
 
-// The parts of the platform that are used here. If the platform has types for them, these are its own. The file compiles with the
-// DOM's library, with React Native's types, and alone.
+// The types of the platform that this file uses. If the platform declares them, its own are used. The file compiles with
+// the DOM's library, with React Native's types, and alone.
 type Platform<Name extends string, Otherwise> = typeof globalThis extends { [name in Name]: { prototype: infer Part } } ? Part : Otherwise
 type AbortSignal = Platform<'AbortSignal', {
     readonly aborted: boolean
@@ -56,46 +57,49 @@ declare const crypto: {
 declare function setTimeout(work: () => void, millis: number): unknown
 declare function clearTimeout(timer: unknown): void
 
-/** Who is signed in, as the broker tells it; never a token. A later broker may have more members. */
+/** The session of the signed-in user, as the broker reports it. Tokens are never part of it. Later brokers may add members. */
 export interface Session {
     handle: string
-    /** Counts step-ups and presence keys: the client never goes back to a lower one. An older broker has none. */
+    /**
+     * The number of this state. The client never replaces a state by one with a lower number. It is missing from older
+     * brokers.
+     */
     version?: number
     provider: string
     client: string
     subject: string
-    /** What the provider confirmed; `unverified` holds what came only in a callback parameter. */
+    /** The claims that the provider confirmed. `unverified` holds claims that came only in a callback parameter. */
     identity: { [claim: string]: unknown }
-    /** Empty when unknown. */
+    /** The granted scopes. The list is empty when they are unknown. */
     scope: string[]
     created_at: string
     last_used_at: string
     idle_expires_at: string
     expires_at: string
     tokens: { expires_at: string | null; refreshable: boolean }
-    /** The key that a bound session belongs to, by its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
+    /** The key of a bound session, as its thumbprint (RFC 7638). `evidence` is `pass` or `proof`. */
     binding?: { jkt: string; evidence: string } | null
-    /** The class and the methods of the last sign-in, and its time at the provider, where that said them. */
+    /** The class, the methods and the time of the last sign-in at the provider, as far as the provider sent them. */
     acr?: string | null
     amr?: string[]
     authenticated_at?: string | null
-    /** The key that tells that the user is there, by its thumbprint. */
+    /** The key that proves the user's presence, as its thumbprint. */
     presence?: { jkt: string; registered_at: string } | null
-    /** Of a child session its kind, and the handle of its parent. */
+    /** The kind of a child session, and the handle of its parent. */
     kind?: string | null
     parent?: string | null
-    /** In a list of sessions. */
+    /** Whether it is this device's own session, in a list of sessions. */
     current?: boolean
     device?: string | null
 }
 
-/** A session for another process of the app, with its token: that process sends it as `Authorization: Bearer`. */
+/** A session for another process of the app, with its token. That process sends it as `Authorization: Bearer`. */
 export interface Child extends Session { session_token: string }
 
-/** The cookie that a web view's store has to have before it loads the address of a hand-over. */
+/** The cookie of a hand-over. A web view's store must have it before the web view loads the address. */
 export interface HandOverCookie { url: string; name: string; value: string; path: '/'; secure: boolean; httpOnly: true; sameSite: 'strict'; maxAge: 60 }
 
-/** A Zephr partial registration: show a form made of `fields`, then call `register`. */
+/** A Zephr partial registration. Show a form with its `fields`, then call `register`. */
 export interface Registration {
     provider: string
     state_key: string
@@ -104,125 +108,141 @@ export interface Registration {
     fields: { name: string; type: string; required: boolean }[]
 }
 
-/** A demand on how, and how lately, the user signed in: one of these classes (`acr`), the most seconds since then. */
+/** A demand on the strength and the age of the sign-in: the allowed classes (`acr`), and the largest age in seconds. */
 export interface StepUp { acrValues?: string[]; maxAge?: number }
 
-/** How a sign-in ended. */
+/** The outcome of a sign-in. */
 export type SignIn = { kind: 'signedIn'; session: Session } | { kind: 'registration'; registration: Registration }
 
-/** What an app knows at its start. `unknown`: the broker cannot be asked now, and nobody is signed out; show who was there last. */
+/**
+ * The state of the sign-in at the start of an app. `unknown` means that the broker is unreachable and the user stays signed
+ * in. Show the last user.
+ */
 export type Standing =
     | { kind: 'signedIn'; session: Session }
     | { kind: 'signedOut'; reason: string | null }
     | { kind: 'unknown'; last: Session | null }
 
-/** What happens to a session; `ended` is the last one. */
+/** An event of a session. `ended` is the last one. */
 export type SessionEvent = { kind: 'session'; session: Session } | { kind: 'tokensRefreshed' } | { kind: 'ended'; reason: string | null }
 
-/** What a device keeps; the browser keeps the cookies of a cookie client. */
+/** The data that a device keeps. The cookies of a cookie client are kept by the browser. */
 export interface Credentials {
     /** The session token of a bearer client. */
     session?: string
-    /** The login token of a bearer client: it has to survive until the session is there, over a restart of the app, too. */
+    /** The login token of a bearer client, which has to survive a restart of the app until the session exists. */
     login?: string
     loginId?: string
     lastSession?: Session
-    /** A bound session's evidence for some minutes: when it came by this device's clock, in milliseconds, and its life in seconds. */
+    /**
+     * The evidence of a bound session, valid for some minutes. `received` is in milliseconds by this device's clock,
+     * `lifetime` in seconds.
+     */
     pass?: { value: string; received: number; lifetime: number }
-    /** The sessions that the broker has still to be told to end, the newest eight; null stands for the cookie's. */
+    /** The sessions that the broker still has to end, the newest eight. Null means the session in the cookie. */
     endings?: (string | null)[]
 }
 
-/** Where a device keeps its credentials: the platform's secure storage. `read` throws where it cannot be read now. */
+/** A place on the device for the credentials: the platform's secure storage. `read` throws if it is temporarily unreadable. */
 export interface CredentialStorage {
     read(): Promise<Credentials | null>
     write(credentials: Credentials | null): Promise<void>
 }
 
-/** The public half of a `ProofKey`: the coordinates of its point, 32 bytes each as base64url, as in its JSON Web Key. */
+/** The public half of a `ProofKey`. The coordinates of its point are 32 bytes each in base64url, as in its JSON Web Key. */
 export interface ProofPublicKey { x: string; y: string }
 
 /**
- * A P-256 key of this device, to which its sessions belong (docs/apps/bound-sessions.md): who copies the token opens nothing without
- * it. In a browser and Node it is a `WebCryptoKey`; React Native needs a module that reaches Secure Enclave and Keystore. A key
- * that asks for the user each time is another of the same kind.
+ * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied token is useless without it.
+ *
+ * In a browser and Node, use `WebCryptoKey`. React Native needs a module for the Secure Enclave and the Keystore. A key
+ * that asks for the user each time implements the same interface.
  */
 export interface ProofKey {
-    /** The public key; null where there is none, yet or any more. Throws where the device cannot say so now: that is not a lost key. */
+    /**
+     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
+     * lost key.
+     */
     publicKey(): Promise<ProofPublicKey | null>
-    /** Makes a key, in place of one that no longer signs; called by sign-ins and `registerPresenceKey` alone. */
+    /** Makes a key, which replaces a lost one. Only sign-ins and `registerPresenceKey` call it. */
     make(): Promise<ProofPublicKey>
     /**
-     * The ES256 signature: r and s, 32 bytes each. Throws a `KeyLost` where the key will never sign again, a `Cancelled` where the
-     * user was asked and would not.
+     * Returns the ES256 signature: r and s, 32 bytes each. Throws a `KeyLost` if the key can never sign again, and a
+     * `Cancelled` if the user refused.
      */
     sign(bytes: Uint8Array): Promise<Uint8Array>
 }
 
 /**
- * Opens a sign-in page and returns the whole URL with which it came back; closes it when the signal is aborted. Throws a `Cancelled`
- * when the user closes it.
+ * A browser that opens a sign-in page and returns the whole URL of the callback. It closes the page when the signal is
+ * aborted, and throws a `Cancelled` if the user closes it.
  */
 export interface SignInBrowser {
     open(page: string, signal?: AbortSignal): Promise<string>
 }
 
-/** A login that the app started itself, or a native SDK's. Keep it (it is plain JSON) until the session is there. */
+/** A login that the app or a native SDK started. Keep it until the session exists; it is plain JSON. */
 export interface AppLogin {
     provider: string
     client: string
     state?: string
     codeVerifier?: string
-    /** The nonce that the app made, raw: an SDK may have been given its `hashedNonce`. */
+    /** The nonce that the app made, unhashed. The SDK may have received its `hashedNonce`. */
     nonce?: string
-    /** The scopes that the app asked for, separated by spaces, where they are fewer than the client may ask for. */
+    /** The scopes that the app asked for, separated by spaces. Set them if they are fewer than the client may ask for. */
     scope?: string
-    /** The address to which the provider returned, where the client has several; for `forwardCode`. */
+    /** The redirect address of the login, for `forwardCode`. Set it if the client has several. */
     redirectURI?: string
-    /** 32 random bytes as base64url, made for this attempt: who brings it again gets the same session. */
+    /** A secret of 32 random bytes in base64url for this attempt. A repeated request with it gets the same session. */
     loginToken: string
 }
 
-/** The SHA-256 of a nonce in hexadecimal digits, as the SDKs of Apple and Google take it. */
+/** Returns the SHA-256 of a nonce in hexadecimal digits, as the SDKs of Apple and Google expect it. */
 export function hashedNonce(nonce: string): string { return Array.from(sha256(bytes(nonce)), byte => byte.toString(16).padStart(2, '0')).join('') }
 
 export interface Options {
     broker: string
-    /** May be left out where the provider has one client. */
+    /** The client's name. It is optional if the provider has only one client. */
     client?: string
-    /** As the client is configured at the broker. */
+    /** The transport of the credentials, as configured at the broker. */
     transport: 'cookie' | 'bearer'
     storage: CredentialStorage
-    /** For bearer clients whose sessions the broker binds: no script sees the cookie of the others, so none can prove it. */
+    /**
+     * The key for bearer clients whose sessions the broker binds. Cookie clients cannot use a key, because a proof contains
+     * a hash of the secret and no script can read the cookie.
+     */
     key?: ProofKey
     /** A key that asks for the user each time; see `registerPresenceKey`. */
     presenceKey?: ProofKey
     /**
-     * Whether a call that needs a stronger or more recent sign-in may open the browser for it; without it such a call throws a
-     * `StepUpRequired`.
+     * Decides whether a call that needs a stronger or more recent sign-in may open the browser. Without it, such a call
+     * throws a `StepUpRequired`.
      */
     onStepUp?: (demand: StepUp) => boolean | Promise<boolean>
     browser?: SignInBrowser
     fetch?: Fetch
-    /** How long a call may take in all, its repetitions included; 60 seconds. */
+    /** The time for a call in milliseconds, including its repetitions. The default is 60 seconds. */
     deadline?: number
 }
 
-/** A refusal of the broker's (RFC 9457). Decide on `code`; put `requestId` into bug reports. */
+/** A refusal by the broker (RFC 9457). Decide on `code`, and put `requestId` into bug reports. */
 export class Problem extends Error {
     readonly status: number
     readonly code: string
     readonly requestId: string
-    /** Why a session ended, or a proof is not accepted. */
+    /** The reason why a session ended or a proof was refused. */
     readonly reason: string | null
-    /** The provider's own word, where a standard defines it. */
+    /** The provider's error code, if a standard defines it. */
     readonly providerError: string | null
-    /** Of `step_up_failed`: what was demanded, and what the sign-in showed, where that is known. */
+    /** The demand and the result of the sign-in, for `step_up_failed`, as far as they are known. */
     readonly required: StepUp | null
     readonly got: { acr: string | null; authenticated_at: string | null } | null
-    /** Of a child session's `step_up_required` and `presence_required`: its parent steps up and makes a new one, or calls itself. */
+    /**
+     * Whether a child session needs its parent. For `step_up_required`, the parent steps up and makes a new child. For
+     * `presence_required`, it makes the call itself.
+     */
     readonly parent: boolean
-    /** Everything as it came. */
+    /** The whole JSON body. */
     readonly json: { [member: string]: any }
 
     constructor(json: { [member: string]: any }) {
@@ -239,16 +259,19 @@ export class Problem extends Error {
         this.parent = json.parent === true
     }
 
-    /** Whether there is no session any more. */
+    /** Whether the session has ended. */
     get endsSession(): boolean { return this.status === 401 && (this.code === 'session_ended' || this.code === 'session_required') }
 
-    /** Whether waiting and sending the same request again is the answer. */
+    /** Whether the same request may succeed after a pause. */
     get passes(): boolean { return (this.status === 503 && this.json.retry !== 'new_login') || this.status === 429 || this.status === 408 }
 }
 
-/** A call needs a stronger or more recent sign-in, and no browser was opened for it: see `stepUp`. The session is as it was. */
+/**
+ * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it. See `stepUp`. The
+ * session is unchanged.
+ */
 export class StepUpRequired extends Problem {
-    /** What a step-up has to meet. */
+    /** The demand, which a step-up has to meet. */
     readonly stepUp: StepUp
 
     constructor(json: { [member: string]: any }) {
@@ -258,7 +281,7 @@ export class StepUpRequired extends Problem {
     }
 }
 
-/** The user closed the sign-in page, or would not show a face, a finger or the device's code. */
+/** The user closed the sign-in page, or refused to show a face, a finger or the device's code. */
 export class Cancelled extends Error {
     constructor() {
         super('the user cancelled it')
@@ -266,7 +289,7 @@ export class Cancelled extends Error {
     }
 }
 
-/** The session's presence key is not on this device any more: sign in again, and register another. */
+/** The session's presence key is gone from this device. Sign in again, and register another key. */
 export class PresenceKeyLost extends Error {
     constructor() {
         super('this device has to be signed in again: the key that asks for the user is gone')
@@ -274,7 +297,7 @@ export class PresenceKeyLost extends Error {
     }
 }
 
-/** There is no network, nobody answers, or the answer is not the broker's. Nothing is lost. */
+/** The broker is unreachable, or the response comes from another server. All data is kept. */
 export class Unreachable extends Error {
     constructor(why: string) {
         super(why)
@@ -282,7 +305,7 @@ export class Unreachable extends Error {
     }
 }
 
-/** A hosted callback came back with an error. */
+/** The hosted callback contains an error. */
 export class LoginFailed extends Error {
     constructor(readonly code: string) {
         super(code)
@@ -290,7 +313,7 @@ export class LoginFailed extends Error {
     }
 }
 
-/** The key that the session belongs to is not on this device any more (a restored back-up, a new phone): sign in again. */
+/** The session's key is gone from this device (a restored backup, a new phone). Sign in again. */
 export class KeyLost extends Error {
     constructor() {
         super('this device has to be signed in again: its key is gone')
@@ -298,20 +321,20 @@ export class KeyLost extends Error {
     }
 }
 
-/** Keeps the credentials as long as the page or the process lives. */
+/** A storage in memory, which lasts as long as the page or the process. */
 export class MemoryStorage implements CredentialStorage {
     private kept: Credentials | null = null
     async read(): Promise<Credentials | null> { return this.kept && { ...this.kept } }
     async write(credentials: Credentials | null): Promise<void> { this.kept = credentials && { ...credentials } }
 }
 
-/** Keeps a pair of keys, which cannot be read, only used. */
+/** A storage for a pair of keys, which can be used but cannot be read. */
 export interface KeyPairStorage {
     read(): Promise<CryptoKeyPair | null>
     write(pair: CryptoKeyPair): Promise<void>
 }
 
-/** A key by WebCrypto that no script can read; in a browser it lies in IndexedDB. */
+/** A WebCrypto key that is unreadable for scripts. In a browser it is stored in IndexedDB. */
 export class WebCryptoKey implements ProofKey {
     constructor(private readonly storage: KeyPairStorage = indexedKeys('coatcheck')) {}
 
@@ -338,7 +361,7 @@ async function exported(pair: CryptoKeyPair): Promise<ProofPublicKey> {
     return { x: jwk.x ?? '', y: jwk.y ?? '' }
 }
 
-/** Keeps a pair of keys in a browser's IndexedDB, under a name. */
+/** Returns a storage for a pair of keys in a browser's IndexedDB, under a name. */
 export function indexedKeys(name: string): KeyPairStorage {
     function done<Value>(request: Asked<Value>): Promise<Value> {
         return new Promise((resolve, reject) => {
@@ -363,21 +386,23 @@ export function indexedKeys(name: string): KeyPairStorage {
 }
 
 /**
- * The evidence that a call shows of a bound session's key: a proof that makes the new session belong to it; a pass, or a proof
- * where the client's sessions want one each; a proof, where the call gives what outlives a pass.
+ * The evidence of a bound session's key that a call sends.
+ * - `signIn`: a proof, which makes the key the owner of the new session.
+ * - `session`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `proof`: a proof, because the result of the call outlives a pass.
  */
 type Evidence = 'none' | 'signIn' | 'session' | 'proof'
 
-/** The things that a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
 class Mending {
-    /** Whether the broker said that this session is a bound one, whatever is known of it here. */
+    /** Whether the broker reported that this session is bound, regardless of the stored data. */
     bound = false
     /** Whether the broker gave the call a nonce. */
     nonce = false
     private fresh = false
     /** Whether the user has stepped up for the call. */
     steppedUp = false
-    /** The proof that the user is there, good until it was refused. */
+    /** The proof of presence, valid until the broker refuses it. */
     presence: string | null = null
     private prompts = 0
 
@@ -392,15 +417,16 @@ class Mending {
             this.bound = true
             return !before.bound
         }
-        // The network sent it twice: the other one may have done what it asks for.
+        // The network sent the request twice. The other copy may have been successful.
         if (problem.code !== 'proof_invalid' || problem.reason !== 'replayed' || !repeatable) return false
         this.fresh = true
         return !before.fresh
     }
 
-    /** Whether the user is asked for a call, for the first time or once more. */
+    /** Decides whether the user is asked for a call, for the first time or once more. */
     asks(problem: Problem, repeatable: boolean): boolean {
-        // A child's parent makes the call itself. What the network sent twice may have done what it asks for.
+        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
+        // have been successful.
         const asks = this.presence === null
             ? problem.code === 'presence_required' && !problem.parent && this.prompts === 0
             : problem.code === 'presence_invalid' && (problem.reason === 'nonce' || (problem.reason === 'replayed' && repeatable)) && this.prompts <= 1
@@ -409,18 +435,19 @@ class Mending {
     }
 }
 
-/** A step-up, and the demands that it has to meet. Its call gives null where the app would not have a browser opened for calls. */
+/** A step-up, and the demands that it has to meet. Its call returns null if the app declined to open a browser for calls. */
 class SteppingUp {
-    /** Whether demands are still joined to it. */
+    /** Whether further demands can still be added. */
     gathering = true
     call!: SharedCall<Session | null>
-    /** `wanted`: whether the app itself asked for it. */
+    /** Creates a step-up. `wanted` tells whether the app itself requested it. */
     constructor(public demand: StepUp, public wanted: boolean) {}
 }
 
 /**
- * The newer of two states of a session. Replicas may answer with what they read some seconds ago, so a lower version never takes the
- * place of a higher one. The same version is taken as it comes, and so is the answer of an older broker, which has none.
+ * Returns the newer of two states of a session. A replica may answer with data that is some seconds old, so a lower version
+ * never replaces a higher one. An equal version replaces the known state. The response of an older broker, which has no
+ * version, does so as well.
  */
 function newest(known: Session | undefined, answer: Session): Session {
     return known && known.handle === answer.handle && (known.version ?? 0) > (answer.version ?? Infinity) ? known : answer
@@ -437,13 +464,13 @@ function written(demand: StepUp | undefined): object | undefined {
     return demand && { acr_values: demand.acrValues?.join(' '), max_age: demand.maxAge }
 }
 
-/** Whether a sign-in that meets a demand meets the other one, too. */
+/** Whether a sign-in that meets one demand also meets the other one. */
 function covers(one: StepUp, other: StepUp): boolean {
     const strong = !other.acrValues || (one.acrValues?.every(word => other.acrValues?.includes(word)) ?? false)
     return strong && (other.maxAge === undefined || (one.maxAge ?? Infinity) <= other.maxAge)
 }
 
-/** The demand that meets both; null where no class would. */
+/** Returns the demand that meets both, or null if they share no class. */
 function joined(one: StepUp, other: StepUp): StepUp | null {
     const acrValues = one.acrValues && other.acrValues ? one.acrValues.filter(word => other.acrValues?.includes(word)) : one.acrValues ?? other.acrValues
     if (acrValues?.length === 0) return null
@@ -454,13 +481,13 @@ function joined(one: StepUp, other: StepUp): StepUp | null {
 interface Call {
     query?: string
     body?: unknown
-    /** Whose session it is for: the one that is kept, none, or another. */
+    /** The session token of the call. The default is the stored token, and null sends the call without one. */
     as?: string | null
-    /** `session`, where nothing is said. */
+    /** The evidence. The default is `session`. */
     evidence?: Evidence
-    /** What was kept before the session was signed out. */
+    /** The stored credentials from before the sign-out. */
     before?: Credentials
-    /** Whether it asks for a nonce, by a proof without one. */
+    /** Whether the call requests a nonce, by a proof without one. */
     asksForNonce?: boolean
     /** Whether it registers the presence key. */
     registers?: boolean
@@ -468,21 +495,21 @@ interface Call {
     signal?: AbortSignal
 }
 
-/** A try's value, or why another may help: at once where the user did what was lacking. */
+/** The result of an attempt, or the reason for another one. `atOnce` is set after the user did the missing step. */
 type Attempt<Value> = { value: Value } | { failure: Error; retryAfter?: number | null; atOnce?: true }
 
 type Fields = { [name: string]: string }
 
 interface Answer { status: number; headers: Headers; json: any }
 
-/** A broker, as one app on one device sees it. */
+/** The broker, from the view of one app on one device. */
 export class Coatcheck {
     private readonly broker: string
     private readonly deadline: number
     private readonly send: (input: string, init?: object) => Promise<Response>
     private turn: Promise<unknown> = Promise.resolve()
     private asking: SharedCall<Session> | null = null
-    // Counts the sessions that were kept here, because a page cannot compare session cookies.
+    // Counts the stored sessions, because a page cannot compare session cookies.
     private keptSessions = 0
     private signingIn = new Map<string, SharedCall<SignIn>>()
     private ending = false
@@ -491,14 +518,14 @@ export class Coatcheck {
     private readonly prompts = new Turn()
     private readonly pages = new Turn()
     private steppingUp: SteppingUp[] = []
-    /** The number of step-ups so far, and what the last one met. */
+    /** The number of step-ups so far, and the demand that the last one met. */
     private stepUps = 0
     private met: StepUp | null = null
-    /** The time in which the demands of calls that are refused together become one step-up, in milliseconds. */
+    /** The time for combining the demands of refused calls into one step-up, in milliseconds. */
     private gathering = 100
     private making: Promise<ProofPublicKey> | null = null
     private renewing: { session: string; call: SharedCall<string | null> } | null = null
-    /** Whether the client's sessions want a proof with each request. */
+    /** Whether the client's sessions need a proof with each request. */
     private provesEach = false
 
     constructor(private readonly options: Options) {
@@ -517,8 +544,9 @@ export class Coatcheck {
     // ---- Signing in --------------------------------------------------------------------------------------------------
 
     /**
-     * Signs the user in: starts a login, opens its page, forwards the callback. A second call for the same provider joins. `stepUp`
-     * is what the sign-in has to meet: `maxAge` where the user, who may be signed in at the provider already, has to sign in now.
+     * Signs the user in: starts a login, opens its page, and forwards the callback. A second call for the same provider
+     * joins the first. `stepUp` is a demand on the sign-in. With its `maxAge`, even a user with a session at the provider
+     * has to sign in again.
      */
     async signIn(
         provider: string,
@@ -539,7 +567,7 @@ export class Coatcheck {
         }
     }
 
-    /** Starts a login and returns the page to open, never in a web view; then `finish`. */
+    /** Starts a login and returns the page to open, which must never open in a web view. Continue with `finish`. */
     async start(
         provider: string, more: { socialProvider?: string; parameters?: { [name: string]: string }; stepUp?: StepUp; signal?: AbortSignal } = {}
     ): Promise<string> {
@@ -550,14 +578,14 @@ export class Coatcheck {
         return await this.keepLogin(answer.json)
     }
 
-    /** Finishes a sign-in with the whole URL that the browser came back with, unchanged: after a restart of the app, too. */
+    /** Finishes a sign-in with the whole, unchanged URL that the browser returned, even after a restart of the app. */
     async finish(callback: string, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
         return await this.finishOrFollow(callback, more.device, 1, more.signal)
     }
 
     /**
-     * Forwards the callback of a login that the app started with a library of its own (flow B): the whole URL, unchanged. A library
-     * that keeps the URL to itself gives its code: see `forwardCode`.
+     * Forwards the whole, unchanged callback URL of a login that the app started with its own library (flow B). If the
+     * library does not reveal the URL, use `forwardCode`.
      */
     async forward(callback: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
         const body = { callback_url: callback, state: login.state, code_verifier: login.codeVerifier, scope: login.scope }
@@ -565,20 +593,27 @@ export class Coatcheck {
     }
 
     /**
-     * Forwards a code without its callback: that of a library which has checked the callback and keeps it to itself (AppAuth), with
-     * the login's `codeVerifier`; or that of a provider's own SDK (clients with `native_code`), without one.
+     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
+     * code; it needs the login's `codeVerifier`. A provider's native SDK also gives one (clients with `native_code`),
+     * without a verifier.
      */
     async forwardCode(code: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
         const body = { code, code_verifier: login.codeVerifier, redirect_uri: login.redirectURI, scope: login.scope }
         return await this.forwarded({ ...this.body(login, more.device), ...body }, more.signal)
     }
 
-    /** Forwards the ID token that a provider's own SDK gave the app (clients with `native_code`), with the login's `nonce`. */
+    /**
+     * Forwards the ID token that a provider's native SDK gave the app (clients with `native_code`), with the login's
+     * `nonce`.
+     */
     async forwardIDToken(idToken: string, login: AppLogin, more: { device?: string; signal?: AbortSignal } = {}): Promise<SignIn> {
         return await this.forwarded({ ...this.body(login, more.device), id_token: idToken }, more.signal)
     }
 
-    /** Finishes a Zephr registration; `registration_rejected` can be corrected once, with the same registration. */
+    /**
+     * Finishes a Zephr registration. After `registration_rejected`, the attributes can be corrected once with the same
+     * registration.
+     */
     async register(
         registration: Registration, attributes: { [name: string]: string | number | boolean }, signal?: AbortSignal
     ): Promise<Session> {
@@ -589,7 +624,7 @@ export class Coatcheck {
         return await this.made(await this.call('POST', '/v1/registrations', { body, evidence: 'signIn', signal }))
     }
 
-    /** The providers that the broker offers: what an app needs to draw its buttons. */
+    /** Returns the providers that the broker offers, with the data for the app's sign-in buttons. */
     async providers(signal?: AbortSignal): Promise<{ name: string; kind: string; display_name: string; clients: { name: string }[] }[]> {
         return (await this.call('GET', '/v1/providers', { as: null, evidence: 'none', signal })).json.items
     }
@@ -611,7 +646,7 @@ export class Coatcheck {
     ): Promise<SignIn> {
         const kept = await this.kept()
         let body: object = { callback_url: callback, device, login_token: kept.login }
-        // A hosted callback names our login; no provider does.
+        // A hosted callback contains our login's ID. A provider's callback does not.
         const query = callback.split('#')[0].split('?').slice(1).join('?')
         if (kept.loginId && parameter(query, 'login_id') === kept.loginId) {
             const error = parameter(query, 'error')
@@ -622,7 +657,7 @@ export class Coatcheck {
         try {
             return await this.forwarded(body, signal, evidence)
         } catch (problem) {
-            // A user who comes from the provider's own portal is sent back to sign in once more, which takes no typing.
+            // Users from the provider's own portal are sent back to sign in once more, which needs no typing.
             if (!(problem instanceof Problem) || problem.code !== 'login_required' || !problem.json.login) throw problem
             if (restarts === 0 || !this.options.browser) throw problem
             return await this.follow(problem.json.login.authorization_url, device, restarts - 1, signal)
@@ -636,17 +671,17 @@ export class Coatcheck {
         return { kind: 'signedIn', session: await this.made(answer) }
     }
 
-    /** Keeps what a 201 gives, and forgets the login. */
+    /** Keeps the session from a 201 response, and forgets the login. */
     private async made(answer: Answer): Promise<Session> {
         const { session_token: token, pass, ...session } = answer.json
         if (this.options.transport === 'bearer' && !token) throw new Unreachable('a session without its secret')
-        // A new cookie took the old one's place, and the broker ended that session with it.
+        // A new cookie replaced the old one, and the broker ended the old session with it.
         const kept = await this.replace(kept => ({
             session: token, pass: passOf(pass), lastSession: newest(kept.lastSession, session), endings: kept.endings?.filter(one => one !== null) }))
         return newest(kept.lastSession, session)
     }
 
-    /** Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays. */
+    /** Keeps the session from a step-up's 200 response, and forgets the login. The session's secret is unchanged. */
     private async keepSteppedUp(answer: Answer): Promise<Session> {
         const { pass, ...session } = answer.json
         const kept = await this.change(({ login, loginId, ...kept }) => ({
@@ -661,7 +696,10 @@ export class Coatcheck {
 
     // ---- The session -------------------------------------------------------------------------------------------------
 
-    /** How things stand, for the start of the app, within two seconds: never throws, signs nobody out for want of a network. */
+    /**
+     * Returns the state of the sign-in within two seconds, for the start of the app. The method never throws, and a missing
+     * network leaves users signed in.
+     */
     async standing(): Promise<Standing> {
         let last: Session | null = null
         try {
@@ -680,24 +718,29 @@ export class Coatcheck {
         }
     }
 
-    /** Who is signed in; calls at the same time share one request. */
+    /** Returns the session of the signed-in user. Simultaneous calls share one request. */
     async session(signal?: AbortSignal): Promise<Session> {
         if (!this.asking?.isOpen) this.asking = new SharedCall(signal => this.remembered('GET', '/v1/session', { signal }))
         return await this.asking.value(signal)
     }
 
-    /** Has the broker refresh the provider's tokens now. An app need not: the broker does it when it has to. */
+    /**
+     * Asks the broker to refresh the provider's tokens now. Apps rarely need this, because the broker refreshes them in
+     * time.
+     */
     async refresh(signal?: AbortSignal): Promise<Session> { return await this.remembered('POST', '/v1/session/refresh', { signal }) }
 
-    /** The provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
+    /** Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
     async accessToken(signal?: AbortSignal): Promise<{ access_token: string; token_type: string; expires_at: string | null; scope: string[] }> {
         return (await this.call('POST', '/v1/session/token', { evidence: 'proof', signal })).json
     }
 
     /**
-     * Signs out here, with or without a network: afterwards nobody is signed in on this device. Where the broker cannot be told
-     * now, it is told with the next call that goes through, after a restart, too. With `atProvider` returns the provider's
-     * log-out page to open, where it has one and the broker was reached.
+     * Signs out on this device, with or without a network. Afterwards, the user is signed out here in any case. If the
+     * broker is unreachable, a later call ends the session there, even after a restart.
+     *
+     * With `atProvider`, the result is the provider's logout page to open. The result is null if this page is missing or
+     * the broker was unreachable.
      */
     async signOut(more: { atProvider?: boolean; signal?: AbortSignal } = {}): Promise<string | null> {
         const bearer = this.options.transport === 'bearer'
@@ -713,7 +756,7 @@ export class Coatcheck {
             const answer = await this.end(ending, more.atProvider ? before : undefined, more.signal)
             return more.atProvider ? answer.json.logout_url : null
         } catch (error) {
-            // An ending needs no key; the page is told to none without one.
+            // An ending works without a key, but the broker returns the logout page only with evidence.
             if (error instanceof KeyLost) this.endSessions()
             if (error instanceof KeyLost || error instanceof Unreachable || (error instanceof Problem && error.passes)) return null
             throw error
@@ -721,9 +764,11 @@ export class Coatcheck {
     }
 
     /**
-     * Makes a session for a widget, a watch or an extension behind this one: one refresh serves both, and it ends with this
-     * one. `kind` is the configuration's word, `name` says which; the one that had this place before has ended. Of a bound
-     * session `jkt`, the thumbprint of the child's own key, is needed.
+     * Makes a session for a widget, a watch or an extension behind this session. One refresh serves both sessions, and the
+     * new session ends with this one.
+     *
+     * `kind` is a word from the configuration, and `name` identifies the process. An earlier child with the same kind and
+     * name ends. If this session is bound, set `jkt` to the thumbprint of the child's own key.
      */
     async child(kind: string, name: string, more: { device?: string; jkt?: string; signal?: AbortSignal } = {}): Promise<Child> {
         const { signal, ...rest } = more
@@ -731,9 +776,9 @@ export class Coatcheck {
     }
 
     /**
-     * Hands the session over to a page in a web view of the app's own, and returns the address to load there. `put` sets the
-     * cookie in the web view's store and resolves when it is in: the address is worth nothing without it. A page that shows
-     * `verifier_mismatch` was loaded before that: load the address once more.
+     * Hands the session over to a page in the app's own web view, and returns the address to load. `put` sets the cookie in
+     * the web view's store and resolves after it is stored. The address is useless without the cookie. If the page shows
+     * `verifier_mismatch`, it was loaded too early: load the address once more.
      */
     async handOver(
         to: { origin: string; path?: string }, put: (cookie: HandOverCookie) => Promise<unknown>, signal?: AbortSignal
@@ -749,7 +794,7 @@ export class Coatcheck {
         return url
     }
 
-    /** The user's sessions on all devices, newest first. */
+    /** Returns the user's sessions on all devices, newest first. */
     async sessions(signal?: AbortSignal): Promise<Session[]> {
         const found: Session[] = []
         let cursor: string | null = null
@@ -770,36 +815,39 @@ export class Coatcheck {
     /** Ends the user's sessions on all other devices. */
     async endOthers(signal?: AbortSignal): Promise<void> { await this.call('DELETE', '/v1/sessions', { query: 'except=current', signal }) }
 
-    /** Ends a session that was signed out here, and forgets it; with what was kept before it asks for the provider's page. */
+    /**
+     * Ends a session that was signed out on this device, and forgets it. With the credentials from before the sign-out, it
+     * also requests the provider's logout page.
+     */
     private async end(ending: string | null, before?: Credentials, signal?: AbortSignal): Promise<Answer> {
-        // An ending needs no evidence; with it the broker tells the page, too.
+        // An ending works without evidence. With evidence, the broker also returns the logout page.
         const more: Partial<Call> = before ? { query: 'logout_url=true', evidence: 'session', before } : { evidence: 'none' }
         const answer = await this.call('DELETE', '/v1/session', { ...more, as: ending ?? undefined, signal }, true)
         await this.change(kept => ({ ...kept, endings: kept.endings?.filter(one => one !== ending) }))
         return answer
     }
 
-    /** Tells the broker, in the background, of the sessions that were signed out while it could not be told. */
+    /** Ends, in the background, the sessions that were signed out while the broker was unreachable. */
     private async endSessions(): Promise<void> {
         if (this.ending) return
         this.ending = true
         try {
             for (const ending of (await this.kept()).endings ?? []) await this.end(ending)
         } catch {
-            // With the next call that goes through.
+            // The next successful call tries again.
         } finally {
             this.ending = false
         }
     }
 
-    /** Asks for the session and keeps the answer, unless another took its place meanwhile. */
+    /** Requests the session and keeps it, unless another session replaced it meanwhile. */
     private async remembered(method: string, path: string, call: Call): Promise<Session> {
         const sent = (await this.kept()).session
         const sessions = this.keptSessions
         return await this.remember((await this.call(method, path, call)).json, sent, sessions)
     }
 
-    /** Keeps an answer of the session that a request was sent for, and returns the newest state of it that is known. */
+    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
     private async remember(session: Session, sent: string | undefined, sessions: number): Promise<Session> {
         const kept = await this.change(kept =>
             kept.session === sent && this.keptSessions === sessions && !kept.endings?.includes(null) ? { ...kept, lastSession: newest(kept.lastSession, session) } : kept)
@@ -809,22 +857,25 @@ export class Coatcheck {
     // ---- Step-ups ----------------------------------------------------------------------------------------------------
 
     /**
-     * Has the user sign in again for the session, in one of these ways or so recently (in seconds), and returns the session, which
-     * goes on with its secret and its key. One step-up does for all who ask for it at the same time; who needs more than the one
-     * under way gets the next. Throws a `Cancelled` when the user closes the page, and a `Problem` of `step_up_failed` (`required`
-     * and `got`) where the sign-in is not enough, or `subject_mismatch` where somebody else signed in: the session is as it was.
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
+     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
+     * needs more than the current one gets the next.
+     *
+     * Throws a `Cancelled` if the user closes the page. Throws a `Problem` with `step_up_failed` (`required` and `got`) if
+     * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
+     * unchanged.
      */
     async stepUp(demand: StepUp, signal?: AbortSignal): Promise<Session> {
         for (;;) {
-            // One that calls began, and that the app then would not have, is no answer to the app itself.
+            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
             const session = await this.joinStepUp(demand, true, signal)
             if (session) return session
         }
     }
 
-    /** Starts a step-up and returns the page to open; then `finish`. */
+    /** Starts a step-up and returns the page to open. Continue with `finish`. */
     async startStepUp(demand: StepUp, signal?: AbortSignal): Promise<string> {
-        // As for other calls of a session the proof is its key's, and no key is made for it.
+        // The proof comes from the session's key, as for its other calls. A new key is never made here.
         const answer = await this.call('POST', '/v1/logins', { body: { step_up: written(demand) }, evidence: 'proof', signal })
         return await this.keepLogin(answer.json)
     }
@@ -846,7 +897,7 @@ export class Coatcheck {
     }
 
     private async run(one: SteppingUp, signal: AbortSignal): Promise<Session | null> {
-        // Calls that were made together are refused one after the other.
+        // Simultaneous calls receive their refusals one after the other.
         await sleep(this.gathering, signal)
         one.gathering = false
         if (!one.wanted && !(await this.options.onStepUp?.(one.demand))) return null
@@ -858,11 +909,11 @@ export class Coatcheck {
         return signIn.session
     }
 
-    /** Has the user step up for a call that was refused for want of it, once; throws where that is not to be. */
+    /** Runs one step-up for a call that was refused because it needs one. Throws if a step-up is impossible or declined. */
     private async stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: number, signal?: AbortSignal): Promise<void> {
         if (mending.steppedUp || refused.parent || !this.options.onStepUp) throw refused
         mending.steppedUp = true
-        // Another call's has ended while this one was under way.
+        // Another call's step-up ended before the refusal of this call arrived.
         if (sentAfter < this.stepUps && this.met && covers(this.met, refused.stepUp)) return
         if (!(await this.joinStepUp(refused.stepUp, false, signal))) throw refused
     }
@@ -870,9 +921,9 @@ export class Coatcheck {
     // ---- The user's presence -----------------------------------------------------------------------------------------
 
     /**
-     * Registers the presence key for the session, soon after a sign-in or a `stepUp`; makes one where there is none, and asks the
-     * user once. A session takes one in its life: where the key is gone, a `PresenceKeyLost` is thrown, and the next session takes
-     * another.
+     * Registers the presence key for the session. Makes a key if necessary, and asks the user once. Call it soon after a
+     * sign-in or a `stepUp`. A session accepts one presence key in its life. If the key is lost, a `PresenceKeyLost` is
+     * thrown, and the next session can register another.
      */
     async registerPresenceKey(signal?: AbortSignal): Promise<Session> {
         const key = this.presenceKey()
@@ -880,7 +931,7 @@ export class Coatcheck {
         const registered = (await this.kept()).lastSession?.presence
         if (registered && (!known || thumbprint(known) !== registered.jkt)) throw new PresenceKeyLost()
         if (!known) await key.make()
-        // Without the user at first: a sign-in that is too old is refused before.
+        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
         return await this.remembered('PUT', '/v1/session/presence-key', { evidence: 'proof', registers: true, signal })
     }
 
@@ -889,7 +940,7 @@ export class Coatcheck {
         return this.options.presenceKey
     }
 
-    /** Whether there is a key that the user could be asked by. */
+    /** Whether there is a key that can ask the user. */
     private async canAsk(session: string | null | undefined, registers?: boolean): Promise<boolean> {
         if (!this.options.presenceKey || !this.options.key || !session) return false
         const kept = await this.kept()
@@ -898,8 +949,8 @@ export class Coatcheck {
     }
 
     /**
-     * Asks the user for a call that lacks what only the user can do, and tells whether it is sent again. Throws where the user, or
-     * the app, would not.
+     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
+     * or the app refuses.
      */
     private async asksUser(
         problem: Problem, sent: { method: string; address: string; session?: string | null; repeatable: boolean; registers?: boolean; stepUps: number },
@@ -915,12 +966,12 @@ export class Coatcheck {
         return true
     }
 
-    /** The proof that the user is there, for one request; who is asked for it waits for those that were asked for others. */
+    /** Returns the proof of the user's presence for one request. Only one prompt is open at a time. */
     private async presence(method: string, address: string, session: string, registers?: boolean, signal?: AbortSignal): Promise<string> {
         const key = this.presenceKey()
         return await this.prompts.taken(async () => {
             if (!this.hasYoungNonce()) {
-                // The user is not asked for a proof that is too old when it is signed.
+                // Without this request, the nonce could expire while the user answers the prompt.
                 await this.call('GET', '/v1/session', { as: session, evidence: 'proof', asksForNonce: true, signal })
                 if (!this.hasYoungNonce()) throw new Unreachable('no nonce came')
             }
@@ -931,17 +982,17 @@ export class Coatcheck {
             try {
                 return await this.proof(key, known, this.nonce, method, address, session)
             } catch (lost) {
-                // A no is one to all that wait.
+                // A refusal by the user applies to all waiting calls.
                 if (lost instanceof Cancelled) this.prompts.refuse(lost)
                 if (!(lost instanceof KeyLost)) throw lost
-                // One of a session before this signs no more, and registers as little.
+                // A key of an earlier session no longer signs. In that case a registration makes a new key.
                 if (!registers) throw new PresenceKeyLost()
                 return await this.proof(key, await key.make(), this.nonce, method, address, session)
             }
         }, signal)
     }
 
-    /** Whether the nonce leaves the user a minute: it is good for five. */
+    /** Whether the nonce remains valid for at least one minute. Its whole lifetime is five minutes. */
     private hasYoungNonce(): boolean {
         const age = Date.now() - this.nonceReceived
         return this.nonce !== null && age >= 0 && age < 240_000
@@ -950,12 +1001,14 @@ export class Coatcheck {
     // ---- Relay and events ---------------------------------------------------------------------------------------------
 
     /**
-     * Calls an upstream API with the session's access token, which the app never sees, and returns its answer, an upstream's 401
-     * too: that one never ends the session. What the broker refuses is thrown. A call that may have reached the upstream is
-     * sent again only where its method is idempotent, and a body only where it is a text or bytes.
+     * Calls an upstream API with the session's access token, which the app never sees. Every response of the upstream is
+     * returned. This includes its 401, which never ends the session. A refusal by the broker is thrown.
      *
-     * Where the broker wants the user to be there (`presence_required`), the presence key asks for it, one call after another. With
-     * `presence` it does so at once, which saves a request; say so where you know that it will be wanted.
+     * A call that may have reached the upstream is repeated only if its method is idempotent and its body is a text or
+     * bytes.
+     *
+     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
+     * another. With `presence`, it asks before the first request, which saves a request. Use it if the demand is certain.
      */
     async relay(
         upstream: string, path: string, init: RequestInit & { query?: string; presence?: boolean; signal?: AbortSignal } = {}
@@ -1002,7 +1055,8 @@ export class Coatcheck {
             if (await this.mends(problem, 'session', again, mending, shown, kept.session)) return await attempt()
             const sent = { method, address, session: kept.session, repeatable: again, stepUps }
             if (!streams && (await this.asksUser(problem, sent, mending, signal))) return { failure: problem, atOnce: true }
-            // A 408 may have reached the upstream in part; a 503 and a 429 of the broker's have not reached it.
+            // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+            // received nothing.
             if (!problem.passes || (!again && problem.code === 'request_timeout')) throw problem
             return { failure: problem, retryAfter: retryAfter(answer.headers) }
         }
@@ -1010,9 +1064,9 @@ export class Coatcheck {
     }
 
     /**
-     * What happens to the session, until it ends or the signal is aborted; reconnects by itself. Listen in the foreground only:
-     * the first event after a reconnect tells how things stand. Needs a fetch whose answers can be read as they come (browsers,
-     * Node, `expo/fetch`; not React Native's own).
+     * Returns the events of the session until it ends or the signal is aborted. Reconnects by itself. Listen in the
+     * foreground only, because the first event after a reconnect contains the current state. It needs a `fetch` with a
+     * readable response stream (browsers, Node, `expo/fetch`), which React Native's own is not.
      */
     async *events(signal?: AbortSignal): AsyncGenerator<SessionEvent, void, void> {
         let mending = new Mending()
@@ -1023,7 +1077,7 @@ export class Coatcheck {
             const sessions = this.keptSessions
             const headers: Fields = kept.session ? { Authorization: `Bearer ${kept.session}` } : {}
             try {
-                // By a proof: opened by a pass it would end with that.
+                // The stream is opened by a proof. With a pass, it would end when the pass expires.
                 Object.assign(headers, await this.evidence('proof', 'GET', url, kept.session, mending, { signal }))
                 const answer = await this.send(url, { headers, signal, credentials: this.credentials() })
                 if (answer.status === 200) {
@@ -1070,7 +1124,7 @@ export class Coatcheck {
 
     private async kept(): Promise<Credentials> { return (await this.options.storage.read()) ?? {} }
 
-    /** Changes what is kept, one change after the other: the only place that writes it. */
+    /** Changes the stored credentials, one change after the other. All writes go through this method. */
     private change(work: (kept: Credentials) => Credentials): Promise<Credentials> {
         const turn = this.turn.then(async () => {
             const before = await this.kept()
@@ -1084,7 +1138,7 @@ export class Coatcheck {
         return turn
     }
 
-    /** Replaces or removes the kept session. Later calls share requests for the new session only. */
+    /** Replaces or removes the stored session. Later calls share requests for the new session only. */
     private async replace(work: (kept: Credentials) => Credentials): Promise<Credentials> {
         const kept = await this.change(kept => {
             this.keptSessions += 1
@@ -1094,13 +1148,13 @@ export class Coatcheck {
         return kept
     }
 
-    /** Calls the broker, again as long as that helps: every call of the API may be repeated. */
+    /** Calls the broker, and repeats the call while that can help. Every call of the API may be repeated. */
     private async call(method: string, path: string, call: Call, ending = false): Promise<Answer> {
         const mending = new Mending()
         return await this.repeated<Answer>(call.deadline ?? this.deadline, call.signal, limit => this.attempt(method, path, call, mending, limit, ending))
     }
 
-    /** Calls the broker once; where evidence is refused that can be put right, once more. */
+    /** Calls the broker once. If it refuses evidence that can be corrected, calls it once more. */
     private async attempt(method: string, path: string, call: Call, mending: Mending, limit: number, ending = false): Promise<Attempt<Answer>> {
         const begin = Date.now()
         const stepUps = this.stepUps
@@ -1129,7 +1183,7 @@ export class Coatcheck {
             if (!ending) this.endSessions()
             return { value: { status: answer.status, headers: answer.headers, json } }
         }
-        // A proxy's page says as little about the session as no answer at all.
+        // After a proxy's page, the state of the session is as unknown as after a missing response.
         if (!isProblem(answer, json)) return { failure: new Unreachable(`status ${answer.status}, not the broker's`) }
         const problem = problemOf(json)
         await this.learn(problem, session ?? undefined)
@@ -1142,15 +1196,16 @@ export class Coatcheck {
         return { failure: problem, retryAfter: retryAfter(answer.headers) }
     }
 
-    /** Tells what a request that was not answered means: a failure that passes, or one that is thrown. */
+    /** Decides about a request without a response: returns a temporary failure, or throws. */
     private async unsent(lost: unknown, session: string | null | undefined, signal?: AbortSignal): Promise<{ failure: Error }> {
-        // The broker is not told of a lost key: the session may go on where it is, as on the phone that a back-up is of.
+        // The broker is not informed of a lost key. The session may continue on the device that still has it, such as a
+        // phone whose backup was restored here.
         if (lost instanceof KeyLost) await this.forget(session ?? undefined)
         if (signal?.aborted || lost instanceof KeyLost || lost instanceof KeyFailure || (lost instanceof Problem && !lost.passes)) throw lost
         return { failure: lost instanceof Problem ? lost : new Unreachable(String(lost)) }
     }
 
-    /** Tries until there is a value, a failure is thrown, or the deadline has passed. */
+    /** Repeats an attempt until it returns a value, throws, or the deadline has passed. */
     private async repeated<Value>(
         deadline: number, signal: AbortSignal | undefined,
         attempt: (limit: number) => Promise<Attempt<Value>>
@@ -1158,11 +1213,11 @@ export class Coatcheck {
         let begin = Date.now()
         for (let number = 0; ; number += 1) {
             if (signal?.aborted) throw reasonOf(signal)
-            // However short the deadline is, the first try has its second.
+            // The first attempt gets at least one second, even with a very short deadline.
             const result = await attempt(Math.max(deadline - (Date.now() - begin), number === 0 ? 1_000 : 1)).catch(thrownByKey)
             if ('value' in result) return result.value
             if (result.atOnce) {
-                // The user takes as long as it takes.
+                // The deadline excludes the time that the user needs for the prompt.
                 [begin, number] = [Date.now(), -1]
                 continue
             }
@@ -1184,14 +1239,17 @@ export class Coatcheck {
         if (problem.json.login) await this.keepLogin(problem.json.login)
     }
 
-    /** Forgets the session, unless another took its place while the answer was under way. */
+    /** Forgets the session, unless another session replaced it before the response arrived. */
     private async forget(sent: string | undefined): Promise<void> {
         await this.change(kept => (kept.session === sent ? { login: kept.login, loginId: kept.loginId, endings: kept.endings } : kept))
     }
 
     // ---- Evidence of a bound session -----------------------------------------------------------------------------------
 
-    /** A bound session's pass for requests of the app's own, sent as `Coatcheck-Pass`; renewed where it is due, null where none is needed. */
+    /**
+     * Returns a bound session's pass for the app's own requests, which send it as `Coatcheck-Pass`. Renews the pass if it
+     * is due. Returns null if the session needs no pass.
+     */
     async pass(signal?: AbortSignal): Promise<string | null> {
         const kept = await this.kept()
         if (!kept.session || (kept.lastSession && kept.lastSession.binding?.evidence !== 'pass')) return null
@@ -1203,7 +1261,7 @@ export class Coatcheck {
         }
     }
 
-    /** The header fields that show a request's evidence. */
+    /** Returns the header fields with a request's evidence. */
     private async evidence(
         wanted: Evidence, method: string, url: string, session: string | null | undefined, mending: Mending,
         more: { before?: Credentials; asksForNonce?: boolean; signal?: AbortSignal }
@@ -1216,7 +1274,7 @@ export class Coatcheck {
         const kept: Credentials = now.session === session ? now : {}
         const binding = kept.lastSession?.binding
         if (wanted === 'session') {
-            // It may be bound all the same, where a storage forgot whose it is.
+            // The session may still be bound, because some storages do not keep its details.
             if (!mending.bound && !binding) return kept.pass ? { 'Coatcheck-Pass': kept.pass.value } : {}
             const pass = this.provesEach || binding?.evidence === 'proof' ? null : await this.passOf(session, more.before, more.signal)
             if (pass) return { 'Coatcheck-Pass': pass }
@@ -1224,7 +1282,10 @@ export class Coatcheck {
         return key ? { DPoP: await asked(this.sessionProof(key, nonce, method, url, session, binding?.jkt)) } : {}
     }
 
-    /** Whether a refused request is sent again at once; forgets a pass that was refused. Throws where the key is not this device's. */
+    /**
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
+     * differs from this device's key.
+     */
     private async mends(
         problem: Problem, evidence: Evidence, repeatable: boolean, mending: Mending, sent: Fields, session: string | null | undefined
     ): Promise<boolean> {
@@ -1239,7 +1300,7 @@ export class Coatcheck {
         return true
     }
 
-    /** Signs a request that makes a login or a session: a device without a key makes one. */
+    /** Signs a request that makes a login or a session. Makes a key if necessary. */
     private async signInProof(key: ProofKey, method: string, url: string): Promise<string> {
         const known = (await key.publicKey()) ?? (await this.makeKey(key))
         try {
@@ -1256,7 +1317,10 @@ export class Coatcheck {
         return await this.proof(key, known, nonce, method, url, session)
     }
 
-    /** A DPoP proof (RFC 9449); its time is that of the device's clock, which may be wrong: the nonce decides. */
+    /**
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
+     * age.
+     */
     private async proof(
         key: ProofKey, known: ProofPublicKey, nonce: string | null, method: string, url: string, session?: string
     ): Promise<string> {
@@ -1269,7 +1333,7 @@ export class Coatcheck {
         return `${text}.${base64url(await key.sign(bytes(text)))}`
     }
 
-    /** Makes a key, one for all sign-ins that want one, unless there is another than the one that was lost by now. */
+    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
     private makeKey(key: ProofKey, lost?: ProofPublicKey): Promise<ProofPublicKey> {
         const make = async () => {
             const now = await key.publicKey()
@@ -1279,7 +1343,10 @@ export class Coatcheck {
         return this.making
     }
 
-    /** The kept pass, or a new one where that is due: calls at the same time share the request. Null where proofs are wanted. */
+    /**
+     * Returns the stored pass, or a new one if it is due. Simultaneous calls share one request. Returns null if the
+     * sessions need proofs.
+     */
     private async passOf(session: string, before?: Credentials, signal?: AbortSignal): Promise<string | null> {
         const now = before ?? (await this.kept())
         const pass = now.session === session ? now.pass : undefined
@@ -1290,7 +1357,7 @@ export class Coatcheck {
         try {
             return await this.renewing.call.value(signal)
         } catch (lost) {
-            // Without a network, or with a key that cannot be asked now, it is shown once more.
+            // If the network is missing or the key is temporarily unavailable, the old pass is used once more.
             const passes = !(lost instanceof KeyLost) && (!(lost instanceof Problem) || lost.passes) && !signal?.aborted
             if (pass && passes) return pass.value
             throw lost
@@ -1299,7 +1366,7 @@ export class Coatcheck {
 
     private async renew(session: string, signal: AbortSignal): Promise<string | null> {
         const kept = await this.kept()
-        // Another call may have renewed it while the storage was read.
+        // Another call may have renewed the pass while the storage was read.
         if (kept.session === session && kept.pass && !isDue(kept.pass)) return kept.pass.value
         try {
             const result = await this.attempt('POST', '/v1/session/pass', { evidence: 'proof', as: session, signal }, new Mending(), 40_000)
@@ -1315,7 +1382,7 @@ export class Coatcheck {
     }
 }
 
-/** What a key threw that cannot be asked now: it is thrown as it is, not repeated as a lost answer. */
+/** An error of a key that is temporarily unavailable. It is thrown as it is, and is not repeated like a lost response. */
 class KeyFailure extends Error {
     constructor(readonly thrown: unknown) { super(String(thrown)) }
 }
@@ -1326,26 +1393,26 @@ async function asked<Value>(key: Promise<Value>): Promise<Value> {
 
 function thrownByKey(lost: unknown): never { throw lost instanceof KeyFailure ? lost.thrown : lost }
 
-/** The pass that an answer brings. */
+/** Returns the pass that a response contains. */
 function passOf(body: { pass?: string; expires_in: number } | undefined): Credentials['pass'] {
     return body?.pass ? { value: body.pass, received: Date.now(), lifetime: body.expires_in } : undefined
 }
 
-/** Whether it is time for another pass: in the last minute or quarter of its life, and after a clock was set back. */
+/** Whether a pass needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
 function isDue(pass: { received: number; lifetime: number }): boolean {
     const age = (Date.now() - pass.received) / 1000
     return age < 0 || age > pass.lifetime - Math.min(60, pass.lifetime / 4)
 }
 
-/** The JSON Web Key, its members in the order of their names: the form of which RFC 7638 takes the thumbprint. */
+/** Returns the JSON Web Key with its members sorted by name. RFC 7638 computes the thumbprint from this form. */
 function jwk(key: ProofPublicKey): string { return `{"crv":"P-256","kty":"EC","x":"${key.x}","y":"${key.y}"}` }
 
 function thumbprint(key: ProofPublicKey): string { return base64url(sha256(bytes(jwk(key)))) }
 
-/** A word that is unlike this key's others; it is signed, and need not be a secret. */
+/** Returns a word that this key used only once. It is signed, and may be public. */
 function unlikeOthers(): string { return [1, 2, 3].map(() => Math.random().toString(36).slice(2)).join('') + Date.now().toString(36) }
 
-/** An address as it goes over the wire and into a proof: what no address may hold is escaped. */
+/** Returns the address for the request and for its proof. Characters that are forbidden in an address are escaped. */
 function escaped(url: string): string { return url.replace(/[^\x21-\x7e]+|["<>`{}]/g, encodeURIComponent) }
 
 function bytes(text: string): Uint8Array { return Uint8Array.from(text, letter => letter.charCodeAt(0)) }
@@ -1363,7 +1430,10 @@ function base64url(data: Uint8Array): string {
 const primes = Array.from({ length: 310 }, (_, at) => at + 2).filter(one => !Array.from({ length: 16 }, (_, at) => at + 2).some(by => by < one && one % by === 0))
 const fraction = (root: number) => ((root - Math.floor(root)) * 2 ** 32) | 0
 
-/** SHA-256 (FIPS 180-4), of tokens and keys alone: React Native has none. Its constants are the roots of the first primes. */
+/**
+ * Computes SHA-256 (FIPS 180-4) of tokens and keys, because React Native lacks it. Its constants are the roots of the first
+ * primes.
+ */
 function sha256(message: Uint8Array): Uint8Array {
     const state = primes.slice(0, 8).map(prime => fraction(Math.sqrt(prime)))
     const rounds = primes.slice(0, 64).map(prime => fraction(Math.cbrt(prime)))
@@ -1392,7 +1462,7 @@ function sha256(message: Uint8Array): Uint8Array {
     return new Uint8Array(digest.buffer)
 }
 
-/** A call that several callers wait for; it is aborted when the last of them leaves off. */
+/** A call that several callers wait for. It is aborted if all of them stop waiting. */
 class SharedCall<Value> {
     private readonly abort = new AbortController()
     private readonly work: Promise<Value>
@@ -1401,7 +1471,7 @@ class SharedCall<Value> {
 
     constructor(work: (signal: AbortSignal) => Promise<Value>) {
         this.work = work(this.abort.signal).finally(() => { this.over = true })
-        // Whoever waits hears of it; with nobody left there is nobody to tell.
+        // Each waiting caller receives the error itself. This handler covers the case without waiting callers.
         this.work.catch(() => undefined)
     }
 
@@ -1426,12 +1496,12 @@ class SharedCall<Value> {
     }
 }
 
-/** Work that is done one at a time, in the order of asking. */
+/** A queue that does one piece of work at a time, in the order of the requests. */
 class Turn {
     private isTaken = false
     private waiting: { begin: () => void; fail: (error: unknown) => void }[] = []
 
-    /** Does work when it is its turn; who is aborted before that leaves off at once. */
+    /** Does the work when its turn comes. A caller that is aborted earlier stops waiting at once. */
     async taken<Value>(work: () => Promise<Value>, signal?: AbortSignal): Promise<Value> {
         if (signal?.aborted) throw reasonOf(signal)
         if (this.isTaken) await this.wait(signal)
@@ -1445,7 +1515,7 @@ class Turn {
         }
     }
 
-    /** Fails all that wait now. */
+    /** Fails all waiting callers. */
     refuse(error: unknown): void { for (const one of this.waiting.splice(0)) one.fail(error) }
 
     private wait(signal?: AbortSignal): Promise<void> {
@@ -1473,8 +1543,8 @@ function reasonOf(signal: AbortSignal): Error {
 function fail(error: Error): never { throw error }
 
 /**
- * A parameter of a query, or null. React Native's `URLSearchParams` throws: older ones at each `get`, newer ones at an invalid
- * escape in any parameter.
+ * Returns a parameter of a query, or null. React Native's `URLSearchParams` is unusable: older versions throw at each
+ * `get`, newer ones at an invalid escape in any parameter.
  */
 function parameter(query: string, name: string): string | null {
     for (const pair of query.split('&')) {
@@ -1493,7 +1563,7 @@ function unescaped(text: string): string {
     }
 }
 
-/** Does work that is aborted by the caller's signal or when the time has passed. */
+/** Runs work that is aborted by the caller's signal or after the time limit. */
 async function limited<Value>(limit: number, signal: AbortSignal | undefined, work: (signal: AbortSignal) => Promise<Value>): Promise<Value> {
     const abort = new AbortController()
     const pass = () => abort.abort()
@@ -1545,14 +1615,14 @@ function retryAfter(headers: Headers): number | null {
     return Number.isFinite(seconds) ? seconds * 1000 : null
 }
 
-/** The events of a stream, as they come. */
+/** Yields the events of a stream as they arrive. */
 async function* streamed(body: Stream): AsyncGenerator<SessionEvent, void, void> {
     const reader = body.getReader()
     const decoder = new TextDecoder()
     let buffer = ''
     try {
         for (;;) {
-            // The broker says something every 25 seconds.
+            // The broker sends something at least every 25 seconds.
             const part = await limited(60_000, undefined, signal => Promise.race([reader.read(), aborted(signal)]))
             if (part.done) return
             buffer += decoder.decode(part.value, { stream: true })

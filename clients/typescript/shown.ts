@@ -1,4 +1,4 @@
-// What the documents show, compiled: a test of the documents looks for their blocks here.
+// The examples from the documents, compiled. A test of the documents compares its code blocks with this file.
 import { Coatcheck, CredentialStorage, ProofKey, SessionEvent, SignInBrowser, StepUp } from './coatcheck'
 
 export async function readme(storage: CredentialStorage, browser: SignInBrowser, abort: AbortController, show: (event: SessionEvent) => void) {

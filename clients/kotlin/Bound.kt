@@ -1,5 +1,5 @@
-// Sessions that belong to a key of the device, by the Kotlin client: over a network that tells what came by with which evidence,
-// and meddles with it (Tests/scenarios/support/evidence_proxy.py).
+// Sessions that belong to a key of the device, tested through the Kotlin client. A proxy records the evidence of each
+// request and disturbs the traffic (Tests/scenarios/support/evidence_proxy.py).
 package coatcheck
 
 import java.security.KeyPair
@@ -15,7 +15,7 @@ import okhttp3.RequestBody
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** A key in memory, by Java's own cryptography, which can be lost and found. */
+/** A key in memory that uses Java's own cryptography. A test can lose and restore it. */
 internal class SoftwareKey : PlatformProofKey() {
     var kept: KeyPair? = null
     var lost = false
@@ -139,7 +139,7 @@ class Bound(private val network: HttpUrl, private val say: (Boolean, String) -> 
         fun all() = pool.invokeAll((1..50).map { Callable { phone.relay("api", "echo").status } }).map { it.get() }.toSet()
         forget()
         control("POST", "/_end/${phone.pass()}")
-        // A pass of the same second would be the same.
+        // A pass that is made in the same second is identical.
         Thread.sleep(1_100)
         var statuses = all()
         val refused = codes().count { it == "proof_required" }

@@ -1,7 +1,9 @@
-// A client of Coatcheck for Android, in one file to copy: OkHttp and org.json, which Android has, nothing else. It keeps to what
-// OkHttp 3, 4 and 5 have in common; with 3 copy OkHttp3.kt, too. (The project's tests compile it with 3 and Kotlin 1.3.)
-// Every call blocks: call it from a background thread, or from a coroutine by what is in Coroutines.kt. What opens the sign-in
-// page in a Custom Tab is in android/CustomTabSignIn.kt, and a key of the Android Keystore in android/KeystoreProofKey.kt.
+// A client of Coatcheck for Android, in one file to copy. It needs only OkHttp and org.json, which is part of Android. The
+// file uses only features that OkHttp 3, 4 and 5 share. With OkHttp 3, also copy OkHttp3.kt. (The project's tests compile
+// it with OkHttp 3 and Kotlin 1.3.)
+//
+// Every call blocks. Call it from a background thread, or from a coroutine with Coroutines.kt. android/CustomTabSignIn.kt
+// opens the sign-in page in a Custom Tab, and android/KeystoreProofKey.kt is a key in the Android Keystore.
 //
 //     val coatcheck = Coatcheck("https://auth.example.com".toHttpUrl(), "android", KeystoreStorage(context))
 //     val page = coatcheck.start("cloudentity")                 // open it; the browser comes back to the app
@@ -37,10 +39,12 @@ import org.json.JSONArray
 import org.json.JSONException
 import org.json.JSONObject
 
-/** Who is signed in, as the broker tells it; never a token. [json] has every member. */
+/** The session of the signed-in user, as the broker reports it. Tokens are never part of it. [json] has every member. */
 class Session(val json: JSONObject) {
     val handle: String = json.getString("handle")
-    /** Counts step-ups and presence keys: the client never goes back to a lower one. Null from an older broker. */
+    /**
+     * The number of this state, or null from an older broker. The client never replaces a state by one with a lower number.
+     */
     val version: Long? = if (json.has("version")) json.getLong("version") else null
     val provider: String = json.getString("provider")
     val client: String = json.getString("client")
@@ -48,35 +52,35 @@ class Session(val json: JSONObject) {
     val identity: JSONObject = json.getJSONObject("identity")
     val expiresAt: String = json.getString("expires_at")
     val name: String? = if (identity.isNull("name")) null else identity.optString("name")
-    /** The key that it belongs to; null for a session that whoever has its secret may use. */
+    /** The session's key, or null for an unbound session. */
     val binding: Binding? = json.optJSONObject("binding")?.let { Binding(it.getString("jkt"), it.getString("evidence")) }
 
-    /** The class and the methods of the last sign-in, and its time at the provider, where that said them. */
+    /** The class, the methods and the time of the last sign-in at the provider, as far as the provider sent them. */
     val acr: String? = json.text("acr")
     val amr: List<String> = json.optJSONArray("amr")?.let { all -> (0 until all.length()).map { all.getString(it) } } ?: emptyList()
     val authenticatedAt: String? = json.text("authenticated_at")
-    /** The thumbprint of the key that tells that the user is there; null where none is registered. */
+    /** The thumbprint of the key that proves the user's presence, or null before a registration. */
     val presence: String? = json.optJSONObject("presence")?.getString("jkt")
 
-    /** Of a child session its kind, the configuration's word, and the handle of its parent. */
+    /** The kind of a child session, as the configuration names it, and the handle of its parent. */
     val kind: String? = if (json.isNull("kind")) null else json.optString("kind")
     val parent: String? = if (json.isNull("parent")) null else json.optString("parent")
 
-    /** A key, by its thumbprint (RFC 7638), and the evidence that requests may show: `pass` (or a proof), or `proof`. */
+    /** A key, as its thumbprint (RFC 7638), and the evidence that requests may send: `pass` (or a proof), or `proof`. */
     class Binding(val jkt: String, val evidence: String)
 }
 
 /** A session for another process of the app, with its token, which that process sends as `Authorization: Bearer`. */
 class Child(val session: Session, val token: String)
 
-/** The cookie that a web view's store has to have before it loads the address of a hand-over. */
+/** The cookie of a hand-over. A web view's store must have it before the web view loads the address. */
 class HandOverCookie(val origin: String, val name: String, val value: String) {
-    /** As `CookieManager.setCookie(origin, field, callback)` takes it. */
+    /** The form that `CookieManager.setCookie(origin, field, callback)` accepts. */
     val field: String
         get() = "$name=$value; Path=/; HttpOnly; SameSite=Strict; Max-Age=60" + if (origin.startsWith("https:")) "; Secure" else ""
 }
 
-/** A Zephr partial registration: show a form made of [fields], then call [Coatcheck.register]. */
+/** A Zephr partial registration. Show a form with its [fields], then call [Coatcheck.register]. */
 class Registration(json: JSONObject) {
     class Field(val name: String, val type: String, val required: Boolean)
 
@@ -88,115 +92,130 @@ class Registration(json: JSONObject) {
     }
 }
 
-/** How a sign-in ended. */
+/** The outcome of a sign-in. */
 sealed class SignIn {
     class SignedIn(val session: Session) : SignIn()
     class Register(val registration: Registration) : SignIn()
-    /** The user came from the provider's portal: open this page as the first one; it returns at once. */
+    /** The user came from the provider's portal. Open this page like the first one; it returns at once. */
     class OpenOnceMore(val page: HttpUrl) : SignIn()
 }
 
-/** What an app knows at its start. */
+/** The state of the sign-in at the start of an app. */
 sealed class Standing {
     class SignedIn(val session: Session) : Standing()
-    /** [reason]: why the last session ended, if one did just now; `key_lost`: the device lost the session's key. */
+    /**
+     * The user is signed out. [reason] is that of a session that ended just now, for example `key_lost` if the device lost
+     * the session's key.
+     */
     class SignedOut(val reason: String?) : Standing()
-    /** The broker cannot be asked at the moment: nobody is signed out. Show who was there last. */
+    /** The broker is unreachable at the moment, and the user stays signed in. Show the last user. */
     class Unknown(val last: Session?) : Standing()
 }
 
-/** A demand on how, and how lately, the user signed in: one of these classes (`acr`), the most seconds since then. */
+/** A demand on the strength and the age of the sign-in: the allowed classes (`acr`), and the largest age in seconds. */
 class StepUp(val acrValues: List<String>? = null, val maxAge: Long? = null) {
     internal constructor(json: JSONObject) : this(
         json.text("acr_values")?.split(" ")?.filter { it != "" }, if (json.isNull("max_age")) null else json.getLong("max_age"))
 
     internal fun toJson(): JSONObject = JSONObject().put("acr_values", acrValues?.joinToString(" ")).put("max_age", maxAge)
 
-    /** Whether a sign-in that meets this demand meets the other one, too. */
+    /** Whether a sign-in that meets this demand also meets the other one. */
     internal fun covers(other: StepUp): Boolean {
         val strong = other.acrValues == null || (acrValues != null && other.acrValues.containsAll(acrValues))
         return strong && (other.maxAge == null || (maxAge != null && maxAge <= other.maxAge))
     }
 
-    /** The demand that meets both; null where no class would. */
+    /** Returns the demand that meets both, or null if they share no class. */
     internal fun joined(other: StepUp): StepUp? {
         val classes = if (acrValues != null && other.acrValues != null) acrValues.filter { it in other.acrValues } else acrValues ?: other.acrValues
         return if (classes != null && classes.isEmpty()) null else StepUp(classes, if (maxAge != null && other.maxAge != null) minOf(maxAge, other.maxAge) else maxAge ?: other.maxAge)
     }
 }
 
-/** A refusal of the broker's (RFC 9457). Decide on [code]; put [requestId] into bug reports. */
+/** A refusal by the broker (RFC 9457). Decide on [code], and put [requestId] into bug reports. */
 open class Problem(val json: JSONObject) : Exception("${json.optString("code")}: ${json.optString("detail")}") {
     val status: Int = json.getInt("status")
     val code: String = json.getString("code")
     val requestId: String = json.getString("request_id")
-    /** Why a session ended, or a proof is not accepted. */
+    /** The reason why a session ended or a proof was refused. */
     val reason: String? = if (json.has("reason")) json.getString("reason") else null
-    /** The provider's own word, where a standard defines it. */
+    /** The provider's error code, if a standard defines it. */
     val providerError: String? = if (json.has("provider_error")) json.getString("provider_error") else null
-    /** Of `step_up_failed`: what was demanded. */
+    /** The demand, for `step_up_failed`. */
     val required: StepUp? = json.optJSONObject("required")?.let { StepUp(it) }
-    /** Of `step_up_failed`: what the sign-in showed, `acr` and `authenticated_at`; null where nobody knows. */
+    /** The result of the sign-in, for `step_up_failed`: `acr` and `authenticated_at`, or null if it is unknown. */
     val got: JSONObject? = json.optJSONObject("got")
-    /** Of a child session's `step_up_required` and `presence_required`: its parent steps up and makes a new one, or calls itself. */
+    /**
+     * Whether a child session needs its parent. For `step_up_required`, the parent steps up and makes a new child. For
+     * `presence_required`, it makes the call itself.
+     */
     val parent: Boolean = json.optBoolean("parent")
-    /** Whether there is no session any more. */
+    /** Whether the session has ended. */
     val endsSession: Boolean = status == 401 && (code == "session_ended" || code == "session_required")
-    /** Whether waiting and sending the same request again is the answer. */
+    /** Whether the same request may succeed after a pause. */
     val passes: Boolean = (status == 503 && json.optString("retry") != "new_login") || status == 429 || status == 408
 }
 
-/** A call needs a stronger or more recent sign-in, and no browser was opened for it: see [Coatcheck.stepUp]. The session is as it was. */
+/**
+ * A refusal of a call that needs a stronger or more recent sign-in, if no browser was opened for it. See
+ * [Coatcheck.stepUp]. The session is unchanged.
+ */
 class StepUpRequired(json: JSONObject) : Problem(json) {
-    /** What a step-up has to meet. */
+    /** The demand, which a step-up has to meet. */
     val stepUp: StepUp = StepUp(json.optJSONObject("step_up") ?: JSONObject())
 }
 
-/** The user closed the sign-in page, or would not show a face, a finger or the device's code. */
+/** The user closed the sign-in page, or refused to show a face, a finger or the device's code. */
 class Cancelled : Exception("the user cancelled it")
 
-/** The session's presence key is not on this device any more, as after another finger was enrolled: sign in again, and register another. */
+/**
+ * The session's presence key is gone from this device, for example after a new finger was enrolled. Sign in again, and
+ * register another key.
+ */
 class PresenceKeyLost : Exception("this device has to be signed in again: the key that asks for the user is gone")
 
-/** There is no network, nobody answers, or the answer is not the broker's. Nothing is lost. */
+/** The broker is unreachable, or the response comes from another server. All data is kept. */
 class Unreachable(why: String) : IOException(why)
 
-/** A hosted callback came back with an error. */
+/** The hosted callback contains an error. */
 class LoginFailed(val code: String) : Exception(code)
 
-/** The key that the session belongs to is not on this device any more (a restored back-up, a new phone): sign in again. */
+/** The session's key is gone from this device (a restored backup, a new phone). Sign in again. */
 class KeyLost : Exception("this device has to be signed in again: its key is gone")
 
 /**
- * A P-256 key of this device, to which its sessions belong (docs/apps/bound-sessions.md): who copies the cookie or the token opens
- * nothing without it. On Android it is a `KeystoreProofKey`. A key that asks for the user each time is another of the same kind, a
- * `KeystorePresenceKey`.
+ * A P-256 key that owns the sessions of this device (docs/apps/bound-sessions.md). A copied cookie or token is useless
+ * without it. On Android, use `KeystoreProofKey`. A key that asks for the user each time implements the same interface,
+ * like `KeystorePresenceKey`.
  */
 interface ProofKey {
-    /** The public key; null where there is none, yet or any more. Throws where the device cannot say so now: that is not a lost key. */
+    /**
+     * Returns the public key, or null if it is missing. Throws if the key is temporarily unavailable, which differs from a
+     * lost key.
+     */
     fun publicKey(): ProofPublicKey?
-    /** Makes a key, in place of one that no longer signs; called by sign-ins and [Coatcheck.registerPresenceKey] alone. */
+    /** Makes a key, which replaces a lost one. Only sign-ins and [Coatcheck.registerPresenceKey] call it. */
     fun make(): ProofPublicKey
     /**
-     * The ES256 signature: r and s, 32 bytes each. Throws a [KeyLost] where the key will never sign again, a [Cancelled] where the
-     * user was asked and would not.
+     * Returns the ES256 signature: r and s, 32 bytes each. Throws a [KeyLost] if the key can never sign again, and a
+     * [Cancelled] if the user refused.
      */
     fun sign(bytes: ByteArray): ByteArray
 }
 
-/** The public half of a [ProofKey]: the coordinates of its point. */
+/** The public half of a [ProofKey], as the coordinates of its point. */
 class ProofPublicKey(x: BigInteger, y: BigInteger) {
     constructor(key: ECPublicKey) : this(key.w.affineX, key.w.affineY)
 
-    /** The JSON Web Key, its members in the order of their names: the form of which RFC 7638 takes the thumbprint. */
+    /** The JSON Web Key with its members sorted by name. RFC 7638 computes the thumbprint from this form. */
     val jwk: String = """{"crv":"P-256","kty":"EC","x":"${base64Url(x.word())}","y":"${base64Url(y.word())}"}"""
-    /** The thumbprint, by which a session names its key. */
+    /** The thumbprint, which identifies the key in a session. */
     val thumbprint: String = base64Url(sha256(jwk))
 }
 
-/** A [ProofKey] by the platform's own cryptography: what is left to say is where the pair of keys is. */
+/** A [ProofKey] that uses the platform's own cryptography. Subclasses provide the pair of keys. */
 abstract class PlatformProofKey : ProofKey {
-    /** The pair; null where there is none. */
+    /** Returns the pair, or null if it is missing. */
     protected abstract fun pair(): KeyPair?
 
     override fun publicKey(): ProofPublicKey? = pair()?.let { ProofPublicKey(it.public as ECPublicKey) }
@@ -207,10 +226,10 @@ abstract class PlatformProofKey : ProofKey {
         return raw(allowed(signature).apply { update(bytes) }.sign())
     }
 
-    /** Has the user allow the use of the key, where it wants that; returns what may sign now. */
+    /** Asks the user to allow the use of the key if the key demands it. Returns the signature object that may sign now. */
     protected open fun allowed(signature: Signature): Signature = signature
 
-    /** Turns a signature's two numbers from DER into 32 bytes each. */
+    /** Converts the two numbers of a signature from DER into 32 bytes each. */
     private fun raw(der: ByteArray): ByteArray {
         val first = der[3].toInt()
         val second = der[5 + first].toInt()
@@ -218,28 +237,31 @@ abstract class PlatformProofKey : ProofKey {
     }
 }
 
-/** A bound session's evidence for some minutes: when it came by the device's clock, in milliseconds, and its life in seconds. */
+/**
+ * The evidence of a bound session, valid for some minutes. [received] is in milliseconds by the device's clock, [lifetime]
+ * in seconds.
+ */
 class Pass(val value: String, val received: Long, val lifetime: Double) {
-    /** Whether it is time for another: in the last minute or quarter of its life, and after a clock was set back. */
+    /** Whether it needs a renewal: in the last minute or quarter of its lifetime, and after the clock was set back. */
     internal fun isDue(now: Long): Boolean {
         val age = (now - received) / 1000.0
         return age < 0 || age > lifetime - minOf(60.0, lifetime / 4)
     }
 }
 
-/** A login that the app started itself, or a native SDK's: keep it until the session is there, over a restart of the app, too. */
+/** A login that the app or a native SDK started. Keep it until the session exists, even over a restart of the app. */
 class AppLogin(
     val provider: String, val client: String, val state: String? = null, val verifier: String? = null,
-    /** The nonce that the app made, raw: an SDK may have been given its [hashedNonce]. */
+    /** The nonce that the app made, unhashed. The SDK may have received its [hashedNonce]. */
     val nonce: String? = null,
-    /** The secret of this attempt: who brings it again gets the same session. */
+    /** The secret of this attempt. A repeated request with it gets the same session. */
     val loginToken: String = randomToken(),
-    /** The scopes that the app asked for, separated by spaces, where they are fewer than the client may ask for. */
+    /** The scopes that the app asked for, separated by spaces. Set them if they are fewer than the client may ask for. */
     val scope: String? = null,
-    /** The address to which the provider returned, where the client has several; for [Coatcheck.forwardCode]. */
+    /** The redirect address of the login, for [Coatcheck.forwardCode]. Set it if the client has several. */
     val redirectUri: String? = null
 ) {
-    /** The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Google and Apple take it. */
+    /** The SHA-256 of the nonce in hexadecimal digits, as the SDKs of Google and Apple expect it. */
     val hashedNonce: String? get() = nonce?.let { text -> sha256(text).joinToString("") { "%02x".format(it) } }
 
     fun toJson(): String = JSONObject().put("provider", provider).put("client", client).put("state", state)
@@ -262,14 +284,14 @@ class AppLogin(
     }
 }
 
-/** A session that was signed out here while the broker could not be told. */
+/** A session that was signed out on this device while the broker was unreachable. */
 class Ending(val session: String, val bearer: Boolean)
 
-/** What a device keeps. The login's secret has to survive until the session is there, over a restart of the app, too. */
+/** The data that a device keeps. The login's secret has to survive a restart of the app until the session exists. */
 class Credentials(
     val session: String? = null, val login: String? = null, val loginId: String? = null, val bearer: Boolean = false,
     val lastSession: JSONObject? = null,
-    /** The sessions that the broker has still to be told to end, the newest eight. */
+    /** The sessions that the broker still has to end, the newest eight. */
     val endings: List<Ending> = emptyList(),
     /** A bound session's pass. */
     val pass: Pass? = null
@@ -283,9 +305,9 @@ class Credentials(
 
     internal fun with(lastSession: JSONObject?) = Credentials(session, login, loginId, bearer, lastSession?.let { newest(it) }, endings, pass)
     /**
-     * The newer of two states of a session, of which one is kept. Replicas may answer with what they read some seconds ago, so a lower
-     * version never takes the place of a higher one. The same version is taken as it comes, and so is the answer of an older broker,
-     * which has none.
+     * Returns the newer of the stored state and another state of a session. A replica may answer with data that is some
+     * seconds old, so a lower version never replaces a higher one. An equal version replaces the stored state. The response
+     * of an older broker, which has no version, does so as well.
      */
     internal fun newest(answer: JSONObject): JSONObject {
         val isOlder = lastSession != null && lastSession.optString("handle") == answer.optString("handle") &&
@@ -294,7 +316,7 @@ class Credentials(
     }
     internal fun with(endings: List<Ending>) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
     internal fun with(pass: Pass?) = Credentials(session, login, loginId, bearer, lastSession, endings, pass)
-    /** The key that the session belongs to; unknown where it is not known whose session it is. */
+    /** The session's key. It is unknown if the details of the session are unknown. */
     internal val binding: Session.Binding? get() = lastSession?.let { Session(it).binding }
     internal fun signedOut() = Credentials(
         bearer = bearer, endings = (if (session == null) endings else endings + Ending(session, bearer)).takeLast(8))
@@ -311,48 +333,54 @@ class Credentials(
     }
 }
 
-/** Where a device keeps its credentials: a file encrypted by a key of the Android Keystore, left out of backups. */
+/**
+ * A place on the device for the credentials: a file that is encrypted by a key of the Android Keystore and excluded from
+ * backups.
+ */
 interface CredentialStorage {
-    /** Returns what is kept; null where nothing is. Throws where it cannot be read now: that is not a user who signed out. */
+    /**
+     * Returns the stored credentials, or null after a deletion. Throws if they are temporarily unreadable, which differs
+     * from a sign-out.
+     */
     fun read(): Credentials?
     fun write(credentials: Credentials?)
 }
 
-/** Keeps the credentials as long as the process lives. */
+/** A storage in memory, which lasts as long as the process. */
 class MemoryStorage : CredentialStorage {
     private var kept: Credentials? = null
     @Synchronized override fun read(): Credentials? = kept
     @Synchronized override fun write(credentials: Credentials?) { kept = credentials }
 }
 
-/** What an upstream answered, its own 401 too: that one never ends the session. */
+/** An upstream's response. This includes its 401, which never ends the session. */
 class RelayAnswer(val status: Int, val contentType: String?, val body: ByteArray)
 
-/** Opens a sign-in page for a step-up; on Android it is a `CustomTabBrowser`. */
+/** A browser that opens the sign-in page of a step-up. On Android, use `CustomTabBrowser`. */
 interface SignInBrowser {
     /**
-     * Opens a page, waits, and returns the whole URL with which it came back; throws a [Cancelled] when the user closes it. Closes it
-     * when the thread is interrupted.
+     * Opens a page, waits, and returns the whole URL of the callback. Throws a [Cancelled] if the user closes the page.
+     * Closes it if the thread is interrupted.
      */
     fun open(page: HttpUrl): String
 }
 
-/** Listens to what happens to the session. */
+/** A listener for the events of a session. */
 interface SessionListener {
     fun session(session: Session)
     fun tokensRefreshed()
-    /** The last one; the credentials are forgotten. The reason is the broker's, or `key_lost`. */
+    /** Receives the last event. The credentials are already deleted. The reason comes from the broker, or is `key_lost`. */
     fun ended(reason: String?)
 }
 
-/** One use of [Coatcheck.listen], which another thread may stop. */
+/** A running [Coatcheck.listen], which another thread may stop. */
 class Listening {
     private val end = CountDownLatch(1)
     private var call: Call? = null
 
     val stopped: Boolean get() = end.count == 0L
 
-    /** Ends it at once. */
+    /** Stops it at once. */
     fun stop() {
         end.countDown()
         synchronized(this) { call }?.cancel()
@@ -368,27 +396,30 @@ class Listening {
 }
 
 /**
- * The evidence that a call shows of a bound session's key: a proof that makes the new session belong to it; a pass, or a proof
- * where the client's sessions want one each; a proof, where the call gives what outlives a pass.
+ * The evidence of a bound session's key that a call sends.
+ * - `SIGN_IN`: a proof, which makes the key the owner of the new session.
+ * - `SESSION`: a pass. If the client's sessions need a proof with each request, a proof.
+ * - `PROOF`: a proof, because the result of the call outlives a pass.
  */
 private enum class Evidence { NONE, SIGN_IN, SESSION, PROOF }
 
-/** The things that a call lacks, put right where the broker refuses it: in each way once, so that no refusal makes a loop. */
+/** The evidence that a call lacks, added after the broker's refusal. Each kind is added once, which prevents loops. */
 private class Mending(val asksForNonce: Boolean = false, val registers: Boolean = false) {
-    /** Whether the broker said that this session is a bound one, whatever is known of it here. */
+    /** Whether the broker reported that this session is bound, regardless of the stored data. */
     var bound = false
     /** Whether the broker gave the call a nonce. */
     var nonce = false
     private var fresh = false
     /** Whether the user has stepped up for the call. */
     var steppedUp = false
-    /** The proof that the user is there, good until it was refused. */
+    /** The proof of presence, valid until the broker refuses it. */
     var presence: String? = null
     private var prompts = 0
 
-    /** Whether the user is asked for a call, for the first time or once more. */
+    /** Decides whether the user is asked for a call, for the first time or once more. */
     fun asks(problem: Problem, repeatable: Boolean): Boolean {
-        // A child's parent makes the call itself. What the network sent twice may have done what it asks for.
+        // For a child session, the parent makes the call itself. If the network sent a request twice, the other copy may
+        // have been successful.
         val asks = if (presence == null) problem.code == "presence_required" && !problem.parent && prompts == 0
         else problem.code == "presence_invalid" && (problem.reason == "nonce" || (problem.reason == "replayed" && repeatable)) && prompts <= 1
         if (asks) prompts += if (presence == null) 1 else 2
@@ -401,7 +432,7 @@ private class Mending(val asksForNonce: Boolean = false, val registers: Boolean 
             refused == "use_dpop_nonce" -> !nonce.also { nonce = true }
             evidence == Evidence.SIGN_IN -> false
             refused == "proof_required" || refused == "pass" -> !bound.also { bound = true }
-            // The network sent it twice: the other one may have done what it asks for.
+            // The network sent the request twice. The other copy may have been successful.
             refused == "replayed" && repeatable -> !fresh.also { fresh = true }
             else -> false
         }
@@ -409,48 +440,52 @@ private class Mending(val asksForNonce: Boolean = false, val registers: Boolean 
 }
 
 /**
- * A broker, as one app on one device sees it. Make one and share it; two accounts on one device are two, each with a storage of
- * its own. [transport] is for a proxy or pinned certificates. With a [key] sessions belong to it, where the broker binds this
- * client's; a [presenceKey] asks for the user each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a
- * stronger or more recent sign-in may open the [browser] for it; without it such a call throws a [StepUpRequired].
+ * The broker, from the view of one app on one device. Make one and share it. For two accounts on one device, create two
+ * with different storages. [transport] is for a proxy or pinned certificates.
+ *
+ * With a [key], sessions belong to the key if the broker binds this client's sessions. A [presenceKey] asks for the user
+ * each time ([registerPresenceKey]). [onStepUp] decides whether a call that needs a stronger or more recent sign-in may
+ * open the [browser]. Without it, such a call throws a [StepUpRequired].
  */
 class Coatcheck(
     private val broker: HttpUrl, private val client: String?, private val storage: CredentialStorage,
     private val deadlineMillis: Long = 60_000, transport: OkHttpClient = OkHttpClient(), private val key: ProofKey? = null,
     private val presenceKey: ProofKey? = null, private val browser: SignInBrowser? = null, private val onStepUp: ((StepUp) -> Boolean)? = null
 ) {
-    // No cookie jar: the one cookie is kept with the credentials. No redirects: an upstream's is the app's to judge.
+    // There is no cookie jar, because the one cookie is stored with the credentials. Redirects are off, because the app
+    // itself judges an upstream's redirect.
     private val http: OkHttpClient = transport.newBuilder().followRedirects(false).followSslRedirects(false)
         .retryOnConnectionFailure(false).readTimeout(40, TimeUnit.SECONDS).build()
     private val random = Random()
-    // Held round each change of what is kept, reading and writing, and never while the network is waited for.
+    // The lock for each change of the stored credentials, including the read before it. It is never held during a network
+    // call.
     private val keeping = Any()
     private var ending = false
-    // The shared request for the kept session; each session has its own.
+    // The shared request for the stored session. Each session has its own.
     @Volatile private var asking = SharedAnswer<Session>()
-    /** The device's clock, which may be wrong. */
+    /** The time of the device's clock, which may be wrong. */
     internal var now: () -> Long = { System.currentTimeMillis() }
     private class Nonce(val value: String, val received: Long)
     @Volatile private var nonce: Nonce? = null
     private val prompts = Turn()
     private val pages = Turn()
     private val steppingUp = ArrayList<SteppingUp>()
-    // The last step-up: how many there were, and what it met.
+    // The number of step-ups so far, and the demand that the last one met.
     @Volatile private var met: Pair<Int, StepUp>? = null
-    /** The time in which the demands of calls that are refused together become one step-up. */
+    /** The time for combining the demands of refused calls into one step-up. */
     internal var gatheringMillis = 100L
     private val making = Any()
     private val renewing = ReentrantLock()
     @Volatile private var renewals = 0
     private var renewal: Pair<String?, () -> String?>? = null
-    // Whether the client's sessions want a proof with each request.
+    // Whether the client's sessions need a proof with each request.
     @Volatile private var provesEach = false
 
     // ---- Signing in -------------------------------------------------------------------------------------------------
 
     /**
-     * Starts a login and returns the page to open in the system's browser, never in a web view. [stepUp] is what the sign-in has to
-     * meet: `maxAge` where the user, who may be signed in at the provider already, has to sign in now.
+     * Starts a login and returns the page to open in the system's browser, never in a web view. [stepUp] is a demand on the
+     * sign-in. With its `maxAge`, even a user with a session at the provider has to sign in again.
      */
     fun start(provider: String, socialProvider: String? = null, parameters: Map<String, String>? = null, stepUp: StepUp? = null): HttpUrl {
         val body = JSONObject().put("provider", provider).put("client", client).put("social_provider", socialProvider)
@@ -459,13 +494,13 @@ class Coatcheck(
         return keep(answer.json(), answer)
     }
 
-    /** Forwards the whole URL that the browser came back with, unchanged. */
+    /** Finishes a sign-in with the whole, unchanged URL that the browser returned. */
     fun finish(callback: String, device: String? = null): SignIn = finish(callback, device, Evidence.SIGN_IN)
 
     private fun finish(callback: String, device: String?, evidence: Evidence): SignIn {
         val kept = kept()
         var body = JSONObject().put("callback_url", callback).put("device", device)
-        // A hosted callback names our login; no provider does.
+        // A hosted callback contains our login's ID. A provider's callback does not.
         if (kept.loginId != null && value(callback, "login_id") == kept.loginId) {
             value(callback, "error")?.let { throw LoginFailed(it) }
             value(callback, "handoff")?.let { body = JSONObject().put("handoff", it).put("device", device) }
@@ -481,8 +516,8 @@ class Coatcheck(
     }
 
     /**
-     * Forwards the callback of a login that the app started with a library of its own (flow B): the whole URL, unchanged. A library
-     * that keeps the URL to itself gives its code: see [forwardCode].
+     * Forwards the whole, unchanged callback URL of a login that the app started with its own library (flow B). If the
+     * library does not reveal the URL, use [forwardCode].
      */
     fun forward(callback: String, login: AppLogin, device: String? = null): SignIn =
         forwarded(
@@ -490,15 +525,18 @@ class Coatcheck(
                 .put("scope", login.scope))
 
     /**
-     * Forwards a code without its callback: that of a library which has checked the callback and keeps it to itself (AppAuth), with the
-     * login's verifier; or that of a provider's own SDK (clients with `native_code`), without one.
+     * Forwards a code without its callback. Libraries that check the callback themselves, such as AppAuth, give such a
+     * code; it needs the login's verifier. A provider's native SDK also gives one (clients with `native_code`), without a
+     * verifier.
      */
     fun forwardCode(code: String, login: AppLogin, device: String? = null): SignIn =
         forwarded(
             forward(login, device).put("code", code).put("code_verifier", login.verifier).put("redirect_uri", login.redirectUri)
                 .put("scope", login.scope))
 
-    /** Forwards the ID token that a provider's own SDK gave the app (clients with `native_code`), with the login's nonce. */
+    /**
+     * Forwards the ID token that a provider's native SDK gave the app (clients with `native_code`), with the login's nonce.
+     */
     fun forwardIdToken(idToken: String, login: AppLogin, device: String? = null): SignIn =
         forwarded(forward(login, device).put("id_token", idToken))
 
@@ -506,10 +544,10 @@ class Coatcheck(
         JSONObject().put("provider", login.provider).put("client", login.client).put("nonce", login.nonce)
             .put("login_token", login.loginToken).put("device", device)
 
-    /** The providers that the broker offers, as it tells them: `name`, `kind`, `display_name`, `clients`. */
+    /** Returns the providers that the broker offers, with `name`, `kind`, `display_name` and `clients`. */
     fun providers(): List<JSONObject> = call("GET", "/v1/providers", withSession = false, evidence = Evidence.NONE).json().getJSONArray("items").objects()
 
-    /** Finishes a Zephr registration; `registration_rejected` can be corrected once. */
+    /** Finishes a Zephr registration. After `registration_rejected`, the attributes can be corrected once. */
     fun register(registration: Registration, attributes: Map<String, Any>): Session {
         val body = JSONObject().put("provider", registration.provider).put("client", client)
             .put("state_key", registration.stateKey).put("attributes", JSONObject(attributes))
@@ -534,7 +572,7 @@ class Coatcheck(
         return Session(kept.newest(json))
     }
 
-    /** Keeps what the 200 of a step-up gives, and forgets the login: the session's secret stays. */
+    /** Keeps the session from a step-up's 200 response, and forgets the login. The session's secret is unchanged. */
     private fun keepSteppedUp(answer: Answer): Session {
         val json = answer.json()
         val pass = pass(json.remove("pass") as? JSONObject, answer)
@@ -558,7 +596,10 @@ class Coatcheck(
 
     // ---- The session ------------------------------------------------------------------------------------------------
 
-    /** How things stand, for the start of the app, within two seconds: signs nobody out for want of a network. */
+    /**
+     * Returns the state of the sign-in within two seconds, for the start of the app. A missing network leaves users signed
+     * in.
+     */
     fun standing(): Standing {
         val kept = try { kept() } catch (locked: Exception) { return Standing.Unknown(null) }
         val last = try { kept.lastSession?.let { Session(it) } } catch (other: JSONException) { null }
@@ -573,24 +614,29 @@ class Coatcheck(
         } catch (gone: KeyLost) {
             Standing.SignedOut("key_lost")
         } catch (later: Exception) {
-            // Without a network, or with a Keystore that is busy.
+            // The network is missing or the Keystore is busy.
             Standing.Unknown(last)
         }
     }
 
-    /** Who is signed in; calls at the same time, for the same session, share one request. */
+    /** Returns the session of the signed-in user. Simultaneous calls for the same session share one request. */
     fun session(): Session = asking.shared { remembered("GET", "/v1/session") }
 
-    /** The provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
+    /** Returns the provider's access token, for an SDK on the device (clients with `hand_out_access_token`). */
     fun accessToken(): JSONObject = call("POST", "/v1/session/token", evidence = Evidence.PROOF).json()
 
-    /** Has the broker refresh the provider's tokens now. An app need not: the broker does it when it has to. */
+    /**
+     * Asks the broker to refresh the provider's tokens now. Apps rarely need this, because the broker refreshes them in
+     * time.
+     */
     fun refresh(): Session = remembered("POST", "/v1/session/refresh")
 
     /**
-     * Signs out here, with or without a network: nothing of the session stays usable on the device. Where the broker cannot be
-     * told now, it is told with the next call that goes through, after a restart of the app, too. With [atProvider] returns
-     * the provider's log-out page to open, where it has one and the broker was reached.
+     * Signs out on this device, with or without a network. Afterwards, all that is left of the session is unusable. If the
+     * broker is unreachable, a later call ends the session there, even after a restart of the app.
+     *
+     * With [atProvider], the result is the provider's logout page to open. The result is null if this page is missing or
+     * the broker was unreachable.
      */
     fun signOut(atProvider: Boolean = false): HttpUrl? {
         var before: Credentials? = null
@@ -600,7 +646,7 @@ class Coatcheck(
         } catch (problem: Problem) {
             if (problem.passes) return null else throw problem
         } catch (gone: KeyLost) {
-            // An ending needs no key; the page is told to none without one.
+            // An ending works without a key, but the broker returns the logout page only with evidence.
             endSessions()
             return null
         } catch (nobody: IOException) {
@@ -611,9 +657,12 @@ class Coatcheck(
         return if (json.isNull("logout_url")) null else url(json.getString("logout_url"))
     }
 
-    /** Ends a session that was signed out here, and forgets its secret; with what was kept before it asks for the provider's page. */
+    /**
+     * Ends a session that was signed out on this device, and forgets its secret. With the credentials from before the
+     * sign-out, it also requests the provider's logout page.
+     */
     private fun end(ending: Ending, before: Credentials? = null): Answer {
-        // An ending needs no evidence; with it the broker tells the page, too.
+        // An ending works without evidence. With evidence, the broker also returns the logout page.
         val answer = repeat(
             "/v1/session" + (if (before == null) "" else "?logout_url=true"), "DELETE", null,
             Credentials(ending.session, bearer = ending.bearer, lastSession = before?.lastSession, pass = before?.pass), true, deadlineMillis,
@@ -623,7 +672,7 @@ class Coatcheck(
         return answer
     }
 
-    /** Tells the broker, on a thread of its own, of the sessions that were signed out while it could not be told. */
+    /** Ends, on its own thread, the sessions that were signed out while the broker was unreachable. */
     private fun endSessions() {
         val endings = synchronized(keeping) {
             val endings = try { kept().endings } catch (locked: Exception) { emptyList<Ending>() }
@@ -635,7 +684,7 @@ class Coatcheck(
             try {
                 for (one in endings) end(one)
             } catch (later: Exception) {
-                // With the next call that goes through.
+                // The next successful call tries again.
             } finally {
                 synchronized(keeping) { ending = false }
             }
@@ -643,9 +692,11 @@ class Coatcheck(
     }
 
     /**
-     * Makes a session for a widget, a watch or an extension behind this one: one refresh serves both, and it ends with this one.
-     * [kind] is the configuration's word, [name] says which; the one that had this place before has ended. Of a bound session
-     * [jkt], the thumbprint of the child's own key, is needed.
+     * Makes a session for a widget, a watch or an extension behind this session. One refresh serves both sessions, and the
+     * new session ends with this one.
+     *
+     * [kind] is a word from the configuration, and [name] identifies the process. An earlier child with the same kind and
+     * name ends. If this session is bound, set [jkt] to the thumbprint of the child's own key.
      */
     fun child(kind: String, name: String, device: String? = null, jkt: String? = null): Child {
         val body = JSONObject().put("kind", kind).put("name", name).put("device", device).put("jkt", jkt)
@@ -654,9 +705,9 @@ class Coatcheck(
     }
 
     /**
-     * Hands the session over to a page in a web view of the app's own, and returns the address to load there. [put] sets the
-     * cookie in the web view's store and returns when it is in: the address is worth nothing without it. A page that shows
-     * `verifier_mismatch` was loaded before that: load the address once more.
+     * Hands the session over to a page in the app's own web view, and returns the address to load. [put] sets the cookie in
+     * the web view's store and returns after it is stored. The address is useless without the cookie. If the page shows
+     * `verifier_mismatch`, it was loaded too early: load the address once more.
      */
     fun handOver(origin: String, path: String = "/", put: (HandOverCookie) -> Unit): String {
         val secret = base64Url(ByteArray(32).also { SecureRandom().nextBytes(it) })
@@ -666,7 +717,7 @@ class Coatcheck(
         return answer.getString("url")
     }
 
-    /** The user's sessions on all devices, newest first. */
+    /** Returns the user's sessions on all devices, newest first. */
     fun sessions(): List<Session> {
         val found = ArrayList<Session>()
         var cursor: String? = null
@@ -693,35 +744,41 @@ class Coatcheck(
         return remember(answer.json(), sent.session)
     }
 
-    /** Keeps an answer of the session that a request was sent for, and returns the newest state of it that is known. */
+    /** Keeps a state of the session that made the request. Returns the newest known state of it. */
     private fun remember(json: JSONObject, sent: String?): Session =
         Session(change { if (sent != null && it.session == sent) it.with(lastSession = json) else it }.newest(json))
 
     // ---- Step-ups ---------------------------------------------------------------------------------------------------
 
-    /** A step-up, and the demands that it has to meet; [wanted]: the app itself asked for it. Its call gives null where the app would not. */
+    /**
+     * A step-up, and the demands that it has to meet. [wanted] tells whether the app itself requested it. Its call returns
+     * null if the app declined.
+     */
     private class SteppingUp(var demand: StepUp, var wanted: Boolean) {
-        /** Whether demands are still joined to it. */
+        /** Whether further demands can still be added. */
         var gathering = true
         lateinit var call: SharedCall<Session?>
     }
 
     /**
-     * Has the user sign in again for the session, in one of these ways or so recently (in seconds), and returns the session, which
-     * goes on with its secret and its key. One step-up does for all who ask for it at the same time; who needs more than the one under
-     * way gets the next. Throws a [Cancelled] when the user closes the page, and a [Problem] of `step_up_failed` (`required` and `got`)
-     * where the sign-in is not enough, or `subject_mismatch` where somebody else signed in: then the session is as it was.
+     * Asks the user to sign in again, and returns the session, which keeps its secret and its key. The demand is one of
+     * these classes, or a sign-in within `maxAge` seconds, or both. Simultaneous requests share one step-up. A caller that
+     * needs more than the current one gets the next.
+     *
+     * Throws a [Cancelled] if the user closes the page. Throws a [Problem] with `step_up_failed` (`required` and `got`) if
+     * the sign-in is insufficient, or with `subject_mismatch` if another user signed in. After these errors, the session is
+     * unchanged.
      */
     fun stepUp(demand: StepUp): Session {
         while (true) {
-            // One that calls began, and that the app then would not have, is no answer to the app itself.
+            // If calls started the step-up and the app then declined it, this does not answer the app's own request.
             joinStepUp(demand, true)?.let { return it }
         }
     }
 
-    /** Starts a step-up and returns the page to open, for apps that open it themselves; then [finish]. */
+    /** Starts a step-up and returns the page to open, for apps that open it themselves. Continue with [finish]. */
     fun startStepUp(demand: StepUp): HttpUrl {
-        // As for other calls of a session the proof is its key's, and no key is made for it.
+        // The proof comes from the session's key, as for its other calls. A new key is never made here.
         val answer = call("POST", "/v1/logins", JSONObject().put("step_up", demand.toJson()), evidence = Evidence.PROOF)
         return keep(answer.json(), answer)
     }
@@ -745,7 +802,7 @@ class Coatcheck(
     }
 
     private fun stepUp(one: SteppingUp): Session? {
-        // Calls that were made together are refused one after the other.
+        // Simultaneous calls receive their refusals one after the other.
         pausing { Thread.sleep(gatheringMillis) }
         val (demand, wanted) = synchronized(steppingUp) { one.gathering = false; Pair(one.demand, one.wanted) }
         if (!wanted && onStepUp?.invoke(demand) != true) return null
@@ -756,11 +813,11 @@ class Coatcheck(
         return session
     }
 
-    /** Has the user step up for a call that was refused for want of it, once; throws where that is not to be. */
+    /** Runs one step-up for a call that was refused because it needs one. Throws if a step-up is impossible or declined. */
     private fun stepUpFor(refused: StepUpRequired, mending: Mending, sentAfter: Int) {
         if (mending.steppedUp || refused.parent || onStepUp == null) throw refused
         mending.steppedUp = true
-        // Another call's has ended while this one was under way.
+        // Another call's step-up ended before the refusal of this call arrived.
         met?.let { if (sentAfter < it.first && it.second.covers(refused.stepUp)) return }
         joinStepUp(refused.stepUp, false) ?: throw refused
     }
@@ -768,8 +825,9 @@ class Coatcheck(
     // ---- The user's presence ----------------------------------------------------------------------------------------
 
     /**
-     * Registers the presence key for the session, soon after a sign-in or a [stepUp]; makes one where there is none, and asks the user
-     * once. A session takes one in its life: where the key is gone, a [PresenceKeyLost] is thrown, and the next session takes another.
+     * Registers the presence key for the session. Makes a key if necessary, and asks the user once. Call it soon after a
+     * sign-in or a [stepUp]. A session accepts one presence key in its life. If the key is lost, a [PresenceKeyLost] is
+     * thrown, and the next session can register another.
      */
     fun registerPresenceKey(): Session {
         val key = askingKey()
@@ -777,14 +835,14 @@ class Coatcheck(
         val registered = kept().lastSession?.let { Session(it).presence }
         if (registered != null && registered != known?.thumbprint) throw PresenceKeyLost()
         if (known == null) key.make()
-        // Without the user at first: a sign-in that is too old is refused before.
+        // The first attempt runs without a prompt. The broker refuses a sign-in that is too old before the user is asked.
         return remembered("PUT", "/v1/session/presence-key", evidence = Evidence.PROOF, mending = Mending(registers = true))
     }
 
     private fun askingKey(): ProofKey =
         if (key == null || presenceKey == null) throw IllegalStateException("no key was given that asks for the user, or none beside it") else presenceKey
 
-    /** Whether there is a key that the user could be asked by. */
+    /** Whether there is a key that can ask the user. */
     private fun canAsk(sent: Credentials, mending: Mending): Boolean {
         if (presenceKey == null || key == null || sent.session == null) return false
         val known = sent.lastSession?.let { Session(it) } ?: return true
@@ -792,8 +850,8 @@ class Coatcheck(
     }
 
     /**
-     * Asks the user for a call that lacks what only the user can do, and tells whether it is sent again. Throws where the user, or the
-     * app, would not.
+     * Asks the user for the missing step of a refused call, and returns whether the call is sent again. Throws if the user
+     * or the app refuses.
      */
     private fun asksUser(
         problem: Problem, method: String, path: String, repeatable: Boolean, sent: Credentials, mending: Mending, stepUps: Int
@@ -808,11 +866,11 @@ class Coatcheck(
         return true
     }
 
-    /** The proof that the user is there, for one request; who is asked for it waits for those that were asked for others. */
+    /** Returns the proof of the user's presence for one request. Only one prompt is open at a time. */
     private fun presence(method: String, path: String, sent: Credentials, registers: Boolean): String = prompts.taken {
         val key = askingKey()
         if (youngNonce() == null) {
-            // The user is not asked for a proof that is too old when it is signed.
+            // Without this request, the nonce could expire while the user answers the prompt.
             repeat("/v1/session", "GET", null, null, true, deadlineMillis, Evidence.PROOF, Mending(asksForNonce = true)) { it.status == 200 }
         }
         val nonce = youngNonce() ?: throw Unreachable("no nonce came")
@@ -823,26 +881,26 @@ class Coatcheck(
         try {
             proof(key, known, nonce, method, address, sent.session)
         } catch (gone: KeyLost) {
-            // One of a session before this signs no more, and registers as little.
+            // A key of an earlier session no longer signs. In that case a registration makes a new key.
             if (registers) proof(key, key.make(), nonce, method, address, sent.session) else throw PresenceKeyLost()
         } catch (no: Cancelled) {
-            // A no is one to all that wait.
+            // A refusal by the user applies to all waiting calls.
             prompts.refuse(no)
             throw no
         }
     }
 
-    /** The nonce, where it leaves the user a minute: it is good for five. */
+    /** Returns the nonce if it remains valid for at least one minute. Its whole lifetime is five minutes. */
     private fun youngNonce(): String? = nonce?.let { if (now() - it.received in 0 until 240_000) it.value else null }
 
     // ---- Relay and events -------------------------------------------------------------------------------------------
 
     /**
      * Calls an upstream API with the session's access token, which the app never sees. A call that may have reached the
-     * upstream is sent again only where its method is idempotent.
+     * upstream is repeated only if its method is idempotent.
      *
-     * Where the broker wants the user to be there (`presence_required`), the presence key asks for it, one call after another. With
-     * [presence] it does so at once, which saves a request; say so where you know that it will be wanted.
+     * If the broker demands the user's presence (`presence_required`), the presence key asks for it, one call after
+     * another. With [presence], it asks before the first request, which saves a request. Use it if the demand is certain.
      */
     fun relay(upstream: String, path: String, method: String = "GET", body: RequestBody? = null, presence: Boolean = false): RelayAnswer {
         val idempotent = method in listOf("GET", "HEAD", "PUT", "DELETE", "OPTIONS")
@@ -858,11 +916,11 @@ class Coatcheck(
     }
 
     /**
-     * Listens until the session ends or [listening] is stopped; reconnects by itself. Listen in the foreground only: the first
-     * event after a reconnect tells how things stand.
+     * Listens until the session ends or [listening] is stopped. Reconnects by itself. Listen in the foreground only,
+     * because the first event after a reconnect contains the current state.
      */
     fun listen(listener: SessionListener, listening: Listening = Listening()) {
-        // The broker says something every 25 seconds.
+        // The broker sends something at least every 25 seconds.
         val patient = http.newBuilder().readTimeout(60, TimeUnit.SECONDS).build()
         var tries = 0
         var mending = Mending()
@@ -871,7 +929,7 @@ class Coatcheck(
             try {
                 val credentials = kept()
                 val sent = credentials.session
-                // By a proof: opened by a pass it would end with that.
+                // The stream is opened by a proof. With a pass, it would end when the pass expires.
                 val shown = shown(Evidence.PROOF, "GET", "/v1/session/events", credentials, mending, deadlineMillis)
                 val request = request("GET", "/v1/session/events", null, credentials, shown)
                 var mended = false
@@ -895,7 +953,7 @@ class Coatcheck(
                 if (over) return
                 if (mended) continue
             } catch (lost: IOException) {
-                // Again, after the pause.
+                // The next attempt follows after the pause.
             } catch (gone: KeyLost) {
                 return listener.ended("key_lost")
             }
@@ -936,19 +994,19 @@ class Coatcheck(
 
     private fun kept(): Credentials = storage.read() ?: Credentials()
 
-    /** Changes what is kept: the only place that writes it. */
+    /** Changes the stored credentials. All writes go through this method. */
     private fun change(work: (Credentials) -> Credentials): Credentials = synchronized(keeping) {
         val before = kept()
         val after = work(before)
         if (after !== before) storage.write(if (after.isEmpty) null else after)
-        // From now on calls share requests for the new session only.
+        // From now on, calls share requests for the new session only.
         if (after.session != before.session) asking = SharedAnswer()
         after
     }
 
     private fun request(method: String, path: String, body: RequestBody?, kept: Credentials, shown: Shown): Request {
         val url = url(path)
-        // OkHttp takes dot segments out of a path: what it would send has to be what was asked for.
+        // OkHttp removes dot segments from a path. The sent path has to equal the requested one.
         val sent = "/" + url.toString().substringAfter("://").substringAfter('/')
         require(sent.substringBefore('?') == path.substringBefore('?')) { "a path that could be read in more than one way" }
         val builder = Request.Builder().url(url)
@@ -973,14 +1031,17 @@ class Coatcheck(
         method: String, path: String, body: JSONObject? = null, withSession: Boolean = true, evidence: Evidence = Evidence.SESSION
     ): Answer {
         val bytes = body?.let { Bytes(it.toString().toByteArray()) }
-        // A login is started without the session, which need not be this login's user's.
+        // A login is started without the session, because the two may belong to different users.
         val credentials = if (withSession) null else kept().let { Credentials(login = it.login, loginId = it.loginId, bearer = it.bearer) }
         val answer = repeat(path, method, bytes, credentials, true, deadlineMillis, evidence) { it.status in 200..299 }
         endSessions()
         return answer
     }
 
-    /** Sends a request, again as long as that helps and the deadline lasts: docs/apps/native-apps.md has the table. */
+    /**
+     * Sends a request, and repeats it while that can help and the deadline allows it. docs/apps/native-apps.md has the
+     * table.
+     */
     private fun repeat(
         path: String, method: String, body: RequestBody?, credentials: Credentials?, idempotent: Boolean, deadline: Long,
         evidence: Evidence, mending: Mending = Mending(), good: (Answer) -> Boolean
@@ -990,7 +1051,8 @@ class Coatcheck(
         while (true) {
             var failure: Exception
             var pause = (200L shl minOf(tries, 6)) + random.nextInt(200)
-            // However short the deadline is, the first try has its second. A relayed body may be long: only silence ends it.
+            // The first attempt gets at least one second, even with a very short deadline. A relayed body may be long, so
+            // only silence ends its attempt.
             val first = if (tries == 0) 1_000L else 1L
             val limit = maxOf(first, deadline - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begin))
             val caller = if (path.startsWith("/v1/relay/")) http else http.newBuilder().callTimeout(limit, TimeUnit.MILLISECONDS).build()
@@ -1008,11 +1070,12 @@ class Coatcheck(
                 isSent = true
                 val answer = send(caller, request)
                 if (good(answer)) return answer
-                // A proxy's page says as little about the session as no answer at all.
+                // After a proxy's page, the state of the session is as unknown as after a missing response.
                 val problem = answer.problem() ?: throw Unreachable("status ${answer.status}, not the broker's")
                 learn(problem, answer, request)
                 if (mends(problem, evidence, idempotent, mending, request, sent.session)) continue
-                // A 408 may have reached an upstream in part; a 503 and a 429 of the broker's have not reached it.
+                // After a 408, the upstream may have received part of the request. After a 503 or 429 of the broker, it
+                // received nothing.
                 if (!problem.passes || (!idempotent && problem.code == "request_timeout")) refusal = problem
                 failure = problem
                 answer.retryAfter?.let { pause = it * 1000 + random.nextInt(250) }
@@ -1022,7 +1085,7 @@ class Coatcheck(
             }
             if (refusal != null) {
                 if (!asksUser(refusal, method, path, idempotent, sent, mending, stepUps)) throw refusal
-                // The user takes as long as it takes.
+                // The deadline excludes the time that the user needs for the prompt.
                 begin = System.nanoTime()
                 tries = 0
                 continue
@@ -1053,7 +1116,10 @@ class Coatcheck(
         }
     }
 
-    /** Has the call that a thread waits in come back at once, with an [InterruptedIOException] or another [IOException]. */
+    /**
+     * Cancels the call of a waiting thread. The call returns at once with an [InterruptedIOException] or another
+     * [IOException].
+     */
     fun cancel(thread: Thread) {
         thread.interrupt()
         calls[thread]?.cancel()
@@ -1064,7 +1130,7 @@ class Coatcheck(
         problem.json.optJSONObject("login")?.let { keep(it, answer) }
     }
 
-    /** Forgets the session, unless another took its place while the answer was under way. */
+    /** Forgets the session, unless another session replaced it before the response arrived. */
     private fun forget(request: Request) {
         val sent = (request.header("Cookie") ?: "") + (request.header("Authorization") ?: "")
         forget { sent.contains(it) }
@@ -1082,8 +1148,8 @@ class Coatcheck(
     private class Shown(val pass: String? = null, val proof: String? = null, val presence: String? = null)
 
     /**
-     * A bound session's pass for requests of the app's own, sent as `Coatcheck-Pass`; renewed where it is due, null where the
-     * session needs none.
+     * Returns a bound session's pass for the app's own requests, which send it as `Coatcheck-Pass`. Renews the pass if it
+     * is due. Returns null if the session needs no pass.
      */
     fun pass(): String? {
         val kept = kept()
@@ -1091,7 +1157,7 @@ class Coatcheck(
         return keeping(kept.session) { pass(kept, deadlineMillis) }
     }
 
-    /** The evidence that a request needs, and the user's presence beside it. */
+    /** Returns the evidence that a request needs, with the proof of the user's presence. */
     private fun shown(evidence: Evidence, method: String, path: String, sent: Credentials, mending: Mending, limit: Long): Shown {
         val shown = evidence(evidence, method, path, sent, mending, limit)
         return Shown(shown.pass, shown.proof, mending.presence)
@@ -1103,7 +1169,7 @@ class Coatcheck(
         if (evidence == Evidence.NONE || sent.session == null) return Shown()
         val binding = sent.binding
         if (evidence == Evidence.SESSION) {
-            // It may be bound all the same, where a storage forgot whose it is.
+            // The session may still be bound, because some storages do not keep its details.
             if (!mending.bound && binding == null) return Shown(sent.pass?.value)
             if (!provesEach && binding?.evidence != "proof") {
                 keeping(sent.session) { pass(sent, limit) }?.let { return Shown(it) }
@@ -1115,7 +1181,10 @@ class Coatcheck(
         return Shown(proof = key?.let { keeping(sent.session) { sessionProof(it, nonce, method, address, sent) } })
     }
 
-    /** Forgets the session whose key is lost. The broker is not told: it may go on where the key is, as on a back-up's phone. */
+    /**
+     * Runs work, and forgets the session if its key is lost. The broker is not informed. The session may continue on the
+     * device that still has the key, such as a phone whose backup was restored here.
+     */
     private fun <Value> keeping(session: String, work: () -> Value): Value = try {
         work()
     } catch (gone: KeyLost) {
@@ -1123,7 +1192,10 @@ class Coatcheck(
         throw gone
     }
 
-    /** Whether a refused request is sent again at once; forgets a pass that was refused. Throws where the key is not this device's. */
+    /**
+     * Decides whether a refused request is sent again at once. Forgets a pass that was refused. Throws if the session's key
+     * differs from this device's key.
+     */
     private fun mends(
         problem: Problem, evidence: Evidence, repeatable: Boolean, mending: Mending, request: Request, session: String?
     ): Boolean {
@@ -1142,7 +1214,7 @@ class Coatcheck(
 
     private fun keepNonce(response: Response) { response.header("DPoP-Nonce")?.let { nonce = Nonce(it, now()) } }
 
-    /** Signs a request that makes a login or a session: a device without a key makes one. */
+    /** Signs a request that makes a login or a session. Makes a key if necessary. */
     private fun signInProof(key: ProofKey, method: String, address: String): String {
         val known = key.publicKey() ?: made(key, null)
         return try {
@@ -1159,7 +1231,10 @@ class Coatcheck(
         return proof(key, known, nonce, method, address, sent.session)
     }
 
-    /** A DPoP proof (RFC 9449); its time is that of the device's clock, which may be wrong: the nonce decides. */
+    /**
+     * Returns a DPoP proof (RFC 9449). Its time comes from the device's clock, which may be wrong, so the nonce decides its
+     * age.
+     */
     private fun proof(key: ProofKey, known: ProofPublicKey, nonce: String?, method: String, address: String, session: String? = null): String {
         val unlikeOthers = ByteArray(16).also { SecureRandom().nextBytes(it) }
         val claims = JSONObject().put("jti", base64Url(unlikeOthers)).put("htm", method).put("htu", address).put("iat", now() / 1000)
@@ -1169,13 +1244,13 @@ class Coatcheck(
         return text + "." + base64Url(key.sign(text.toByteArray()))
     }
 
-    /** Makes a key, one for all sign-ins that want one, unless there is another than the one that was lost by now. */
+    /** Makes one key for all waiting sign-ins, unless another key has already replaced the lost one. */
     private fun made(key: ProofKey, lost: ProofPublicKey?): ProofPublicKey = synchronized(making) {
         val known = key.publicKey()
         if (known != null && known.thumbprint != lost?.thumbprint) known else key.make()
     }
 
-    /** The kept pass, or a new one where that is due; null where the client's sessions want proofs. */
+    /** Returns the stored pass, or a new one if it is due. Returns null if the client's sessions need proofs. */
     private fun pass(sent: Credentials, limit: Long): String? {
         val pass = passOf(sent)
         if (pass != null && (key == null || !pass.isDue(now()))) return pass.value
@@ -1183,7 +1258,7 @@ class Coatcheck(
         return try {
             renewed(sent, limit)
         } catch (later: Exception) {
-            // Without a network, or with a key that cannot be asked now, it is shown once more.
+            // If the network is missing or the key is temporarily unavailable, the old pass is used once more.
             val passes = later !is KeyLost && (later !is Problem || later.passes) && !Thread.currentThread().isInterrupted
             if (pass != null && passes) pass.value else throw later
         }
@@ -1191,7 +1266,7 @@ class Coatcheck(
 
     private fun passOf(sent: Credentials): Pass? = kept().let { if (it.session == sent.session) it.pass else sent.pass }
 
-    /** Gets a pass by a proof; calls that come while one is under way share what comes of it. */
+    /** Gets a pass by a proof. Calls that arrive during a renewal share its result. */
     private fun renewed(sent: Credentials, limit: Long): String? {
         val before = renewals
         try {
@@ -1203,7 +1278,7 @@ class Coatcheck(
         try {
             val shared = renewal
             if (renewals != before && shared != null && shared.first == sent.session) return shared.second()
-            // Another call may have renewed it just before.
+            // Another call may have renewed the pass just before.
             passOf(sent)?.let { if (!it.isDue(now())) return it.value }
             var result: () -> String? = { null }
             try {
@@ -1214,7 +1289,7 @@ class Coatcheck(
                 result = { throw failed }
                 throw failed
             } finally {
-                // Who was cancelled leaves it to the next.
+                // A cancelled caller leaves the renewal to the next one.
                 if (!Thread.currentThread().isInterrupted) {
                     renewal = Pair(sent.session, result)
                     renewals += 1
@@ -1247,14 +1322,14 @@ class Coatcheck(
         }
     }
 
-    /** The pass that an answer brings. */
+    /** Returns the pass that a response contains. */
     private fun pass(json: JSONObject?, answer: Answer): Pass? {
         val value = (json ?: return null).text("pass") ?: answer.cookie("$cookieName-pass") ?: return null
         return Pass(value, now(), json.getDouble("expires_in"))
     }
 
     private fun value(url: String, name: String): String? =
-        // The scheme is the app's own: only the query is of interest.
+        // The scheme is the app's own, so only the query is parsed.
         broker.resolve("/?" + url.substringBefore('#').substringAfter('?', ""))?.queryParameter(name)
 
     private fun url(text: String): HttpUrl = broker.resolve(text) ?: throw Unreachable("not a URL of the web")
@@ -1291,7 +1366,7 @@ class Coatcheck(
     }
 }
 
-/** One answer for all callers that wait for it at the same time. */
+/** One response for all callers that wait for it at the same time. */
 private class SharedAnswer<Value : Any> {
     @Volatile private var answers = 0
     private var last: Value? = null
@@ -1305,7 +1380,7 @@ private class SharedAnswer<Value : Any> {
     }
 }
 
-/** Work that several threads wait for; it is cancelled when the last of them leaves off. */
+/** Work that several threads wait for. It is cancelled if all of them stop waiting. */
 private class SharedCall<Value>(private val owner: Coatcheck, work: () -> Value) {
     private val end = CountDownLatch(1)
     private var waiting = 0
@@ -1318,10 +1393,10 @@ private class SharedCall<Value>(private val owner: Coatcheck, work: () -> Value)
 
     fun begin() = thread.start()
 
-    /** Whether another may join. */
+    /** Whether another caller may still join. */
     val isOpen: Boolean get() = synchronized(this) { !abandoned && end.count > 0 }
 
-    /** Joins, before [value]; false where it is over. */
+    /** Joins the work, before [value]. Returns false if the work is over. */
     fun join(): Boolean = synchronized(this) { isOpen.also { if (it) waiting += 1 } }
 
     fun value(): Value {
@@ -1338,7 +1413,7 @@ private class SharedCall<Value>(private val owner: Coatcheck, work: () -> Value)
     }
 }
 
-/** Work that is done one at a time, in the order of asking. */
+/** A queue that does one piece of work at a time, in the order of the requests. */
 private class Turn {
     private class One {
         val over = CountDownLatch(1)
@@ -1355,7 +1430,7 @@ private class Turn {
             try {
                 pausing { one.over.await() }
             } catch (cancelled: InterruptedIOException) {
-                // It may have been given the turn meanwhile.
+                // The caller may have received its turn meanwhile.
                 if (!synchronized(this) { waiting.remove(one) } && one.no == null) pass()
                 throw cancelled
             }
@@ -1364,7 +1439,7 @@ private class Turn {
         try { return work() } finally { pass() }
     }
 
-    /** Fails all that wait now. */
+    /** Fails all waiting callers. */
     fun refuse(no: Exception) = synchronized(this) {
         waiting.forEach { it.no = no; it.over.countDown() }
         waiting.clear()
@@ -1375,7 +1450,7 @@ private class Turn {
     }
 }
 
-/** Waits; who is interrupted leaves off as from a call. */
+/** Waits. An interrupted thread stops waiting with the same exception as for a call. */
 private fun <Value> pausing(work: () -> Value): Value = try {
     work()
 } catch (cancelled: InterruptedException) {

@@ -1,5 +1,5 @@
-// For apps with coroutines: any blocking call of Coatcheck's as a suspending one, which is cancelled with its caller. Needs
-// kotlinx-coroutines-core, nothing else.
+// For apps with coroutines: runs a blocking call of Coatcheck as a suspending one, which is cancelled with its caller. It
+// needs only kotlinx-coroutines-core.
 //
 //     val session = coatcheck.suspending { session() }
 package coatcheck
@@ -12,7 +12,7 @@ import kotlinx.coroutines.suspendCancellableCoroutine
 
 private val threads: ExecutorService = Executors.newCachedThreadPool { work -> Thread(work, "coatcheck").apply { isDaemon = true } }
 
-/** Does blocking work of this broker's on a thread of its own, and has it come back at once when the caller is cancelled. */
+/** Runs blocking work of this broker on its own thread. The work returns at once if the caller is cancelled. */
 suspend fun <Value> Coatcheck.suspending(work: Coatcheck.() -> Value): Value = suspendCancellableCoroutine { continuation ->
     val lock = Any()
     var thread: Thread? = null
@@ -26,7 +26,8 @@ suspend fun <Value> Coatcheck.suspending(work: Coatcheck.() -> Value): Value = s
         } catch (failed: Throwable) {
             answer = { continuation.resumeWithException(failed) }
         }
-        // After this nobody interrupts the thread, which goes on with other work; who left off wants no answer.
+        // Afterwards, the thread can no longer be interrupted, because it goes on with other work. A cancelled caller needs
+        // no result.
         val wanted = synchronized(lock) {
             Thread.interrupted()
             !over.also { over = true }

@@ -1,4 +1,4 @@
-// The curl suite's flows by the Kotlin client, against a broker and a sandbox (Tests/scenarios/kotlin-client.sh).
+// The curl suite's flows through the Kotlin client, against a broker and a sandbox (Tests/scenarios/kotlin-client.sh).
 package coatcheck
 
 import java.util.concurrent.Callable
@@ -19,7 +19,7 @@ internal fun say(good: Boolean, sentence: String) {
     println("${if (good) "ok" else "not ok"} $count - $sentence")
 }
 
-/** The user signs in as the sandbox lets scripts do; the last redirect is the app's. */
+/** Signs the user in as the sandbox allows for scripts. The last redirect is the app's. */
 internal fun browser(page: HttpUrl, user: String): String {
     val http = OkHttpClient.Builder().followRedirects(false).build()
     var next = page.newBuilder().addQueryParameter("sandbox_user", user).build()
@@ -36,7 +36,7 @@ internal fun problem(work: () -> Any?): String? = try {
     problem.code
 }
 
-/** Waits until both replicas, which are asked in turn, say that a session has ended; returns why. */
+/** Waits until both replicas, which are asked in turn, report that a session has ended. Returns the reason. */
 internal fun ending(broker: HttpUrl, name: String, value: String): String {
     fun look(): String? = OkHttpClient().newCall(Request.Builder().url(broker.resolve("/v1/session")!!).header(name, value).build())
         .execute().use { if (it.code() == 401) org.json.JSONObject(it.body!!.string()).optString("reason") else null }
@@ -49,7 +49,7 @@ internal fun ending(broker: HttpUrl, name: String, value: String): String {
 internal fun Coatcheck.signIn(provider: String, user: String, social: String? = null): SignIn =
     finish(browser(start(provider, social), user), "A phone")
 
-/** Sessions behind the app's: a widget's, and a web view's. */
+/** Tests sessions behind the app's: a widget's, and a web view's. */
 private fun children(broker: String, phone: Coatcheck) {
     val session = (phone.signIn("oidc", "kim") as SignIn.SignedIn).session
     say(problem { phone.child("tv", "home") } == "client_not_allowed", "a kind that is not configured")
@@ -72,14 +72,14 @@ private fun children(broker: String, phone: Coatcheck) {
     say(endings == List(2) { "parent_ended" }, "both end with the app's")
 }
 
-/** Asks the sandbox to do something. */
+/** Calls a control endpoint of the sandbox. */
 private fun control(sandbox: HttpUrl, method: String, path: String, body: String): String =
     OkHttpClient().newCall(
         Request.Builder().url(sandbox.resolve("/_sandbox$path")!!).method(method, RequestBody.create(null, body))
             .header("Content-Type", "application/json").build()
     ).execute().use { it.body!!.string() }
 
-/** Flow B by a library that keeps its callback to itself, as AppAuth does. */
+/** Tests flow B with a library that does not reveal its callback, such as AppAuth. */
 private fun codeAlone(sandbox: HttpUrl, device: () -> Coatcheck) {
     val page = sandbox.resolve(
         "/oidc/authorize?response_type=code&client_id=ios-app&redirect_uri=com.example.app:/cb&scope=openid+email&state=kept" +
@@ -103,7 +103,7 @@ private fun codeAlone(sandbox: HttpUrl, device: () -> Coatcheck) {
     say(scope(device().forward(browser(page, "ana"), login())) == """["openid","email"]""", "and so is the scope with a whole callback")
 }
 
-/** The ID token that an SDK gives. */
+/** Tests the ID token of a native SDK. */
 private fun idToken(sandbox: HttpUrl, device: () -> Coatcheck) {
     val login = AppLogin("google", "web", nonce = "a-nonce-of-this-attempt-" + System.nanoTime())
     val given = control(sandbox, "POST", "/native-id-token/google", """{"client_id":"google-app","user":"ana","nonce":"${login.hashedNonce}"}""")

@@ -1,4 +1,4 @@
-// For OkHttp 3 alone: later ones have these by themselves.
+// Only for OkHttp 3. Later versions have these members themselves.
 package coatcheck
 
 import okhttp3.HttpUrl

@@ -1,4 +1,5 @@
-// The user's presence by the Kotlin client, over a network that tells what came by and meddles with it (Tests/scenarios/kotlin-client.sh).
+// The user's presence through the Kotlin client. A proxy records the requests and disturbs them
+// (Tests/scenarios/kotlin-client.sh).
 package coatcheck
 
 import java.security.KeyPair
@@ -13,7 +14,7 @@ import okhttp3.RequestBody
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** A key that asks for its user, who may take time, or would not. */
+/** A key that asks for its user. The user may be slow or refuse. */
 private class AskingKey : PlatformProofKey() {
     val inner = SoftwareKey()
     val prompts = AtomicInteger()

@@ -1,4 +1,4 @@
-// Step-ups by the Kotlin client, over a network that tells what came by and meddles with it (Tests/scenarios/kotlin-client.sh).
+// Step-ups through the Kotlin client. A proxy records the requests and disturbs them (Tests/scenarios/kotlin-client.sh).
 package coatcheck
 
 import java.io.IOException
@@ -13,7 +13,7 @@ import okhttp3.RequestBody
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** A browser that remembers its pages, and whose user signed in some time ago, waits, or closes the page. */
+/** A browser that remembers its pages. Its user signed in some time ago, waits, or closes the page. */
 internal class StepUpBrowser(@Volatile var user: String) : SignInBrowser {
     val pages: MutableList<String> = Collections.synchronizedList(ArrayList<String>())
     @Volatile var age = 0
@@ -36,7 +36,7 @@ internal class StepUpBrowser(@Volatile var user: String) : SignInBrowser {
     }
 }
 
-/** Waits for what another thread does. */
+/** Waits for a condition that another thread fulfils. */
 internal fun until(done: () -> Boolean) { while (!done()) Thread.sleep(10) }
 
 class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private val say: (Boolean, String) -> Unit) {
@@ -49,7 +49,7 @@ class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private
     private fun forget() = control("DELETE", "/_calls")
     private fun calls(): List<JSONObject> = JSONArray(control("GET", "/_calls")).let { all -> (0 until all.length()).map { all.getJSONObject(it) } }
 
-    /** A device whose user signed in an hour ago, and what its app was asked. */
+    /** A device whose user signed in an hour ago. It counts the questions to its app. */
     private inner class Aged(user: String, says: Boolean?, client: String = "ios", val key: ProofKey? = null) {
         val browser = StepUpBrowser(user)
         val storage = MemoryStorage()
@@ -128,7 +128,7 @@ class StepUps(private val broker: HttpUrl, private val network: HttpUrl, private
         fun begin(method: String) = thread { results += other.echo(method) }
         val first = begin("GET")
         until { other.browser.pages.size == 1 }
-        // Two need more than the page that is open, one does not.
+        // Two calls need more than the open page, and one does not.
         val later = listOf(begin("POST"), begin("POST"), begin("GET"))
         until { calls().count { it.optInt("status") == 401 } == 4 }
         val waits = other.browser.pages.size == 1

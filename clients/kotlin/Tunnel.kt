@@ -1,4 +1,5 @@
-// The Kotlin client without a network, with a bad one, and with callers who leave off (Tests/scenarios/kotlin-client.sh).
+// The Kotlin client without a network, with a bad one, and with callers that stop waiting
+// (Tests/scenarios/kotlin-client.sh).
 package coatcheck
 
 import java.io.IOException
@@ -21,7 +22,7 @@ import okhttp3.HttpUrl
 import okhttp3.OkHttpClient
 
 class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private val unsteady: Int) {
-    // It takes connections and never says anything, as a tunnel does.
+    // A server that accepts connections but never sends anything, like a network in a tunnel.
     private val silence = ServerSocket(0, 64)
     private val dark = HttpUrl.get("http://127.0.0.1:${silence.localPort}")
 
@@ -31,7 +32,7 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         return (System.nanoTime() - begin) / 1e9
     }
 
-    /** A storage as slow as a Keystore. */
+    /** A storage that is as slow as a Keystore. */
     private class SlowStorage : CredentialStorage {
         private val kept = MemoryStorage()
         override fun read(): Credentials? { Thread.sleep(8); return kept.read() }
@@ -133,7 +134,7 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
         thousand(say)
     }
 
-    /** A call is answered late, and the user signs in meanwhile. */
+    /** Tests a response that arrives late, after the user signed in meanwhile. */
     private fun afterSignIn(say: (Boolean, String) -> Unit) {
         val holds = AtomicBoolean()
         val answered = CountDownLatch(1)
@@ -164,7 +165,7 @@ class Tunnel(private val broker: HttpUrl, private val sandbox: HttpUrl, private 
     @Volatile private var ended = false
     private val heard = AtomicBoolean()
 
-    /** A thousand calls of twenty devices over a network that is cut, slow, silent and comes back. */
+    /** Sends a thousand calls from twenty devices over a network that is cut, slow or silent, and then recovers. */
     private fun thousand(say: (Boolean, String) -> Unit) {
         val network = HttpUrl.get("http://127.0.0.1:$unsteady")
         val calls = AtomicInteger()

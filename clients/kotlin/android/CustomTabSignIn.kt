@@ -1,5 +1,5 @@
-// Not compiled here: the project's tests have no Android. Whoever builds it first, please report. Needs androidx.browser,
-// nothing else.
+// Not compiled here, because the project's tests run without Android. Please report the result of your first build. It
+// needs only androidx.browser.
 package coatcheck.android
 
 import android.content.Context
@@ -44,9 +44,11 @@ fun openSignIn(context: Context, page: HttpUrl) {
 }
 
 /**
- * Opens the page of a step-up in a Custom Tab, and waits for what leads back: the callback's activity calls [cameBack] first, and
- * `Coatcheck.finish` where that returns false (a sign-in that the app began itself, or one from before a restart). A tab that was closed
- * tells nobody: call [closed] where the app is in front again and nothing came back.
+ * A browser that opens the page of a step-up in a Custom Tab, and waits for the callback. The activity of the callback
+ * calls [cameBack] first. If it returns false, the activity calls `Coatcheck.finish`: the app started that sign-in itself,
+ * or it is from before a restart.
+ *
+ * Closed tabs are not reported to the app. Call [closed] if the app is in front again without a callback.
  */
 class CustomTabBrowser(private val context: Context) : SignInBrowser {
     private var waiting: CompletableFuture<String>? = null
@@ -69,15 +71,15 @@ class CustomTabBrowser(private val context: Context) : SignInBrowser {
     fun closed() { synchronized(this) { waiting }?.completeExceptionally(Cancelled()) }
 }
 
-/** The URL that came back, unchanged; null for another intent. */
+/** Returns the unchanged URL of the callback, or null for another intent. */
 fun callback(intent: Intent): String? = if (intent.action == Intent.ACTION_VIEW) intent.dataString else null
 
 /**
- * Keeps the credentials in the app's preferences, encrypted by a key that does not leave the Android Keystore. Two accounts on one
- * device have an [account] each.
+ * A storage in the app's preferences, encrypted by a key that never leaves the Android Keystore. For two accounts on one
+ * device, use two [account] names.
  */
 class KeystoreStorage(context: Context, account: String = "coatcheck") : CredentialStorage {
-    // Leave this file out of backups: the key does not travel (dataExtractionRules).
+    // Exclude this file from backups (dataExtractionRules), because the key stays on the device.
     private val preferences = context.getSharedPreferences(account, Context.MODE_PRIVATE)
 
     private fun key(): SecretKey {
@@ -102,11 +104,11 @@ class KeystoreStorage(context: Context, account: String = "coatcheck") : Credent
         } catch (gone: KeyPermanentlyInvalidatedException) {
             null // the key will never open it again
         }
-        // Anything else passes, as a Keystore that is busy does: it is thrown, and nobody is signed out for it.
+        // Other errors are temporary, such as a busy Keystore. They are thrown, and the user stays signed in.
     }
 
     @Synchronized override fun write(credentials: Credentials?) {
-        // commit, not apply: the login's secret has to be there before its page is opened.
+        // `commit` replaces `apply` here, because the login's secret must be stored before its page is opened.
         if (credentials == null) { preferences.edit().remove("credentials").commit(); return }
         val cipher = Cipher.getInstance("AES/GCM/NoPadding")
         cipher.init(Cipher.ENCRYPT_MODE, key())

@@ -1,5 +1,5 @@
-// Not compiled here: the project's tests have no Android. Whoever builds it first, please report. Needs Android 11 (API 30), and
-// nothing but Coatcheck.kt.
+// Not compiled here, because the project's tests run without Android. Please report the result of your first build. It
+// needs Android 11 (API 30), and otherwise only Coatcheck.kt.
 package coatcheck.android
 
 import android.app.Activity
@@ -25,10 +25,11 @@ import java.util.concurrent.CompletableFuture
 import java.util.concurrent.ExecutionException
 
 /**
- * A key of the Android Keystore that signs only when its user is there, each time anew (`setUserAuthenticationRequired`), for
- * `Coatcheck.registerPresenceKey`; the session's own is a [KeystoreProofKey]. The prompt says [title] over the [activity] that is
- * shown now, and takes a face or finger, or the device's code. With [enrolledOnly] there is no code, and one more face or finger
- * enrolled ends the key. Call from a background thread.
+ * A key in the Android Keystore that asks for the user's presence before each signature (`setUserAuthenticationRequired`).
+ * Use it for `Coatcheck.registerPresenceKey`. The session's own key is a [KeystoreProofKey].
+ *
+ * The prompt shows [title] over the visible [activity]. It accepts a face, a finger, or the device's code. With
+ * [enrolledOnly], the code is refused, and a new face or finger makes the key useless. Call it from a background thread.
  */
 class KeystorePresenceKey(
     private val title: String, private val activity: () -> Activity, private val enrolledOnly: Boolean = false,
@@ -50,7 +51,7 @@ class KeystorePresenceKey(
         val types = if (enrolledOnly) KeyProperties.AUTH_BIOMETRIC_STRONG else KeyProperties.AUTH_BIOMETRIC_STRONG or KeyProperties.AUTH_DEVICE_CREDENTIAL
         val spec = KeyGenParameterSpec.Builder(alias, KeyProperties.PURPOSE_SIGN)
             .setAlgorithmParameterSpec(ECGenParameterSpec("secp256r1")).setDigests(KeyProperties.DIGEST_SHA256)
-            // 0 seconds: an answer to one prompt is none to the next.
+            // With 0 seconds, the answer to one prompt never counts for the next.
             .setUserAuthenticationRequired(true).setUserAuthenticationParameters(0, types)
             .setInvalidatedByBiometricEnrollment(enrolledOnly).build()
         val generator = KeyPairGenerator.getInstance(KeyProperties.KEY_ALGORITHM_EC, "AndroidKeyStore")

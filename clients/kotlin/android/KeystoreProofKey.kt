@@ -1,4 +1,5 @@
-// Not compiled here: the project's tests have no Android. Whoever builds it first, please report. Needs nothing but Coatcheck.kt.
+// Not compiled here, because the project's tests run without Android. Please report the result of your first build. It
+// needs only Coatcheck.kt.
 package coatcheck.android
 
 import android.os.Build
@@ -17,14 +18,14 @@ import java.security.interfaces.ECPublicKey
 import java.security.spec.ECGenParameterSpec
 
 /**
- * A key of the Android Keystore, which nobody can take out: not with a back-up, not with the device unlocked. Made in StrongBox
- * where [strongBox] says so and the device has one (API 28); it signs more slowly there. It asks for no face or finger, since
- * passes are renewed in the background, and it outlives their changes.
+ * A key in the Android Keystore, which cannot be extracted. Neither a backup nor an unlocked device reveals it. With
+ * [strongBox], it is made in StrongBox if the device has one (API 28), but signs more slowly. It signs without a prompt
+ * because passes are renewed in the background. New faces and fingers leave it valid.
  */
 class KeystoreProofKey(private val alias: String = "coatcheck-key", private val strongBox: Boolean = false) : PlatformProofKey() {
     private fun store(): KeyStore = KeyStore.getInstance("AndroidKeyStore").apply { load(null) }
 
-    // A Keystore that is busy throws, and nobody is signed out for it.
+    // A busy Keystore throws, and the user stays signed in.
     override fun pair(): KeyPair? {
         val store = store()
         val key = store.getKey(alias, null) as? PrivateKey ?: return null

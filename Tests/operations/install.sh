@@ -16,7 +16,7 @@ cp -a --reflink=auto "$clean" "$system"
 mkdir -p "$system/etc/nginx/sites-enabled"
 : >"$system/etc/nginx/sites-enabled/default"
 boot "$system"
-same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
+same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
 start_sandbox
 NGINX_PORT=$(free_port)
 BROKER_PORT=$(free_port)

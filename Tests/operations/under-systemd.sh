@@ -16,7 +16,7 @@ while read -r folder; do libraries+=("--bind-ro=$folder"); done < <(ldd "$COATCH
 # The container has its own network, so it uses the documents' ports. Its own system-call filter would refuse calls that the
 # unit allows.
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime' "${libraries[@]}"
-same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
+same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
 curl() { nsenter -t "$init" -n curl "$@"; }
 printf '#!/bin/sh\nexec nsenter -t %s -n %q "$@"\n' "$init" "$(realpath "$COATCHECK_SANDBOX")" >"$work/sandbox"
 chmod +x "$work/sandbox"
@@ -50,7 +50,7 @@ starts() {
     start && ok "$1" && return
     not_ok "$1" "$(in_system journalctl -u coatcheck.service -o cat -n 3)"
 }
-signed_in() { JAR="$work/a-phone.jar" request GET /v1/session; expect_status 200 "who was signed in is signed in"; }
+signed_in() { JAR="$work/a-phone.jar" request GET /v1/session; expect_status 200 "session from before the step → alive"; }
 first_key() { in_system coatcheck keys list --no-header --file /var/lib/coatcheck/keys.json | sed -n 1p | cut -f1; }
 
 step "The commands of docs/operate/deployment.md"

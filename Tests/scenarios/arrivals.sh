@@ -13,7 +13,7 @@ redirect_of() { case $1 in ios) echo com.example.app:/cb ;; *) echo "com.example
 issuer() { jq -rn --arg text "$SANDBOX/oidc" '$text | @uri'; }
 counted() { curl -s "$MANAGEMENT/metrics" | sed -n "s/^$1 //p"; }
 
-step "1. GitHub names its issuer in every return, and publishes no metadata"
+step "1. GitHub names its issuer in every callback, but publishes no metadata"
 device a-developer
 sign_in github web
 expect_status 201 "callback with GitHub's own issuer → a session"
@@ -42,7 +42,7 @@ browser "$AUTHORIZATION_URL" ana
 forward "$(with_value iss "$SANDBOX/oidc" "$CALLBACK")"
 expect_problem 400 issuer_mismatch "callback with the issuer of another provider"
 
-step "3. Regular answers to prompt=none are the user's matter, not the provider's fault"
+step "3. Regular errors after prompt=none ask for the user, and are no provider fault"
 for error in login_required interaction_required account_selection_required; do
     back silent "error=$error"
     expect_problem 409 interaction_required "callback with error $error"
@@ -69,7 +69,7 @@ forward "$CALLBACK"
 expect_problem 403 login_not_yours "callback forwarded by another device"
 in_log 'finished by somebody else' 1 "callback forwarded by another device → logged"
 
-step "4. Dialects: Facebook's error_code, Twitter's denied, in flows A, B and C"
+step "4. Error dialects in flows A, B and C: Facebook's error_code, Twitter's denied"
 back ios "error_code=200&error_message=no"
 expect_problem 502 provider_error "flow A, callback with error_code"
 back ios "denied=t0ken"
@@ -83,7 +83,7 @@ for query in "denied=t0ken access_denied" "error_code=200 provider_error" "error
     matches "error=${query#* }&" "$(location "$BROKER/callback/oidc?${query% *}&state=$STATE&iss=$(issuer)")" "flow C, callback with ${query% *} → the same error for the app"
 done
 
-step "5. Returns without a state or a code belong to no login (flow D)"
+step "5. Callbacks without a state or a code belong to no login (flow D)"
 device a-guest
 forward "com.example.app:/cb?error=access_denied"
 expect_problem 403 access_denied "error without a state"
@@ -104,7 +104,7 @@ expect_status 201 "login from the 409, forwarded with the usual body → a sessi
 forward "com.example.app:/cb?code=portal" '"provider":"oidc","client":"strict"'
 expect_problem 400 invalid_callback "code at another client's redirect URI"
 
-step "6. A form post brings its answer in the body alone"
+step "6. The answer of a form post is read only from its body"
 start_login apple web
 request POST "/callback/apple?state=$STATE" -d "code=c&state=$STATE"
 expect_problem 400 invalid_callback "form post with a state in query and body"

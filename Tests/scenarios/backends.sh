@@ -11,7 +11,7 @@ session=$(cookie coatcheck)
 handle=$(json .handle)
 JAR=
 
-step "1. Forward-auth: the caller proves itself, the session decides"
+step "1. Forward-auth needs a backend's credential and a session"
 get /v1/forward-auth -b "coatcheck=$session"
 expect_problem 401 backend_unauthorized "forward-auth without a backend's credential"
 get /v1/forward-auth "${gateway[@]}"

@@ -126,7 +126,7 @@ for command in serve migrate; do
     matches '^1 .*newer Coatcheck' "$RUN $(cat "$work/out")" "$command with a newer schema → exit 1"
 done
 
-step "migrate by many at once"
+step "eight migrations at once"
 # migrated CONFIGURATION: how many of eight did the work, and how many found it done
 migrated() {
     local n pids=()

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/support/lib.bash"
 start_stack
 
-step "1. Every field of every body"
+step "1. A fault in each field of each body is refused"
 # bad_input.py prints: PATH, the fault, the pointer that the answer has to name (or -), the body.
 count=0
 while IFS=$'\t' read -r path what pointer body; do

@@ -27,7 +27,7 @@ matches '^[A-Za-z0-9_-]{43}$' "$session" "bearer client's session → the sessio
 same "" "$(header Set-Cookie)" "bearer client's session → no cookie"
 expect_header Cache-Control no-store
 
-step "4. Authorization: Bearer is the session"
+step "4. Authorization: Bearer identifies the session"
 get /v1/session -H "Authorization: Bearer $session"
 expect_status 200
 expect_json .handle "$handle"

@@ -18,7 +18,7 @@ for provider in oidc oauth2; do
     browser "$AUTHORIZATION_URL" ana
     remember code "$(url_value code "$CALLBACK")"
     forward "$CALLBACK"
-    same 201 "$STATUS" "a session at $provider"
+    same 201 "$STATUS" "callback at $provider forwarded → a session"
     remember session-token "$(cookie coatcheck)"
 done
 verifier=$(random_token)
@@ -73,7 +73,7 @@ for kind in state code verifier login-token session-token state-key access_token
     matches '^[1-9]' "$(grep -c "^$kind [^ ]" "$canaries")" "noted secrets → at least one of each kind: $kind"
 done
 
-step "2. No answer held a provider's token (SEC-52)"
+step "2. No answer contains a provider's token (SEC-52)"
 get /v1/session
 get /v1/sessions
 get /v1/providers
@@ -81,7 +81,7 @@ found=$(grep -E '^(access|refresh)_token ' "$canaries" | cut -d' ' -f2 | grep -a
 count=$(grep -ao 'HTTP/1\.1 [0-9]' "$work/answers" | wc -l)
 if [ -z "$found" ] && [ "$count" -ge 20 ]; then ok "$count answers → no provider token"; else not_ok "at least 20 answers → no provider token" "$count answers"; fi
 
-step "3. Nothing that the database holds can be presented (SEC-39)"
+step "3. No value from the database opens a session (SEC-39)"
 # Every value of every row, as the cookie, as text, hexadecimal and base64url.
 python3 - "$work/data/coatcheck.db" >"$work/values" <<'PY'
 import base64, sqlite3, sys

@@ -67,7 +67,7 @@ sign_in_from() {
     JAR= post /v1/sessions "{\"callback_url\":$(json_text "$CALLBACK"),\"login_token\":\"$LOGIN_TOKEN\"}" --interface "$1" -H "Host: $host"
 }
 
-step "1. By the minute: $per_minute logins, $per_minute callbacks and $per_minute wrong tokens a minute"
+step "1. Limits by the minute: $per_minute logins, $per_minute callbacks and $per_minute wrong tokens"
 flood_limits "$per_minute"
 start_broker
 sign_in_from "$attacker"
@@ -99,7 +99,7 @@ sign_in_from "$another"
 expect_status 201 "flood, sign-in from another address → a session"
 at_most "$((SECONDS - began))" 5 "sign-in from another address → seconds"
 
-step "2. By its share: $share of a cap of 1000, with no limit by the minute"
+step "2. Limits by the share: $share of a cap of 1000, with no limit by the minute"
 kill_broker TERM
 rm -rf "$work/data"
 mkdir -m 700 "$work/data"

@@ -33,7 +33,7 @@ sandbox GET '/requests?provider=clover&endpoint=token'
 json '[0].body' "$work/control" >"$work/token.json"
 same '["client_id", "client_secret", "code"]' "$(python3 -c 'import json, sys; print(json.dumps(sorted(json.load(open(sys.argv[1])))))' "$work/token.json")" "token request → only client_id, client_secret and code"
 
-step "3. A merchant id that the callback invents is not believed (SEC-16)"
+step "3. An invented merchant id in the callback is refused (SEC-16)"
 device b-phone
 start_login clover ios
 browser "$AUTHORIZATION_URL" ana
@@ -118,7 +118,7 @@ sandbox POST /legacy-token/clover '{"client_id":"AOTHER001","user":"cleo"}'
 migrate "$(json .access_token "$work/control")" "$merchant" "$(random_token)"
 expect_problem 400 code_rejected "migration of another app's legacy token"
 
-step "7. The user refuses, strangers, invented codes"
+step "7. Refusals: by the user, for strangers, of invented codes"
 refusals clover ios
 
 # lose_pair CLIENT: makes a session whose refresh was carried out and whose answer was lost; REFRESH is its old refresh token

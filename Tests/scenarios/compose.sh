@@ -55,7 +55,7 @@ screen() {
 }
 play wait '{}'
 mapfile -t providers < <(jq -r '.providers[].name' "$work/played")
-same 7 "${#providers[@]}" "the phone offers ${providers[*]}"
+same 7 "${#providers[@]}" "playground's phone → offers ${providers[*]}"
 "$python" "$here/page_key.py" "$SANDBOX" "$token" >"$work/page.log" 2>&1 &
 pids+=($!)
 wait_for 20 grep -q shown "$work/page.log" || give_up "the page's key"

@@ -49,7 +49,7 @@ expect_problem 401 session_required "invented cookie value"
 with "coatcheck=$(head -c 4000 /dev/zero | tr '\0' x)"
 same 4 "${STATUS:0:1}" "cookie value of 4,000 characters → refused"
 
-step "3. An id that the server did not issue is never adopted (SEC-35, SEC-36)"
+step "3. A session id made by the client is never adopted (SEC-35, SEC-36)"
 device fresh
 mine=$(random_token)
 start_login oidc ios
@@ -61,7 +61,7 @@ expect_status 201 "login with an invented session cookie → a session"
 given=$(header Set-Cookie | sed -nE 's/^coatcheck=([A-Za-z0-9_-]{43});.*/\1/p')
 if [ -n "$given" ] && [ "$given" != "$mine" ]; then ok "login with an invented session cookie → a new cookie value"; else not_ok "login with an invented session cookie → a new cookie value" "$(header Set-Cookie)"; fi
 
-step "4. The cross-origin rule (SEC-45): unsafe methods with our cookie or without a credential"
+step "4. The cross-origin rule (SEC-45): unsafe methods with the session cookie or without a credential"
 device a-phone
 # refused / passes METHOD PATH SENTENCE [options…]
 refused() { request "$1" "$2" "${@:4}"; expect_problem 403 cross_origin "$3"; }

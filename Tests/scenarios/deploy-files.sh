@@ -133,7 +133,7 @@ same 2 "$(grep -l 'name: management, containerPort' "$root"/deploy/kubernetes/*/
 if command -v kubectl >/dev/null; then
     for kind in postgresql sqlite example; do
         kubectl kustomize "$root/deploy/kubernetes/$kind" >"$work/all.yaml" 2>"$work/kustomize.err"
-        same 0 $? "kubectl kustomize $kind: $(head -1 "$work/kustomize.err")"
+        same 0 $? "kubectl kustomize $kind → exit 0 $(head -1 "$work/kustomize.err")"
         same "coatcheck" "$("$python" -c 'import sys, yaml
 print(" ".join(sorted({d["metadata"]["name"] if d["kind"] == "Namespace" else d["metadata"].get("namespace", "none") for d in yaml.safe_load_all(open(sys.argv[1]))})))' "$work/all.yaml")" "$kind → everything is in the namespace coatcheck"
         same 1 "$(grep -c '^kind: Namespace' "$work/all.yaml")" "$kind → makes its namespace once"
@@ -171,7 +171,7 @@ print(yaml.safe_load(component["patches"][0]["patch"])[-1]["value"][0]["args"][0
     sh -ec "$(cat "$work/pod.sh")" 2>"$work/check.out"
     mv "$work/pod/coatcheck.yaml" "$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
-    same 0 $? "$kind: $(tail -1 "$work/check.out")"
+    same 0 $? "$kind with the digest → check succeeds: $(tail -1 "$work/check.out")"
     sed -i 's/public_url/publc_url/' "$work/manifest.yaml"
     "$COATCHECK" check --config "$work/manifest.yaml" >"$work/check.out" 2>&1
     same 1 $? "$kind with a misspelt key → check fails"

@@ -23,7 +23,7 @@ done
 wait_for 10 eval '[ "$(calls oidc/token)" -ge 12 ]'
 same 12 "$(calls oidc/token)" "twelve forwards at the hanging provider → twelve calls wait"
 
-step "2. Meanwhile the others are served"
+step "2. Other sessions and logins are served meanwhile"
 device a-phone
 get /v1/session
 expect_status 200 "twelve calls wait → the existing session is served"

@@ -27,7 +27,7 @@ same "signed in: user-ana, the API: 200, and out: true" "$(grep -v warning "$wor
 
 step "4. Files that are not compiled here say so in their first line"
 for file in CustomTabSignIn KeystoreProofKey KeystorePresenceKey; do
-    same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/$file.kt" | cut -d: -f1)" "android/$file.kt"
+    same "// Not compiled here" "$(head -1 "$root/clients/kotlin/android/$file.kt" | cut -d: -f1)" "android/$file.kt → says in its first line that it is not compiled here"
 done
 
 finish

@@ -48,7 +48,7 @@ forward "$(with_value state "" "$CALLBACK")"
 expect_problem 409 login_required "callback with an empty state"
 no_call
 
-step "4. A state that the broker never made"
+step "4. A state that the broker did not make is refused"
 fresh_callback
 forward "$(with_value state "$(random_token)" "$CALLBACK")"
 expect_problem 400 state_mismatch "callback with an invented state"
@@ -92,7 +92,7 @@ forward "com.example.app:\\cb?$query"
 same 400 "$STATUS" "callback URL with a backslash → 400"
 no_call
 
-step "8. A token in the callback is dropped unread (SEC-01)"
+step "8. A callback with a token is refused, and the token is not read (SEC-01)"
 fresh_callback
 forward "$CALLBACK&access_token=at-canary-implicit"
 expect_problem 400 invalid_callback "callback with an access token"

@@ -48,7 +48,7 @@ session=$(cookie coatcheck)
 handle=$(json .handle)
 same 1 "$(calls oidc/token)" "callback forwarded → one token call"
 
-step "5. The cookie is the session"
+step "5. The cookie identifies the session"
 get /v1/session
 expect_status 200
 expect_json .handle "$handle"
@@ -83,7 +83,7 @@ expect_problem 401 session_required "request without a cookie"
 request DELETE /v1/session
 expect_status 204 "second log-out → 204"
 
-step "9. The app may hold the verifier itself"
+step "9. The app may keep the PKCE verifier itself"
 verifier=$(random_token)
 start_login oidc ios "\"code_challenge\":\"$(s256 "$verifier")\",\"code_challenge_method\":\"S256\""
 expect_status 201

@@ -17,7 +17,7 @@ same 0 $? "promtool check rules → accepted: $(grep -o '[0-9]* rules found' "$w
 promtool check config "$root/deploy/prometheus/prometheus.yaml" >"$work/config.out" 2>&1
 same 0 $? "promtool check config → accepted"
 promtool test rules "$root/Tests/scenarios/support/prometheus/rules.test.yaml" >"$work/unit.out" 2>&1
-same 0 $? "every rule fires when it should, and waits as long as it says: $(tail -3 "$work/unit.out" | tr '\n' ' ')"
+same 0 $? "promtool test rules → every rule fires and waits as written: $(tail -3 "$work/unit.out" | tr '\n' ' ')"
 sed 's/process_open_fds{job="coatcheck"} > 0.4/process_open_fds{job="coatcheck"} > 0.8/' "$root/deploy/prometheus/rules.yaml" >"$work/broken.yaml"
 sed "s|rule_files:.*|rule_files: [$work/broken.yaml]|" "$root/Tests/scenarios/support/prometheus/rules.test.yaml" >"$work/broken.test.yaml"
 promtool test rules "$work/broken.test.yaml" >"$work/unit.out" 2>&1
@@ -34,7 +34,7 @@ wait_for 10 shows '^coatcheck_store_free_bytes [1-9]'
 same 0 $? "unused broker → free bytes of the disk"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
 promtool check metrics <"$work/metrics" >"$work/lint.out" 2>&1
-same 0 $? "promtool finds nothing to say of the metrics: $(head -3 "$work/lint.out" | tr '\n' ' ')"
+same 0 $? "promtool check metrics → no complaint: $(head -3 "$work/lint.out" | tr '\n' ' ')"
 monitoring names "$work/metrics" >"$work/names.out"
 take_over <"$work/names.out"
 # broken FILE SED-EXPRESSION: a copy with an unknown name is noticed
@@ -45,7 +45,7 @@ broken() {
     cp -r "$root/Tests/scenarios" "$work/tree/Tests/"
     sed -i "$2" "$work/tree/$1"
     "$python" "$work/tree/Tests/scenarios/support/monitoring.py" names "$work/metrics" >"$work/broken.out" 2>&1
-    same 1 $? "noticed in $1: $2 ($(grep -m 1 '^not ok' "$work/broken.out" | cut -d' ' -f 4-))"
+    same 1 $? "broken copy of $1 → a check fails: $2 ($(grep -m 1 '^not ok' "$work/broken.out" | cut -d' ' -f 4-))"
 }
 broken deploy/grafana/coatcheck.json 's/coatcheck_sessions_live/coatcheck_sessions_alive/'
 broken deploy/grafana/coatcheck.json 's/Why are people logged out?/Log-outs/'
@@ -72,7 +72,7 @@ same "live" "$("$COATCHECK" health --live --management "$MANAGEMENT" 2>&1)" "coa
 "$COATCHECK" health --management "http://127.0.0.1:$CLOSED_PORT" >"$work/health" 2>&1
 same "1 http://127.0.0.1:$CLOSED_PORT does not answer" "$? $(cat "$work/health")" "coatcheck health without a broker → exit 1"
 
-step "Prometheus scrapes it"
+step "Prometheus scrapes the broker"
 monitoring impatient "$root/deploy/prometheus" "$work/prometheus" "127.0.0.1:$MANAGEMENT_PORT"
 PROMETHEUS_PORT=$(free_port)
 PROMETHEUS="http://127.0.0.1:$PROMETHEUS_PORT"

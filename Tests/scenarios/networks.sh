@@ -59,7 +59,7 @@ start_broker() {
     wait_for 60 curl -sf "$MANAGEMENT/readyz" || give_up "broker"
 }
 
-step "Logins: one line"
+step "Logins: one customer's /56"
 start_stack "$work/networks.yaml"
 client logins --networks 2001:db8:1::/56 --each 8 >"$work/out"
 echo "#   $(cat "$work/out")"
@@ -99,7 +99,7 @@ occupy third 2001:db8:6::/57,2001:db8:6:100::/57,2001:db8:6:200::/57 8
 same "896 896" "$(jq .standing "$work/second") $(jq .standing "$work/third")" "two more /48 → 896 connections open for each"
 signs_in 2001:db8:2::1 "three full /48, user of another network → signs in"
 curl -s "$MANAGEMENT/metrics" >"$work/metrics"
-same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "coatcheck_connections: $(grep '^coatcheck_connections ' "$work/metrics")"
+same 1 "$(grep -c '^coatcheck_connections 2688$' "$work/metrics")" "metrics → 2688 connections: $(grep '^coatcheck_connections ' "$work/metrics")"
 same 1 "$(grep -c '^coatcheck_connections_max 4000$' "$work/metrics")" "metrics → coatcheck_connections_max 4000"
 for reason in customer network; do
     matches "^coatcheck_connections_refused_total.*\} [1-9]" "$(grep "refused_total{reason=\"$reason\"}" "$work/metrics")" "metrics → connections refused for the reason $reason"

@@ -58,7 +58,7 @@ forward "$callback"
 expect_problem 409 code_already_used "code of an ended session"
 same "$before" "$(calls oidc/token)" "code of an ended session → no token call"
 
-step "5. One Clever code, fifty times, from an app that started its login itself (it has no PKCE: the state is its own)"
+step "5. Fifty forwards of one Clever code from a login that the app started without PKCE"
 sandbox DELETE /requests
 state=$(random_token)
 secret=$(random_token)

@@ -67,7 +67,7 @@ matches '^ok +store: will be migrated' "$STORE" "remote address with the right a
 try "$named&sslrootcert=$ca"
 matches '^ok +store: will be migrated' "$STORE" "verify-full with the right name and authority → accepted"
 "$COATCHECK" migrate --config "$work/coatcheck.yaml" >"$work/migrate.log" 2>&1
-same 0 $? "migrate: $(cat "$work/migrate.log")"
+same 0 $? "migrate over TLS → exit 0: $(cat "$work/migrate.log")"
 try "$named&sslrootcert=$ca"
 matches '^ok +store: answers and is up to date' "$STORE" "migrated store → check reports that it answers"
 matches '^ok +store clock: agrees within 5 s' "$(grep 'store clock' "$work/body")" "check → the store's clock agrees within 5 s"

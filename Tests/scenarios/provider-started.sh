@@ -18,7 +18,7 @@ browser "$url" ana
 forward "$CALLBACK"
 expect_status 201 "new login finished → a session"
 
-step "3. Two in a row do not loop"
+step "3. A second code without a state in a row starts no further login"
 device b-phone
 forward "com.example.strict:/cb?code=c-1"
 expect_problem 409 login_required "first code without a state"

@@ -135,7 +135,7 @@ step "10. The upstream is slow"
 get '/v1/relay/api/slow?ms=1500'
 expect_status 200 "upstream answers after 1500 ms → 200"
 
-step "11. From another origin: every method"
+step "11. Cross-site requests are refused, even GET"
 get /v1/relay/api/echo -H 'Sec-Fetch-Site: cross-site'
 expect_problem 403 cross_origin "cross-site GET with the session cookie"
 

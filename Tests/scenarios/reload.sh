@@ -138,7 +138,7 @@ rm "$work/hangs"
 cp -p "$work/first.yaml" "$file"
 start_broker
 
-step "what HUP takes over"
+step "settings that HUP changes"
 relayed
 expect_status 200 "original allow-list → the relay call succeeds"
 change 's|(narrow: .*allow: \[")GET /private/\*|\1GET /public/*|; s|log: \{level: trace\}|log: {level: trace}\nlimits: {body: 4KiB}|; s|  orders: \{sha256: 1fc7|  orders: {sha256: 2fc7|'

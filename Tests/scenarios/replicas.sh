@@ -43,7 +43,7 @@ session=$(cookie coatcheck)
 for n in 1 2 3; do
     on "$n"
     here_session
-    expect_status 200 "replica $n knows the session"
+    expect_status 200 "sign-in on replica 1 → replica $n knows the session"
 done
 
 step "2. A login begun on one and finished on another"
@@ -201,7 +201,7 @@ kill "${streams[@]}" 2>/dev/null
 
 step "7. Operators look at the store: migrate, check --online, metrics"
 "$COATCHECK" migrate --config "$work/replica-1.yaml" >"$work/migrate.log" 2>&1
-same 0 $? "migrate: $(cat "$work/migrate.log")"
+same 0 $? "migrate on an up-to-date store → exit 0: $(cat "$work/migrate.log")"
 "$COATCHECK" check --online --config "$work/replica-1.yaml" >"$work/check.log" 2>&1
 matches 'ok +store: answers and is up to date' "$(cat "$work/check.log")" "check --online → the store is up to date"
 matches 'no commit waits for a standby' "$(cat "$work/check.log")" "check --online → reports that no commit waits for a standby"

@@ -47,7 +47,7 @@ done
 good=0
 for n in $(seq 8); do wait "${waiting[n]}" && good=$((good + 1)); done
 same 8 "$good" "eight migrations → all exit 0"
-same 1 "$(cat "$work"/migrate.[1-8] | grep -c 'version 0 to')" "one did the work: $(grep -h 'version 0 to' "$work"/migrate.[1-8])"
+same 1 "$(cat "$work"/migrate.[1-8] | grep -c 'version 0 to')" "eight migrations → one did the work: $(grep -h 'version 0 to' "$work"/migrate.[1-8])"
 same 7 "$(cat "$work"/migrate.[1-8] | grep -c 'is up to date')" "eight migrations → seven are up to date"
 newest=$(sql 'SELECT max(version) FROM schema_version')
 
@@ -112,7 +112,7 @@ on 1
 here_session
 expect_status 200 "process started on the extended schema → serves the session"
 "$new" migrate --config "$work/release-1.yaml" >"$work/migrate.log" 2>&1
-same 0 $? "migrate has nothing to do: $(cat "$work/migrate.log")"
+same 0 $? "migrate on the extended schema → exit 0: $(cat "$work/migrate.log")"
 
 step "4. Rows of a newer format: 503, sessions stay, rows are unchanged"
 device other-phone
@@ -144,7 +144,7 @@ done
 step "5. The present release refuses an unreadable schema"
 sql "INSERT INTO schema_version VALUES ($((newest + 2)), $((newest + 2)))"
 "$new" migrate --config "$work/release-2.yaml" >"$work/migrate.log" 2>&1
-same 1 $? "migrate refuses it: $(cat "$work/migrate.log")"
+same 1 $? "migrate on an unreadable schema → exit 1: $(cat "$work/migrate.log")"
 matches "$((newest + 2))" "$(cat "$work/migrate.log")" "unreadable schema → migrate prints its version"
 timeout 20 "$new" serve --config "$work/release-2.yaml" >"$work/refused.log" 2>&1
 same 1 $? "unreadable schema → serve exits 1"

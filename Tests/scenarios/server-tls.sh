@@ -63,7 +63,7 @@ hangup() {
     wait_for 20 more_reloads "$before"
 }
 
-step "refusals"
+step "refused versions, renegotiation, keys and certificates"
 matches 'alert|error|unsupported' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → refused"
 matches 'Cipher is \(NONE\)' "$(shake -tls1_1 -cipher 'ALL:@SECLEVEL=0' | tr '\n' ' ')" "TLS 1.1 → no cipher agreed"
 matches '^(000|52|56)' "$(curl -s -o /dev/null -w '%{http_code}' "http://127.0.0.1:$BROKER_PORT/v1/providers")" "plain HTTP on the TLS port → no answer"

@@ -14,7 +14,7 @@ partial() {
     STATE_KEY=$(json .state_key)
 }
 
-step "1. The start"
+step "1. The start of a login"
 post /v1/logins '{"provider":"zephr","client":"ios"}'
 expect_problem 400 invalid_request "two social providers configured, request names neither"
 expect_json .errors[0].pointer /social_provider

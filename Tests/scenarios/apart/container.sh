@@ -83,7 +83,7 @@ inside coatcheck "$work/volume" coatcheck keys generate --file keys.json >"$work
 same "600 10001" "$(stat -c '%a %u' "$work/volume/keys.json")" "keys generate → a private file in the volume"
 health() { (eval "inside coatcheck \"$work/volume\" $(jq -r '.Docker.config.Healthcheck.Test[1:] | map(@sh) | join(" ")' "$work/coatcheck.json")"); }
 health >"$work/health.log" 2>&1
-same 1 $? "before the start it is not healthy: $(cat "$work/health.log")"
+same 1 $? "health check before the start → exit 1: $(cat "$work/health.log")"
 mapfile -t command < <(entry coatcheck)
 inside coatcheck "$work/volume" "${command[@]}" >"$work/broker.log" 2>&1 &
 broker_pid=$!

@@ -41,7 +41,7 @@ chroot "$system" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=nonin
 same 0 $? "apt fetches the libraries and curl"
 fetched=$((SECONDS - begin))
 boot "$system" --private-network --system-call-filter='adjtimex clock_adjtime'
-same systemd "$(in_system cat /proc/1/comm)" "systemd is the first process"
+same systemd "$(in_system cat /proc/1/comm)" "booted Debian → systemd is the first process"
 # disk SENTENCE: prints the files of the packages
 disk() {
     echo "# on disk $1:"

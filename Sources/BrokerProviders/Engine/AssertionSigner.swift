@@ -13,6 +13,7 @@ struct AssertionSigner: Sendable {
 
     private let key: Key
     private let algorithm: SignatureAlgorithm?
+    private let algorithmName: String?
     private let keyID: String?
 
     /// Reads the key; throws unless it fits the algorithm.
@@ -24,9 +25,10 @@ struct AssertionSigner: Sendable {
         case .es384: key = .es384(try ES384PrivateKey(pem: pem))
         case .edDSA: key = .edDSA(try EdDSA.PrivateKey(pem: pem))
         case .rs384, .rs512, .ps384, .ps512, .es512:
-            throw CatalogueFailure("private_key.algorithm is RS256, PS256, ES256, ES384 or EdDSA")
+            throw CatalogueFailure("private_key.algorithm is RS256, PS256, ES256, ES384, EdDSA or Ed25519")
         }
         algorithm = settings.algorithm
+        algorithmName = settings.algorithmName
         keyID = settings.keyID
     }
 
@@ -34,6 +36,7 @@ struct AssertionSigner: Sendable {
     init(secret: Secret) {
         key = .hs256(HMACKey(from: secret.bytes()))
         algorithm = nil
+        algorithmName = nil
         keyID = nil
     }
 
@@ -51,8 +54,9 @@ struct AssertionSigner: Sendable {
 
     /// Returns the signed text; nil if the library refuses.
     ///
-    /// With a `thumbprint`, the header names the certificate instead of the key.
-    func sign(_ claims: Claims, type: String?, thumbprint: String? = nil) async -> Secret? {
+    /// With a `thumbprint`, the header names the certificate instead of the key. `listed` has the names of algorithms that the
+    /// provider takes; nil if it lists none.
+    func sign(_ claims: Claims, type: String?, thumbprint: String? = nil, listed: [String]? = nil) async -> Secret? {
         let collection = JWTKeyCollection()
         switch key {
         case .rsa(let key) where algorithm == .ps256: await collection.add(pss: key, digestAlgorithm: .sha256)
@@ -63,6 +67,7 @@ struct AssertionSigner: Sendable {
         case .hs256(let key): await collection.add(hmac: key, digestAlgorithm: .sha256)
         }
         var header = JWTHeader()
+        header.alg = algorithm?.name(listed: listed, configured: algorithmName)
         if let type { header.fields["typ"] = .string(type) }
         if let thumbprint {
             header.fields["x5t#S256"] = .string(thumbprint)
@@ -122,10 +127,15 @@ package struct SigningKey: Sendable {
     package var keyID: String?
     /// `private_key.algorithm`: RS256, PS256, ES256, ES384 or EdDSA.
     package var algorithm: SignatureAlgorithm
+    /// The name that the setting gives the algorithm; nil for a default.
+    package var algorithmName: String?
 
-    package init(pem: Secret, keyID: String? = nil, algorithm: SignatureAlgorithm = .es256) {
+    package init(
+        pem: Secret, keyID: String? = nil, algorithm: SignatureAlgorithm = .es256, algorithmName: String? = nil
+    ) {
         self.pem = pem
         self.keyID = keyID
         self.algorithm = algorithm
+        self.algorithmName = algorithmName
     }
 }

@@ -11,12 +11,14 @@ struct ClientAuthenticator: Sendable {
         case token, revocation, pushedAuthorization
     }
 
-    /// The choices for an assertion's single audience (SEC-19).
-    struct Audiences: Sendable {
+    /// The server that an assertion is for: the choices for its single audience (SEC-19).
+    struct Addressee: Sendable {
         var issuer: String
         var tokenEndpoint: String
         /// The address of the call, for any of the server's endpoints.
         var called: String
+        /// The names of algorithms that the server lists; nil if it lists none.
+        var algorithms: [String]?
     }
 
     /// The additions of the authentication to a request.
@@ -98,13 +100,13 @@ struct ClientAuthenticator: Sendable {
     /// A token call is made only once, with the configured method, because even a refusal of the client may spend a code or
     /// refresh token. `listed` are the methods in the metadata for the endpoint.
     func send(
-        to endpoint: Endpoint, listed: [String]?, _ audiences: Audiences,
+        to endpoint: Endpoint, listed: [String]?, _ addressee: Addressee,
         _ call: (Proof) async throws(ProviderFailure) -> ProviderAnswer
     ) async throws(ProviderFailure) -> ProviderAnswer {
         let ways = accepted.ordered(ways(to: endpoint, listed: listed), at: endpoint)
-        let answer = try await call(try await proof(ways.first ?? method, audiences))
+        let answer = try await call(try await proof(ways.first ?? method, addressee))
         guard ways.count > 1, let other = ways.last, Self.isRefused(answer) else { return answer }
-        let second = try await call(try await proof(other, audiences))
+        let second = try await call(try await proof(other, addressee))
         if second.isSuccess { accepted.note(other, at: endpoint) }
         return second
     }
@@ -131,13 +133,13 @@ struct ClientAuthenticator: Sendable {
 
     /// Makes the authentication; throws `notSent`.
     private func proof(
-        _ way: ClientAuthentication, _ audiences: Audiences
+        _ way: ClientAuthentication, _ addressee: Addressee
     ) async throws(ProviderFailure) -> Proof {
         let audience =
             switch assertion.audience {
-            case .issuer: audiences.issuer
-            case .tokenEndpoint: audiences.tokenEndpoint
-            case .endpoint: audiences.called
+            case .issuer: addressee.issuer
+            case .tokenEndpoint: addressee.tokenEndpoint
+            case .endpoint: addressee.called
             case .url(let text): text
             }
         switch way {
@@ -149,7 +151,8 @@ struct ClientAuthenticator: Sendable {
             return Proof(parameters: [("client_id", clientID), ("client_secret", secret.reveal())])
         case .clientSecretJWT, .privateKeyJWT:
             let assertion = try await signed(
-                issuer: clientID, audience: audience, seconds: 60, type: self.assertion.type, hasID: true)
+                issuer: clientID, audience: audience, seconds: 60, type: self.assertion.type, hasID: true,
+                listed: addressee.algorithms)
             return Proof(parameters: [
                 ("client_id", clientID), ("client_assertion_type", Self.assertionType), ("client_assertion", assertion),
             ])
@@ -171,7 +174,7 @@ struct ClientAuthenticator: Sendable {
     }
 
     private func signed(
-        issuer: String, audience: String, seconds: Int64, type: String?, hasID: Bool
+        issuer: String, audience: String, seconds: Int64, type: String?, hasID: Bool, listed: [String]? = nil
     ) async throws(ProviderFailure) -> String {
         let now = clock.now().seconds
         var id: String?
@@ -182,9 +185,10 @@ struct ClientAuthenticator: Sendable {
         let claims = AssertionSigner.Claims(
             iss: issuer, sub: clientID, aud: audience, jti: id, iat: now, exp: now + seconds)
         let thumbprint = assertion.keyHeader == .thumbprint && hasID ? assertion.thumbprint : nil
-        guard let text = await (signer ?? secretSigner)?.sign(claims, type: type, thumbprint: thumbprint) else {
-            throw .notSent(detail: "the client assertion could not be signed")
-        }
+        guard
+            let text = await (signer ?? secretSigner)?.sign(
+                claims, type: type, thumbprint: thumbprint, listed: listed)
+        else { throw .notSent(detail: "the client assertion could not be signed") }
         return text.reveal()
     }
 }

@@ -148,10 +148,11 @@ package struct OAuthEngine: Sendable {
         let known = try await beforeSending { () async throws(ProviderFailure) -> Metadata in
             try await metadata()
         }
-        let audiences = ClientAuthenticator.Audiences(
-            issuer: self.settings.issuer ?? url.text, tokenEndpoint: known.token?.text ?? url.text, called: url.text)
+        let addressee = ClientAuthenticator.Addressee(
+            issuer: self.settings.issuer ?? url.text, tokenEndpoint: known.token?.text ?? url.text, called: url.text,
+            algorithms: known.assertionAlgorithms)
         let listed = endpoint == .revocation ? known.revocationMethods : known.tokenMethods
-        return try await client.authenticator.send(to: endpoint, listed: listed, audiences) {
+        return try await client.authenticator.send(to: endpoint, listed: listed, addressee) {
             (proof) async throws(ProviderFailure) -> ProviderAnswer in
             let names = Set(proof.parameters.map(\.name))
             let named = (parameters.filter { !names.contains($0.name) } + proof.parameters).map { pair in

@@ -130,6 +130,14 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// The second name of EdDSA with an Ed25519 key (RFC 9864 section 2.2).
     package static let fullyNamedEdDSA = "Ed25519"
 
+    /// Returns the name for a header of the broker's own: the one that a provider lists if it lists exactly one, else the
+    /// configured one.
+    func name(listed: [String]?, configured: String?) -> String {
+        let names = self == .edDSA ? [rawValue, Self.fullyNamedEdDSA] : [rawValue]
+        let known = names.filter { listed?.contains($0) == true }
+        return known.count == 1 ? known[0] : configured ?? rawValue
+    }
+
     /// Returns whether a list from a provider's metadata contains the algorithm under one of its names.
     package func isListed(in names: [String]) -> Bool { names.contains { SignatureAlgorithm(name: $0) == self } }
 

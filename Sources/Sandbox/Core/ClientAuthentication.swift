@@ -96,6 +96,10 @@ struct ClientAuthentication {
         }
         if let stated = form["client_id"], stated != id { throw OAuthFailure.client("client_id differs") }
         let claims = verified.claims
+        let algorithms = call.settings.json["discovery"]?["token_endpoint_auth_signing_alg_values_supported"]?.elements
+        if let algorithms, !algorithms.contains(where: { $0.text == verified.header["alg"]?.text }) {
+            throw OAuthFailure.client("the assertion's algorithm is not listed")
+        }
         try FAPI2Server(call: call).check(assertion: verified, issuer: issuer)
         let audiences = claims["aud"]?.elements?.compactMap(\.text) ?? [claims["aud"]?.text ?? ""]
         var accepted = [issuer]

@@ -40,7 +40,7 @@ struct Assertion {
                 let value = try? P256.Signing.ECDSASignature(rawRepresentation: signature)
             else { return false }
             return point.isValidSignature(value, for: input)
-        case "EdDSA":
+        case "EdDSA", "Ed25519":
             guard let point = try? Curve25519.Signing.PublicKey(rawRepresentation: member("x")) else { return false }
             return point.isValidSignature(signature, for: input)
         case "RS256", "PS256":

@@ -131,6 +131,53 @@ struct ClientAuthenticationTests {
         #expect(header["alg"]?.string == algorithm.rawValue)
     }
 
+    private static let bothNames = ["EdDSA", "ES256", "Ed25519"]
+
+    @Test(
+        "An Ed25519 key's assertion → the one name that the metadata lists (RFC 9864), else the configured one",
+        arguments: [
+            (["EdDSA", "ES256"], "Ed25519", "EdDSA"), (["ES256", "Ed25519"], "EdDSA", "Ed25519"),
+            (["Ed25519"], nil, "Ed25519"), (bothNames, "EdDSA", "EdDSA"), (bothNames, "Ed25519", "Ed25519"),
+            (nil, "Ed25519", "Ed25519"), (nil, nil, "EdDSA"),
+        ] as [([String]?, String?, String)])
+    func namesOfEd25519(_ listed: [String]?, _ configured: String?, _ expected: String) async throws {
+        let key = SigningKey(
+            pem: Secret(TestKeys.ed25519PEM), keyID: "ed", algorithm: .edDSA, algorithmName: configured)
+        let header = try await withSandbox { sandbox in
+            let names = listed.map { JSON.array($0.map { .string($0) }) } ?? .null
+            sandbox.control.set(
+                settings: ["discovery": ["token_endpoint_auth_signing_alg_values_supported": names]], of: "oidc")
+            sandbox.control.set(
+                client: "ed", of: "oidc",
+                ["auth": "private_key_jwt", "jwks": ["keys": [try JSON.parse(Array(TestKeys.ed25519JWK.utf8))]]])
+            let settings = ProviderSettings(
+                name: ProviderName(unchecked: "oidc"), service: .oidc, issuer: sandbox.baseURL + "/oidc",
+                clients: [
+                    ClientSettings(profile: Support.profile(), clientID: "ed", authentication: .privateKeyJWT(key))
+                ])
+            try await Support.with(settings) { client in
+                _ = try await Flow(provider: try #require(client as? any CodeExchanging)).run()
+            }
+            let request = try #require(sandbox.control.requests(provider: "oidc", endpoint: "token").last)
+            let header = try #require(request.form["client_assertion"]).split(separator: ".")[0]
+            return try JSONParser.parseObject(try #require(Base64URL.decode(header)), maximumBytes: 4096)
+        }
+        #expect(header["alg"]?.string == expected && header["kid"]?.string == "ed")
+    }
+
+    @Test("No metadata, or neither name in them → an Ed25519 key's assertion has the configured name")
+    func configuredName() async throws {
+        for (configured, expected) in [("Ed25519", "Ed25519"), ("EdDSA", "EdDSA"), (nil, "EdDSA")] {
+            let key = SigningKey(pem: Secret(TestKeys.ed25519PEM), algorithm: .edDSA, algorithmName: configured)
+            #expect(try assertion(try await sent(.privateKeyJWT(key))).header["alg"]?.string == expected)
+            for listed in [["ES256"], [], ["ed25519", "EDDSA"]] {
+                #expect(SignatureAlgorithm.edDSA.name(listed: listed, configured: configured) == expected)
+            }
+        }
+        // No other algorithm has a second name, whatever is listed.
+        #expect(SignatureAlgorithm.es256.name(listed: ["Ed25519", "EdDSA"], configured: "ES256") == "ES256")
+    }
+
     @Test("A native code → redeemed with an empty redirect URI (Google) or without one (Apple)")
     func nativeCodes() async throws {
         let google = try await sent(.none, grant: Support.grant("4/x", redirect: .empty, verifier: nil))

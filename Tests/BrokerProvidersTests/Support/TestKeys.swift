@@ -50,6 +50,13 @@ enum TestKeys {
         #"{"kty":"OKP","crv":"Ed25519","kid":"ed","x":"\#(Base64URL.encode(Array(ed25519.publicKey.rawRepresentation)))"}"#
     }
 
+    /// `ed25519` in PKCS 8 (RFC 8410 section 7).
+    static var ed25519PEM: String {
+        let prefix: [UInt8] = [0x30, 0x2E, 2, 1, 0, 0x30, 5, 6, 3, 0x2B, 0x65, 0x70, 4, 0x22, 4, 0x20]
+        let text = Data(prefix + Array(ed25519.rawRepresentation)).base64EncodedString()
+        return "-----BEGIN PRIVATE KEY-----\n\(text)\n-----END PRIVATE KEY-----\n"
+    }
+
     /// Signs header and claims, both JSON texts, with a P-256 key.
     static func es256(
         _ claims: String, header: String = #"{"alg":"ES256","kid":"k1","typ":"JWT"}"#,

@@ -145,6 +145,28 @@ struct ProviderSettingsTests {
         #expect(signing.algorithm == .ps256)
     }
 
+    @Test("A signing key's algorithm EdDSA or Ed25519 → one algorithm, under the name in the file")
+    func algorithmNames() throws {
+        for (written, name) in [(", algorithm: Ed25519", "Ed25519"), (", algorithm: EdDSA", "EdDSA"), ("", nil)] {
+            let loaded = try load(
+                Self.oidc,
+                client: "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem\(written)}")
+            guard case .privateKeyJWT(let key)? = loaded.settings.clients.first?.authentication else {
+                return #expect(Bool(false))
+            }
+            #expect(key.algorithmName == name && key.algorithm == (name == nil ? .es256 : .edDSA))
+        }
+        for word in ["ed25519", "Ed448", "eddsa"] {
+            #expect(throws: ConfigurationFailure.self, "\(word)") {
+                try load(
+                    Self.oidc,
+                    client:
+                        "client_id: app, auth: private_key_jwt, private_key: {file: service-key.pem, algorithm: \(word)}"
+                )
+            }
+        }
+    }
+
     @Test("One signing key at two providers → refused, unless each use names only its issuer")
     func sharedKeys() throws {
         func text(_ audience: String) -> String {

@@ -97,7 +97,10 @@ enum CredentialReader {
         let keyID = section.text("key_id", limit: 256)
         let algorithm = Self.signingAlgorithm(section) ?? algorithm
         section.require("file")
-        return section.privateKeyFile("file").map { SigningKey(pem: $0, keyID: keyID, algorithm: algorithm) }
+        let name = section.scalar("algorithm")?.text
+        return section.privateKeyFile("file").map { pem in
+            SigningKey(pem: pem, keyID: keyID, algorithm: algorithm, algorithmName: name)
+        }
     }
 
     private static func apple(_ section: ConfigSection) -> ClientAuthentication? {

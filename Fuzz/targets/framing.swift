@@ -15,9 +15,14 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
         fields.append((String(line[..<colon]), String(line[line.index(after: colon)...])))
     }
     var head = HTTPRequestHead(version: version, uri: target, headers: HTTPHeaders(fields))
-    guard case .pass(_, let path) = FramingRules.check(head) else { return 0 }
-    if let path { head.uri = path }
     func values(_ name: String) -> [String] { fields.filter { $0.name.lowercased() == name }.map(\.value) }
+    let verdict = FramingRules.check(head)
+    if case .nameless(let summary) = verdict {
+        precondition(version.minor == 0 && summary.closes && !summary.hasBody)
+        precondition(["host", "content-length", "transfer-encoding"].allSatisfy { values($0).isEmpty })
+    }
+    guard case .pass(_, let path) = verdict else { return 0 }
+    if let path { head.uri = path }
     precondition(head.uri.hasPrefix("/") && head.uri.utf8.allSatisfy { (0x21...0x7E).contains($0) })
     precondition(values("host").count == 1 && values("host").allSatisfy { Authority($0) != nil })
     precondition(values("content-length").count + values("transfer-encoding").count <= 1)

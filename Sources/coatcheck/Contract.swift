@@ -1672,6 +1672,7 @@ paths:
       tags: [management]
       operationId: livez
       summary: Is the process alive?
+      description: HTTP/1.0 may ask without a `Host`, as HAProxy's `option httpchk` does.
       security: []
       responses:
         '200':
@@ -1687,6 +1688,8 @@ paths:
       operationId: readyz
       summary: Can it serve? Store reachable, migrations done, the store's own key ring, no shutdown.
       description: |
+        HTTP/1.0 may ask without a `Host`, as HAProxy's `option httpchk` does.
+
         Several faults are shown and do not count, because sessions are served all the same. These are the providers'
         state, a revocation endpoint that cannot be called (`problems` names it), a clock ahead of the database's, and a
         full disk. A shutdown turns it red at once; the listeners close `server.drain_delay` later.

@@ -345,6 +345,55 @@ struct ManagementTests {
         }
     }
 
+    /// Requests without a `Host` that stay refused, on the listener of the health probes too.
+    private static let withoutHost = [
+        "OPTIONS / HTTP/1.0\r\n\r\n", "OPTIONS /livez HTTP/1.0\r\n\r\n", "POST /livez HTTP/1.0\r\n\r\n",
+        "GET /metrics HTTP/1.0\r\n\r\n", "GET /admin/v1/sessions HTTP/1.0\r\n\r\n", "GET / HTTP/1.0\r\n\r\n",
+        "GET /livez/ HTTP/1.0\r\n\r\n", "GET //livez HTTP/1.0\r\n\r\n", "GET /livez?x HTTP/1.0\r\n\r\n",
+        "GET /LIVEZ HTTP/1.0\r\n\r\n", "GET /livez#x HTTP/1.0\r\n\r\n", "GET livez HTTP/1.0\r\n\r\n",
+        "GET http://127.0.0.1/livez HTTP/1.0\r\n\r\n", "GET http:///livez HTTP/1.0\r\n\r\n",
+        "GET /livez HTTP/1.0\r\nHost: \r\n\r\n", "GET /livez HTTP/1.0\r\nHost: a b\r\n\r\n",
+        "GET /livez HTTP/1.0\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+        "GET /livez HTTP/1.0\r\nX_Host: localhost\r\n\r\n",
+        "GET /livez HTTP/1.0\r\nContent-Length: 0\r\n\r\n", "GET /livez HTTP/1.0\r\nContent-Length: 2\r\n\r\n{}",
+        "GET /livez HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET /livez HTTP/1.1\r\n\r\n", "GET /readyz HTTP/1.1\r\nConnection: close\r\n\r\n",
+    ]
+
+    @Test(
+        "HTTP/1.0 without a Host, other than a plain GET or HEAD of a health path → 400 (SEC-103)",
+        arguments: withoutHost)
+    func hostless(request: String) async throws {
+        let harness = try harness()
+        let answer = try await harness.liveForManagement { port in
+            try await RawClient(port: port).exchange(request + "GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        }
+        #expect(answer.hasPrefix("HTTP/1.1 400 ") || answer.hasPrefix("HTTP/1.0 400 "), "\(answer)")
+        #expect(answer.contains(#""code":"invalid_request""#))
+        #expect(harness.records.all.count == 1 && !harness.records.all.contains { $0.status == 404 })
+    }
+
+    @Test("GET or HEAD of /livez or /readyz in HTTP/1.0 without a Host → answered once, and the connection closes")
+    func hostlessProbes() async throws {
+        for path in ["/livez", "/readyz"] {
+            for (method, more) in [("GET", ""), ("HEAD", ""), ("GET", "Connection: keep-alive\r\n")] {
+                let harness = try harness()
+                let request =
+                    "\(method) \(path) HTTP/1.0\r\n\(more)\r\nGET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
+                let answer = try await harness.liveForManagement { try await RawClient(port: $0).exchange(request) }
+                #expect(answer.hasPrefix("HTTP/1.1 200 ") || answer.hasPrefix("HTTP/1.0 200 "), "\(answer)")
+                #expect(answer.contains(#""status":"#) == (method == "GET"))
+                #expect(answer.lowercased().contains("\r\nconnection: close\r\n"))
+                #expect(harness.records.all.map(\.route) == [path])
+            }
+            // They are not there on the other listeners, and a Host is demanded before that shows.
+            let request = "GET \(path) HTTP/1.0\r\n\r\n"
+            let answer = try await harness().live { try await RawClient(port: $0).exchange(request) }
+            let backends = try await harness().liveForBackends { try await RawClient(port: $0).exchange(request) }
+            for answer in [answer, backends] { #expect(answer.contains(" 400 "), "\(answer)") }
+        }
+    }
+
     @Test("A public path on the management listener → 404")
     func separate() async throws {
         for path in ["/v1/session", "/v1/providers", "/openapi.yaml", "/callback/as"] {

@@ -6,10 +6,11 @@ import Testing
 @Suite("Framing rules", .timeLimit(.minutes(2)))
 struct FramingRulesTests {
     private func verdict(
-        _ uri: String = "/", _ headers: [(String, String)] = [("Host", "a.example")], version: HTTPVersion = .http1_1
+        _ uri: String = "/", _ headers: [(String, String)] = [("Host", "a.example")], version: HTTPVersion = .http1_1,
+        method: HTTPMethod = .GET
     ) -> FramingRules.Verdict {
         FramingRules.check(
-            HTTPRequestHead(version: version, method: .GET, uri: uri, headers: HTTPHeaders(headers)))
+            HTTPRequestHead(version: version, method: method, uri: uri, headers: HTTPHeaders(headers)))
     }
 
     @Test(
@@ -37,6 +38,24 @@ struct FramingRulesTests {
             [("Host", "[]")], [("Host", "[::1]x")], [("Host", "a/b")], [("Host", "a%2e")], [("Host", ":80")],
         ] as [[(String, String)]])
     func hosts(headers: [(String, String)]) { #expect(verdict("/", headers) == .refuse) }
+
+    @Test("HTTP/1.0 without a Host → the service judges a GET or HEAD without a body; all else is refused (SEC-103)")
+    func withoutHost() {
+        for method in [HTTPMethod.POST, .PUT, .DELETE, .OPTIONS, .TRACE, .CONNECT] {
+            #expect(verdict("/livez", [], version: .http1_0, method: method) == .refuse)
+        }
+        for field in [
+            ("Content-Length", "0"), ("Content-Length", "2"), ("Transfer-Encoding", "chunked"), ("X_Host", "a"),
+            ("Connection", "\u{E9}"),
+        ] {
+            #expect(verdict("/livez", [field], version: .http1_0) == .refuse)
+        }
+        #expect(verdict("/livez", []) == .refuse && verdict("/livez", [], method: .HEAD) == .refuse)
+        #expect(verdict("/livez", [("X-A", "b")], version: .http1_0) == .nameless(closing(minorVersion: 0)))
+        var head = closing(minorVersion: 0)
+        head.isHead = true
+        #expect(verdict("/livez", [], version: .http1_0, method: .HEAD) == .nameless(head))
+    }
 
     @Test(
         "Well-formed names and addresses → accepted as Host",

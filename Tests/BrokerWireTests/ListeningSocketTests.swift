@@ -102,6 +102,8 @@ struct ListeningSocketTests {
         func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {
             Answer(.badRequest, [], body: .none)
         }
+
+        func answersWithoutHost(_ target: String) -> Bool { false }
     }
 
     /// There is no listener.

@@ -370,7 +370,7 @@ two_servers() {
     folder=$(mktemp -d "$place/two.XXXXXX")
     port=$(free_port)
     recipe "$folder" haproxy.cfg
-    sed -i -E -e 's/^    # (option httpchk|http-check |default-server )/    \1/' \
+    sed -i -E -e 's/^    # (option httpchk|default-server )/    \1/' \
         -e "s|^    server coatcheck1.*|&\n    server coatcheck2 127.0.0.1:$unready_port port $unready_port|" -e "$1" "$folder/haproxy.cfg"
     cp "$recipes/away.http" "$folder/"
     haproxy -db -f "$folder/haproxy.cfg" >"$work/two.log" 2>&1 &
@@ -387,6 +387,7 @@ if [[ " ${servers[*]} " == *" haproxy "* ]]; then
     python3 -c 'import http.server, sys
 class Unready(http.server.BaseHTTPRequestHandler):
     def do_GET(self): self.send_response(503 if self.path == "/readyz" else 418); self.send_header("Content-Length", "0"); self.end_headers()
+    do_OPTIONS = do_GET
     def log_message(self, *arguments): pass
 http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_forever()' "$unready_port" &
     pids+=($!)
@@ -396,9 +397,9 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Unready).serve_
     same 0 $? "one server not ready → the health check removes it"
     same "200 " "$(answers)" "one server removed → the other answers every request"
     same 0 "$(grep -c 'coatcheck/coatcheck1 is DOWN' "$work/two.log")" "one server removed → the ready one stays"
-    two_servers 's/ inter 2s/ inter 200ms/; /http-check send/d; s|option httpchk|& GET /readyz|'
+    two_servers 's/ inter 2s/ inter 200ms/; s|option httpchk GET /readyz|option httpchk|'
     wait_for 20 grep -q 'coatcheck/coatcheck1 is DOWN' "$work/two.log"
-    same 0 $? "health check without a Host → removes the ready server too"
+    same 0 $? "health check without a path → removes the ready server too"
 fi
 kill_broker KILL
 for server in "${servers[@]}"; do

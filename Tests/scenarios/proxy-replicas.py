@@ -18,7 +18,7 @@ from support.wire import free_port
 # The commented lines for several replicas, without their comment signs, and with a shorter interval.
 CHECKS = {
     "caddy": [("Caddyfile", r"^\t\t# (health_|\tHost|\})", r"\t\t\1"), ("Caddyfile", "health_interval 2s", "health_interval 200ms")],
-    "haproxy": [("haproxy.cfg", r"^    # (option httpchk|http-check |timeout check|default-server )", r"    \1"), ("haproxy.cfg", "inter 2s", "inter 200ms")],
+    "haproxy": [("haproxy.cfg", r"^    # (option httpchk|timeout check|default-server )", r"    \1"), ("haproxy.cfg", "inter 2s", "inter 200ms")],
 }
 
 

@@ -76,6 +76,8 @@ package final class BrokerResponder: WireService {
         framing.answer(refusal, connection)
     }
 
+    package func answersWithoutHost(_ target: String) -> Bool { rules.answersWithoutHost(target) }
+
     /// Serves a request and always returns an answer; an in-process request has no connection.
     package func respond(
         to request: HTTPRequest, body: RequestBody, on eventLoop: any EventLoop, of connection: ClientConnection? = nil

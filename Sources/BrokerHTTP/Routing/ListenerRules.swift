@@ -29,11 +29,19 @@ struct ListenerRules: Sendable {
     /// Backends pass answers on under their own names, and operators use addresses. The broker cannot decide for either.
     var hasStrictTransport: Bool { kind == .public && name.isSecure }
 
+    /// The paths of the management listener's health probes.
+    private static let healthPaths: Set<String> = ["/livez", "/readyz"]
+
+    /// Returns whether HTTP/1.0 may ask for a target without a `Host`, as balancers ask for a process's health (decision 91).
+    func answersWithoutHost(_ target: String) -> Bool { kind == .management && Self.healthPaths.contains(target) }
+
     /// Throws `wrong_host` if the name is not one of the broker's (SEC-103).
     func checkName(_ call: Call) throws(BrokerProblem) {
-        guard let authority = call.request.authority, accepts(authority, call) else {
-            throw BrokerProblem(.wrongHost)
+        guard let authority = call.request.authority else {
+            guard answersWithoutHost(call.request.path ?? "") else { throw BrokerProblem(.wrongHost) }
+            return
         }
+        guard accepts(authority, call) else { throw BrokerProblem(.wrongHost) }
         guard kind != .management else { return }
         if name.isSecure, !call.fields.forwardedProto.isEmpty, isTrusted(call.connection?.address) {
             try checkScheme(call)

@@ -218,4 +218,7 @@ package protocol WireService: Sendable {
 
     /// Returns the complete answer to input that is refused before it becomes a request.
     func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer
+
+    /// Returns whether HTTP/1.0 may ask for a target without a `Host`.
+    func answersWithoutHost(_ target: String) -> Bool
 }

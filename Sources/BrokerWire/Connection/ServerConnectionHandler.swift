@@ -214,7 +214,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
             perform(state.handle(.refused(refusal), at: Self.now))
         case .request(.head(let head)):
             switch FramingRules.check(head) {
-            case .refuse: process(.refused(.malformed, fault: .malformed))
+            case .nameless(let summary) where service.answersWithoutHost(head.uri):
+                self.head = head
+                perform(state.handle(.head(summary), at: Self.now))
+            case .nameless, .refuse: process(.refused(.malformed, fault: .malformed))
             case .pass(var summary, let path):
                 var head = head
                 if let path { head.uri = path }

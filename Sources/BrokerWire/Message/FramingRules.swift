@@ -9,6 +9,8 @@ enum FramingRules {
         ///
         /// `path` is the origin-form of an absolute-form target, whose authority equals `Host`.
         case pass(ServerConnection.Head, path: String?)
+        /// Well formed, but HTTP/1.0 without a `Host`: refused unless the service answers its target (decision 91).
+        case nameless(ServerConnection.Head)
         case refuse
     }
 
@@ -58,9 +60,13 @@ enum FramingRules {
             default: break
             }
         }
-        guard let host, host.withBytes({ Authority.isWellFormed($0) }), lengths + codings <= 1 else { return .refuse }
         summary.isHead = head.method == .HEAD
         summary.isSafe = summary.isHead || head.method == .GET || head.method == .OPTIONS || head.method == .TRACE
+        guard let host else {
+            let isPlainRead = (summary.isHead || head.method == .GET) && lengths + codings == 0
+            return modern || !isPlainRead ? .refuse : .nameless(summary)
+        }
+        guard host.withBytes({ Authority.isWellFormed($0) }), lengths + codings <= 1 else { return .refuse }
         switch target(head.uri, host: host) {
         case .malformed: return .refuse
         case .origin: return .pass(summary, path: nil)

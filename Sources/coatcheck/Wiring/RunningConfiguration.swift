@@ -193,4 +193,6 @@ struct CurrentService: WireService {
     func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer {
         responder(running.current).refuse(refusal, on: connection)
     }
+
+    func answersWithoutHost(_ target: String) -> Bool { responder(running.current).answersWithoutHost(target) }
 }

@@ -22,6 +22,8 @@ struct TestService: WireService {
         Answer(.init(code: refusal == .overLimit ? 429 : 400), [])
     }
 
+    func answersWithoutHost(_ target: String) -> Bool { false }
+
     /// Runs a listener of this service.
     func run<Value: Sendable>(
         isSecure: Bool = false, limits: ConnectionLimits = ConnectionLimits(), heldBytes: Int? = nil,

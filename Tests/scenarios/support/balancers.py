@@ -7,7 +7,7 @@ import shutil
 from .harness import BACKEND, GaveUp, call, wait_for
 from .wire import free_port
 
-# `option httpchk` alone sends HTTP/1.0 without a Host, and the broker refuses such a request.
+# `option httpchk` sends HTTP/1.0 without a Host.
 HAPROXY = """defaults
     mode http
     timeout connect 5s
@@ -15,10 +15,13 @@ HAPROXY = """defaults
     timeout server 30s
 frontend in
     bind 127.0.0.1:{port}
-    default_backend broker
-backend broker
-    option httpchk
-    http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost
+    use_backend alive if {{ path_beg /v1/session }}
+    default_backend ready
+backend alive
+    option httpchk GET /livez
+    server one 127.0.0.1:{broker} check port {management} inter 100ms fall 2 rise 1
+backend ready
+    option httpchk GET /readyz
     server one 127.0.0.1:{broker} check port {management} inter 100ms fall 2 rise 1
 """
 

@@ -68,6 +68,24 @@ struct KeySetLeniencyTests {
         #expect(throws: ProviderFailure.self) { try CompactToken(text + "=", allowed: [.es256], types: ["jwt"]) }
     }
 
+    @Test("Commas in place of a key's padding → stripped; commas elsewhere, and behind a token → refused")
+    func commas() async throws {
+        let point = Array(TestKeys.p256.publicKey.rawRepresentation)
+        let (x, y) = (Base64URL.encode(point[..<32]), Base64URL.encode(point[32...]))
+        let padded = jwk(TestKeys.p256).replacing(x, with: x + ",").replacing(y, with: y + ",")
+        let verified = await (try set(padded)).verifies(try token())
+        #expect(verified)
+        let strong = Base64URL.encode([0x80] + [UInt8](repeating: 1, count: 255))
+        #expect(try set(#"{"kty":"RSA","n":"\#(strong),,","e":"AQAB"}"#).count == 1)
+        for odd in ["," + x, x + ",,,", x + ",=", x + "=,", x + ", ", x.prefix(9) + "," + x.dropFirst(9)] {
+            #expect(try set(jwk(TestKeys.p256).replacing(x, with: odd)).count == 0, "\(odd)")
+        }
+        let text = try TestKeys.es256(Self.claims, header: #"{"alg":"ES256","kid":"k1"}"#)
+        for odd in [text + ",", text + ",,", text.replacing(".", with: ",.")] {
+            #expect(throws: ProviderFailure.self) { try CompactToken(odd, allowed: [.es256], types: ["jwt"]) }
+        }
+    }
+
     @Test("A key's numbers in base64 → read; a token's parts in base64 → refused")
     func base64() async throws {
         // A key whose numbers differ between the two alphabets.

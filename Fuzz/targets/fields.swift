@@ -1,4 +1,5 @@
 // uses: BrokerHTTP/Parsing/Credentials.swift BrokerHTTP/Parsing/MediaType.swift BrokerHTTP/Limits/ClientAddress.swift
+// uses: BrokerHTTP/Limits/ForwardedSchemes.swift
 // uses: coatcheck/Configuration/Reading/ShellOrigin.swift coatcheck/Configuration/Reading/RedirectScheme.swift
 // uses: BrokerWire/Message/FramingRules.swift BrokerWire/Message/Authority.swift BrokerWire/Connection/ServerConnection.swift
 // uses: BrokerWire/Connection/ConnectionLimits.swift BrokerWire/Connection/ProgressRate.swift
@@ -8,7 +9,7 @@ private let proxies = ["10.0.0.0/8", "::1", "2001:db8::/32"].compactMap { IPNetw
 
 /// The other fields of a request: an `Authorization`, an authority, then `X-Forwarded-For` lines.
 ///
-/// The authority is also tried as a `Content-Type` and as a configured origin.
+/// The authority is also tried as a `Content-Type` and as a configured origin, the lines also as `X-Forwarded-Proto`.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     var input = Input(start, count)
@@ -34,7 +35,21 @@ public func fuzz(_ start: UnsafePointer<UInt8>, _ count: Int) -> CInt {
     let peer = IPAddress("10.1.2.3")
     let client = ClientAddress(peer: peer, peerText: "10.1.2.3", forwardedFor: hops, trusted: proxies)
     precondition(client.address != nil)
+    schemes(hops, behind: client.hops)
     return 0
+}
+
+/// An entry that a client writes in front of a list moves no other entry to the place that counts.
+private func schemes(_ fields: [String], behind hops: Int) {
+    let schemes = ForwardedSchemes(fields)
+    let verdict = schemes.verdict(behind: hops)
+    guard schemes.isList else { return }
+    let planted = ForwardedSchemes(["https"] + fields).verdict(behind: hops)
+    if case .tooShort(let entries, let needed) = verdict {
+        precondition(entries < needed && hops == needed)
+    } else {
+        precondition(planted == verdict)
+    }
 }
 
 extension String {

@@ -24,38 +24,47 @@ extension HTTPRequest {
 
 /// Writes a message's head into a buffer (RFC 9112 section 2.1).
 ///
-/// The bytes are counted first and then copied at once. A `ByteBuffer` that makes room for each of fifty texts costs four times
-/// as much. One closure produces the bytes for both passes. Bytes that the first pass did not count are left out by the second.
+/// The bytes go into memory that is large enough for most heads. A `ByteBuffer` that makes room for each of fifty texts costs
+/// four times as much. A larger head is counted, and written again into memory of its size.
 struct HeadWriter {
-    /// The memory for the bytes; nil during counting.
-    private let memory: UnsafeMutableRawBufferPointer?
-    private var count = 0
+    /// The size of the memory for a head of unknown size.
+    private static let room = 1024
 
-    private init(_ memory: UnsafeMutableRawBufferPointer?) { self.memory = memory }
+    private let memory: UnsafeMutableRawBufferPointer
+    /// The size of the head so far.
+    private var count = 0
+    /// The number of its bytes that are in the memory.
+    private var written = 0
+
+    private init(_ memory: UnsafeMutableRawBufferPointer) { self.memory = memory }
 
     /// Returns a buffer with the head that `write` produces, and room for `more` bytes behind it.
     static func buffer(more: Int, _ write: (inout HeadWriter) -> Void) -> ByteBuffer {
-        var counter = HeadWriter(nil)
-        write(&counter)
-        let size = counter.count
-        var buffer = ByteBufferAllocator().buffer(capacity: size + more)
-        buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: size) { memory in
-            var writer = HeadWriter(UnsafeMutableRawBufferPointer(rebasing: memory[..<size]))
+        let (buffer, size) = buffer(room: room, more: more, write)
+        return size <= room ? buffer : Self.buffer(room: size, more: more, write).buffer
+    }
+
+    private static func buffer(
+        room: Int, more: Int, _ write: (inout HeadWriter) -> Void
+    ) -> (buffer: ByteBuffer, size: Int) {
+        var buffer = ByteBufferAllocator().buffer(capacity: room + more)
+        var size = 0
+        buffer.writeWithUnsafeMutableBytes(minimumWritableBytes: room) { memory in
+            var writer = HeadWriter(UnsafeMutableRawBufferPointer(rebasing: memory[..<room]))
             write(&writer)
-            return writer.count
+            size = writer.count
+            return writer.written
         }
-        return buffer
+        return (buffer, size)
     }
 
     /// Writes a text.
     mutating func text(_ text: String) {
-        guard let memory else {
-            count += text.utf8.count
-            return
-        }
         let isWritten: Void? = text.utf8.withContiguousStorageIfAvailable { utf8 in
-            guard utf8.count <= memory.count - count else { return }
-            UnsafeMutableRawBufferPointer(rebasing: memory[count...]).copyMemory(from: UnsafeRawBufferPointer(utf8))
+            if utf8.count <= memory.count - count {
+                UnsafeMutableRawBufferPointer(rebasing: memory[count...]).copyMemory(from: UnsafeRawBufferPointer(utf8))
+                written += utf8.count
+            }
             count += utf8.count
         }
         guard isWritten == nil else { return }
@@ -80,9 +89,9 @@ struct HeadWriter {
     }
 
     private mutating func byte(_ byte: UInt8) {
-        if let memory {
-            guard count < memory.count else { return }
+        if count < memory.count {
             memory[count] = byte
+            written += 1
         }
         count += 1
     }

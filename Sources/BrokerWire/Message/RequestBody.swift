@@ -10,87 +10,50 @@ package struct RequestBody: AsyncSequence, Sendable {
         ByteBuffer, any Error, NIOAsyncSequenceProducerBackPressureStrategies.HighLowWatermark, BodyDemand
     >
 
-    /// Hands out the sequence once.
-    private final class Once: Sendable {
-        private let base: Mutex<Base?>
-
-        init(_ base: Base?) { self.base = Mutex(base) }
-
-        func take() -> Base? {
-            base.withLock { base in
-                defer { base = nil }
-                return base
-            }
-        }
-    }
-
-    private let base: Once?
+    /// The body that is still being received; nil for a complete one.
+    private let incoming: IncomingBody?
     /// Nil instead of an empty buffer.
     ///
     /// All empty buffers share one reference count, and all event loops would write to it.
     private let whole: ByteBuffer?
-    private let eventLoop: (any EventLoop)?
-    private let end: BodyEnd
-    private let began: @Sendable () -> Void
-    private let fail: @Sendable (BodyFault) -> Void
-    private let drop: @Sendable () -> Void
 
     /// Creates a body that is already complete.
     package init(buffer: ByteBuffer? = nil) {
-        base = nil
+        incoming = nil
         whole = buffer.flatMap { $0.readableBytes > 0 ? $0 : nil }
-        eventLoop = nil
-        end = BodyEnd()
-        began = {}
-        fail = { _ in }
-        drop = {}
     }
 
     /// Creates a body that is still being received.
-    ///
-    /// `began` is called at the first read, `fail` ends the body with an error, and `drop` discards it.
-    init(
-        _ base: Base, end: BodyEnd, on eventLoop: any EventLoop, began: @escaping @Sendable () -> Void,
-        fail: @escaping @Sendable (BodyFault) -> Void, drop: @escaping @Sendable () -> Void
-    ) {
-        self.base = Once(base)
+    init(_ incoming: IncomingBody) {
+        self.incoming = incoming
         whole = nil
-        self.eventLoop = eventLoop
-        self.end = end
-        self.began = began
-        self.fail = fail
-        self.drop = drop
     }
 
-    /// Whether the body was read to its end.
-    ///
-    /// Only then can its connection carry another request.
-    package var isFinished: Bool { end.isReached }
-
     /// Ends the body with an error, unless it has ended, so that its reader stops waiting.
-    package func abandon(_ fault: BodyFault) { fail(fault) }
+    package func abandon(_ fault: BodyFault) { incoming?.fail(fault) }
 
     /// Makes the connection read some of the body, discard it, and close after the answer (RFC 9112 section 9.6).
     ///
     /// Throws `malformed` if the bytes that came with the head break the framing (SEC-101).
     package func leaveUnread() async throws(BodyFault) {
-        drop()
+        guard let incoming else { return }
+        incoming.drop()
         // Before this continues, the connection parses the rest of its input on the same event loop.
         await Task.yield()
-        if end.isMalformed { throw .malformed }
+        if incoming.end.isMalformed { throw .malformed }
     }
 
     package func makeAsyncIterator() -> AsyncIterator {
-        guard let base else { return AsyncIterator(base: nil, end: end, whole: whole) }
-        began()
-        return AsyncIterator(base: base.take()?.makeAsyncIterator(), end: end, whole: nil)
+        AsyncIterator(base: incoming?.read(), end: incoming?.end, whole: whole)
     }
 
     /// Returns the whole body; throws `BodyFault` if it is too large or too slow.
     ///
     /// After such a body the connection is unusable, and ends itself.
     package func collect(upTo maximum: Int, within deadline: Duration) async throws(BodyFault) -> [UInt8] {
-        let timer = eventLoop?.scheduleTask(in: .nanoseconds(deadline.nanoseconds)) { fail(.timedOut) }
+        let timer = incoming.map { incoming in
+            incoming.eventLoop.scheduleTask(in: .nanoseconds(deadline.nanoseconds)) { incoming.fail(.timedOut) }
+        }
         defer { timer?.cancel() }
         var bytes: [UInt8] = []
         do {
@@ -109,10 +72,10 @@ package struct RequestBody: AsyncSequence, Sendable {
     /// Reads the body piece by piece.
     package struct AsyncIterator: AsyncIteratorProtocol {
         private let base: Base.AsyncIterator?
-        private let end: BodyEnd
+        private let end: BodyEnd?
         private var whole: ByteBuffer?
 
-        init(base: Base.AsyncIterator?, end: BodyEnd, whole: ByteBuffer?) {
+        init(base: Base.AsyncIterator?, end: BodyEnd?, whole: ByteBuffer?) {
             self.base = base
             self.end = end
             self.whole = whole
@@ -126,9 +89,48 @@ package struct RequestBody: AsyncSequence, Sendable {
                 chunk = whole
                 whole = nil
             }
-            if chunk == nil { end.reach() }
+            if chunk == nil { end?.reach() }
             return chunk
         }
+    }
+}
+
+/// The reader's end of a body that is still being received.
+///
+/// A class, because a request is copied with its body, and most requests have none.
+final class IncomingBody: Sendable {
+    let eventLoop: any EventLoop
+    let end: BodyEnd
+    private let base: Mutex<RequestBody.Base?>
+    private let began: @Sendable () -> Void
+    /// Ends the body with an error.
+    let fail: @Sendable (BodyFault) -> Void
+    /// Discards the body.
+    let drop: @Sendable () -> Void
+
+    /// Creates the reader's end.
+    ///
+    /// `began` is called at the first read, `fail` ends the body with an error, and `drop` discards it.
+    init(
+        _ base: RequestBody.Base, end: BodyEnd, on eventLoop: any EventLoop, began: @escaping @Sendable () -> Void,
+        fail: @escaping @Sendable (BodyFault) -> Void, drop: @escaping @Sendable () -> Void
+    ) {
+        self.base = Mutex(base)
+        self.eventLoop = eventLoop
+        self.end = end
+        self.began = began
+        self.fail = fail
+        self.drop = drop
+    }
+
+    /// Hands out the sequence; returns nil the second time.
+    func read() -> RequestBody.Base.AsyncIterator? {
+        began()
+        let base = base.withLock { base in
+            defer { base = nil }
+            return base
+        }
+        return base?.makeAsyncIterator()
     }
 }
 
@@ -154,9 +156,9 @@ final class BodySource {
             backPressureStrategy: .init(lowWatermark: 2, highWatermark: 8), finishOnDeinit: true,
             delegate: BodyDemand(eventLoop: eventLoop, wanted: wanted))
         let source = BodySource(made.source)
-        return (
-            RequestBody(made.sequence, end: source.end, on: eventLoop, began: began, fail: fail, drop: drop), source
-        )
+        let incoming = IncomingBody(
+            made.sequence, end: source.end, on: eventLoop, began: began, fail: fail, drop: drop)
+        return (RequestBody(incoming), source)
     }
 
     /// Forwards a piece; returns false if the reader has enough for now, or has gone.

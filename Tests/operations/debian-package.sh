@@ -28,7 +28,7 @@ same "" "$(control "$new" Recommends)$(control "$new" Suggests)$(control "$new" 
 dpkg-deb -e "$new" "$place/control"
 dpkg-deb -x "$new" "$place/tree"
 dpkg-deb -x "$emulator" "$place/emulator"
-same "/etc/coatcheck/coatcheck.yaml" "$(cat "$place/control/conffiles")" "the configuration is the only conffile"
+same "/etc/coatcheck/coatcheck.yaml" "$(cat "$place/control/conffiles")" "package → the configuration is the only conffile"
 same "" "$(find "$place/tree" "$place/emulator" -name '*keys.json' -o -path '*/var/lib/*' | head -3)" "both packages → no key ring and no data"
 same "" "$(grep -lis sandbox "$place"/control/{control,conffiles,p*}; grep -rlis sandbox "$place/tree/etc" "$place/tree/lib" "$place/tree/usr/lib")" "broker's scripts, units and configuration → do not name the sandbox"
 for name in coatcheck coatcheck-sandbox; do

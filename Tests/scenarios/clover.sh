@@ -189,7 +189,7 @@ browser "$AUTHORIZATION_URL" ana
 forward "$CALLBACK"
 expect_status 201
 age=$(header Set-Cookie | grep '^coatcheck=')
-age=${age##*Max-Age=}; if [ "${age%%;*}" -gt 2500000 ]; then ok "session cookie → outlives the first refresh token"; else not_ok "Max-Age" "$age"; fi
+age=${age##*Max-Age=}; if [ "${age%%;*}" -gt 2500000 ]; then ok "session cookie → outlives the first refresh token"; else not_ok "session cookie → outlives the first refresh token" "$age"; fi
 begun=$(date +%s)
 for second in 3 6 9 12; do
     wait_for 20 eval '[ $(($(date +%s) - begun)) -ge '"$second"' ]'

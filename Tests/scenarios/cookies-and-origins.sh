@@ -9,8 +9,8 @@ line=$(header Set-Cookie | grep '^coatcheck=')
 matches '^coatcheck=[A-Za-z0-9_-]{43}; Path=/; HttpOnly; SameSite=Strict; Max-Age=[0-9]+; Expires=[A-Z][a-z]{2}, [0-9]{2}-[A-Z][a-z]{2}-[0-9]{4} [0-9:]{8} GMT$' "$line" "session cookie → these attributes, byte for byte"
 age=${line##*Max-Age=}
 age=${age%%;*}
-if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "session cookie → Max-Age is the session's lifetime, below 400 days"; else not_ok "Max-Age" "$age"; fi
-if [ "${#line}" -lt 512 ]; then ok "session cookie → shorter than 512 bytes"; else not_ok "short"; fi
+if [ "$age" -gt 2500000 ] && [ "$age" -le 34560000 ]; then ok "session cookie → Max-Age is the session's lifetime, below 400 days"; else not_ok "session cookie → Max-Age is the session's lifetime, below 400 days" "$age"; fi
+if [ "${#line}" -lt 512 ]; then ok "session cookie → shorter than 512 bytes"; else not_ok "session cookie → shorter than 512 bytes"; fi
 session=$(cookie coatcheck)
 
 # with COOKIE-FIELD [options…]: sends a request with this Cookie field, without a jar

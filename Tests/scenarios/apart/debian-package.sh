@@ -67,7 +67,7 @@ same 1 $((took < 120)) "first sign-in → within two minutes"
 matches '"provider": "oidc".*204' "$(tr '\n' ' ' <"$work/out")" "lines of the first login → a user is signed in and out"
 matches 'editor /etc/coatcheck/coatcheck.yaml.*systemctl enable --now' "$(tr '\n' ' ' <"$work/installed")" "installation → prints the next two commands"
 same "active active enabled" "$(shown service ActiveState) $(shown socket ActiveState) $(shown service UnitFileState)" "units enabled by the operator → the broker runs"
-same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "the sandbox stays disabled"
+same "inactive" "$(shown service ActiveState | sed s/active/inactive/; in_system systemctl is-enabled coatcheck-sandbox | grep -v disabled)" "installation of the sandbox → its unit stays disabled"
 disk "after the installation and a sign-in"
 
 step "An upgrade under requests"

@@ -85,37 +85,37 @@ def nonces(case):
         broker = broker_of(case, issuer, name=name, dpop=dpop)
         before = challenged()
         begun = begin(broker)
-        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}: the address names the key", begun.json)
+        case.verdict("dpop_jkt=" in begun.json["authorization_url"], f"{name}: the authorization URL → it names the key", begun.json)
         session, answer = sign_in(broker, glewlwyd)
-        case.same("Ana Example", answer.json["identity"]["name"], f"{name}: a session, with the name from userinfo")
-        case.same(2, challenged(before), f"{name}: each side is asked for its nonce once, the token endpoint and userinfo")
+        case.same("Ana Example", answer.json["identity"]["name"], f"{name}: a sign-in → a session with the name from userinfo")
+        case.same(2, challenged(before), f"{name}: a sign-in → one nonce challenge by token endpoint and userinfo each")
         for _ in range(2 * counter + 3):
-            case.same("200", broker.refresh(session).told, f"{name}: a refresh")
+            case.same("200", broker.refresh(session).told, f"{name}: a refresh → 200")
         # The server's endpoints share a nonce, and each answer brings a new one.
-        case.verdict(challenged(before) <= 3, f"{name}: what the answers bring is used", challenged(before) - 2)
+        case.verdict(challenged(before) <= 3, f"{name}: more refreshes → the nonces of earlier answers are used", challenged(before) - 2)
 
         # Another process's calls use up the client's nonce, so the known one is old.
         other = broker_of(case, issuer, name=f"{name}-other", dpop=dpop)
         theirs, _ = sign_in(other, glewlwyd)
         before = challenged()
         for _ in range(4):
-            case.same("200", other.refresh(theirs).told, f"{name}: another broker's refresh")
-            case.same("200", broker.refresh(session).told, f"{name}: a refresh, with a nonce that may have been changed")
-        case.verdict(challenged(before) >= 2, f"{name}: {challenged(before)} of these 8 were asked for another", challenged(before))
+            case.same("200", other.refresh(theirs).told, f"{name}: a refresh by another broker → 200")
+            case.same("200", broker.refresh(session).told, f"{name}: a refresh with a nonce that may be old → 200")
+        case.verdict(challenged(before) >= 2, f"{name}: eight refreshes by two brokers → {challenged(before)} nonce challenges", challenged(before))
 
         before = challenged()
         broker.restart()
-        case.same("200", broker.refresh(session).told, f"{name}: a broker that was killed knows no nonce, and is told one")
+        case.same("200", broker.refresh(session).told, f"{name}: a refresh after kill -9 → 200")
         # Without better knowledge the broker asks PAR first, and gets no nonce here.
-        case.same(1 if dpop else 2, challenged(before), f"{name}: at the cost of a call, and one more where PAR is asked first")
-        case.same("204", broker.log_out(session).told, f"{name}: a log-out")
+        case.same(1 if dpop else 2, challenged(before), f"{name}: a refresh after kill -9 → one challenge, two if PAR is asked first")
+        case.same("204", broker.log_out(session).told, f"{name}: a log-out → 204")
         other.stop()
         broker.configure(providers={"real": {"par": "required"}}, log={"requests": True})
         broker.restart()
-        case.same("502 provider_error", begin(broker).told, f"{name}: its PAR takes no proof at all where nonces are on")
-        case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"{name}: and the log says what could be set", broker.log()[-900:])
+        case.same("502 provider_error", begin(broker).told, f"{name}: PAR with nonces on → the provider refuses every proof")
+        case.verdict(wait_for(5, lambda: "dpop: {par: thumbprint}" in broker.log()), f"{name}: PAR with nonces on → the log names the setting that helps", broker.log()[-900:])
         broker.stop()
-    case.verdict("already used" not in glewlwyd.log(), "no proof was sent twice")
+    case.verdict("already used" not in glewlwyd.log(), "all calls → each proof is sent once")
 
 
 def pushed(case):
@@ -137,7 +137,7 @@ def pushed(case):
         broker = broker_of(case, issuer, name=f"for-{audience}", **settings, assertion={"audience": audience})
         answer = begin(broker)
         case.verdict(
-            answer.status >= 500, f"an assertion for {audience} is refused at PAR: {answer.told}", answer.body)
+            answer.status >= 500, f"an assertion for {audience} → refused at PAR: {answer.told}", answer.body)
         broker.stop()
     api = Apache(case, issuer)
     broker = broker_of(case, issuer, upstreams(api), **settings, assertion={"audience": "endpoint"})
@@ -145,26 +145,26 @@ def pushed(case):
     if begun.status != 201:
         raise GaveUp(f"no login: {begun.told} {broker.log()[-600:]} {glewlwyd.log()[-600:]}")
     query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query))
-    case.same({"client_id", "request_uri"}, set(query), "the address has the pushed request alone")
+    case.same({"client_id", "request_uri"}, set(query), "a pushed request → the URL has client_id and request_uri alone")
     broker.restart()
     callback = Browser(glewlwyd).open(begun.json["authorization_url"])
-    case.verdict("client_assertion=" in callback, "this provider hands what was pushed on to the device, the assertion too", callback)
+    case.verdict("client_assertion=" in callback, "a pushed request → the provider's callback has its assertion too", callback)
     answer = forward(broker, begun, callback)
-    case.same(201, answer.status, "the callback is taken, by a broker that was killed since PAR")
-    case.same("Ana Example", answer.json.get("identity", {}).get("name"), "it is her session")
+    case.same(201, answer.status, "kill -9 between PAR and callback → a session")
+    case.same("Ana Example", answer.json.get("identity", {}).get("name"), "kill -9 between PAR and callback → the session has the user's name")
     assertion = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(callback).query)).get("client_assertion", "-")
-    case.verdict(assertion not in broker.log(), "the assertion is in no log")
+    case.verdict(assertion not in broker.log(), "the callback's assertion → it is in no log")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
     for _ in range(3):
-        case.same("200", broker.refresh(session).told, "a refresh")
+        case.same("200", broker.refresh(session).told, "a refresh → 200")
         broker.restart()
-    case.same("200", broker.refresh(session).told, "killed between a commit and the next refresh")
-    case.same(200, relayed(broker, session).status, "a relayed call, which Apache checks")
-    case.same("204", broker.log_out(session).told, "a log-out")
+    case.same("200", broker.refresh(session).told, "kill -9 between a commit and the next refresh → 200")
+    case.same(200, relayed(broker, session).status, "a relayed call that Apache checks → 200")
+    case.same("204", broker.log_out(session).told, "a log-out → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
-        "its tokens are revoked, without a proof and by an assertion for that endpoint", broker.log()[-500:])
-    case.same([(0,)], glewlwyd.query("SELECT DISTINCT gpor_enabled FROM gpo_refresh_token"), "and dead at the provider")
+        "a log-out → its tokens are revoked by an assertion", broker.log()[-500:])
+    case.same([(0,)], glewlwyd.query("SELECT DISTINCT gpor_enabled FROM gpo_refresh_token"), "a log-out → the provider's refresh tokens are disabled")
 
 
 def apache(case):
@@ -180,7 +180,7 @@ def apache(case):
     address = f"{api.url}/standard/things"
     answer = exchange(broker, session, dpop_htm="GET", dpop_htu=address)
     token, proof = answer.json.get("access_token"), answer.json.get("dpop_proof")
-    case.same("DPoP", answer.json.get("token_type"), "a backend is given the token with a proof")
+    case.same("DPoP", answer.json.get("token_type"), "a backend's exchange → a token with a proof")
     thief = Phone(broker)
     thief.nonce = None
     ath = encoded(hashlib.sha256(token.encode()).digest())
@@ -192,47 +192,47 @@ def apache(case):
             ("a proof by another key", address, {"Authorization": f"DPoP {token}", "DPoP": foreign}),
             ("a proof of another address", f"{address}/other", {"Authorization": f"DPoP {token}", "DPoP": proof}),
             ("no token", address, {"DPoP": proof})):
-        case.same(401, call(url, **fields).status, f"Apache refuses {what}")
+        case.same(401, call(url, **fields).status, f"Apache with {what} → 401")
     case.same(
-        401, call(address, "POST", b"x", Authorization=f"DPoP {token}", DPoP=proof).status, "Apache refuses a proof of another method")
-    case.same(0, api.reached, "and nothing of it has reached the API")
-    case.same(200, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "the backend's proof is good for its request")
-    case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "once")
+        401, call(address, "POST", b"x", Authorization=f"DPoP {token}", DPoP=proof).status, "Apache with a proof for another method → 401")
+    case.same(0, api.reached, "the refused calls → the API receives none")
+    case.same(200, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "the backend's proof in its own request → 200")
+    case.same(401, call(address, Authorization=f"DPoP {token}", DPoP=proof).status, "the same proof again → 401")
     for what, fields in (
             ("as Bearer", {"Authorization": f"Bearer {token}"}),
             ("with a proof by another key", {"Authorization": f"DPoP {token}", "DPoP": thief.proof("GET", "/", htu=f"{issuer}/userinfo", ath=ath)})):
-        case.verdict(call(f"{issuer}/userinfo", **fields).status in (400, 401, 403), f"the provider refuses the token {what}, too")
+        case.verdict(call(f"{issuer}/userinfo", **fields).status in (400, 401, 403), f"userinfo with the token {what} → the provider refuses")
 
     # The relay.
     for number in range(3):
         answer = relayed(broker, session, "/v1/relay/standard/things?page=2")
-        case.same(200, answer.status, f"relayed call {number + 1}")
+        case.same(200, answer.status, f"relayed call {number + 1} → 200")
     sent = {name.lower(): value for name, value in answer.json["fields"].items()}
-    case.verdict(sent["authorization"].startswith("DPoP "), "it has the word of the standard")
-    case.same("/standard/things?page=2", answer.json["target"], "and its query")
-    case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "Apache has read whose token it is")
+    case.verdict(sent["authorization"].startswith("DPoP "), "a relayed call → the token is sent as DPoP")
+    case.same("/standard/things?page=2", answer.json["target"], "a relayed call → its query arrives")
+    case.same(signed_in.json["subject"], sent["oauth2_claim_sub"], "a relayed call → Apache reads the token's subject")
     answer = relayed(broker, session, "/v1/relay/standard/things", "POST", body=b"x" * 200_000)
-    case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body")
+    case.same((200, 200_000), (answer.status, answer.json.get("body")), "a streamed body → it arrives whole")
     # A proof names the path as it is sent; this module compares it with the decoded one.
     answer = relayed(broker, session, "/v1/relay/standard/a%20b")
-    case.same(401, answer.status, "a path with encoded letters, which this Apache takes for another, is Apache's 401")
-    case.same("200", broker.look(session).told, "and ends nothing")
+    case.same(401, answer.status, "a path with encoded letters → Apache's own 401")
+    case.same("200", broker.look(session).told, "Apache's own 401 → the session lives")
     answer = relayed(broker, session, "/v1/relay/before/things")
-    case.same(200, answer.status, "an upstream of before the standard")
+    case.same(200, answer.status, "an upstream that expects Bearer → 200")
     sent = {name.lower(): value for name, value in answer.json.get("fields", {}).items()}
-    case.verdict(sent.get("authorization", "").startswith("Bearer ") and sent.get("dpop"), "has the word Bearer, and the proof all the same", sent)
-    case.same("200", broker.refresh(session).told, "a refresh")
-    case.same(200, relayed(broker, session).status, "and a call with the new token")
+    case.verdict(sent.get("authorization", "").startswith("Bearer ") and sent.get("dpop"), "an upstream that expects Bearer → the token as Bearer, and a proof", sent)
+    case.same("200", broker.refresh(session).told, "a refresh → 200")
+    case.same(200, relayed(broker, session).status, "a relayed call with the new token → 200")
     broker.restart()
-    case.same(200, relayed(broker, session).status, "and one by a broker that was killed")
+    case.same(200, relayed(broker, session).status, "a relayed call after kill -9 → 200")
 
     # The other scheme at either place: Apache refuses, and the session stays.
     broker.configure(upstreams={"standard": {"scheme": "Bearer"}})
     broker.restart()
     answer = relayed(broker, session)
-    case.same(401, answer.status, "under the wrong word Apache refuses")
-    case.same(None, answer.fields["Set-Cookie"], "the cookie stays")
-    case.same("200", broker.look(session).told, "and so does the session")
+    case.same(401, answer.status, "the wrong scheme → Apache's 401")
+    case.same(None, answer.fields["Set-Cookie"], "the wrong scheme → the cookie stays")
+    case.same("200", broker.look(session).told, "the wrong scheme → the session lives")
 
 
 def from_before(case):
@@ -242,17 +242,17 @@ def from_before(case):
     glewlwyd.client("mobile", APP, dpop_bound="0")
     broker = broker_of(case, issuer, sender_constrained="off")
     session, _ = sign_in(broker, glewlwyd)
-    case.same("200", broker.refresh(session).told, "a refresh before the setting")
+    case.same("200", broker.refresh(session).told, "a refresh before the setting → 200")
     broker.configure(providers={"real": {"sender_constrained": "dpop"}})
     broker.restart()
     for _ in range(3):
-        case.same("200", broker.refresh(session).told, "a refresh after it: unbound, as the tokens are")
-    case.same("200", broker.refresh(sign_in(broker, glewlwyd)[0]).told, "a new session, which is bound")
+        case.same("200", broker.refresh(session).told, "a refresh of the unbound session after the setting → 200")
+    case.same("200", broker.refresh(sign_in(broker, glewlwyd)[0]).told, "a refresh of a new, bound session → 200")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
-    case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "operators see which is which")
+    case.same(["dpop", None], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → it tells bound from unbound")
     broker.configure(providers={"real": {"sender_constrained": "off"}})
     broker.restart()
-    case.same("200", broker.refresh(session).told, "without the setting the old one is refreshed with one call")
+    case.same("200", broker.refresh(session).told, "the setting is off again → the unbound session is refreshed")
 
 
 def certificates(case):
@@ -275,29 +275,29 @@ def certificates(case):
             "client_id": "bank", "auth": "tls_client_auth", "scope": "openid", "redirect_uris": [APP]}}}
 
     stranger = broker_of(case, issuer, api_settings, name="stranger-broker", **settings("stranger"))
-    case.verdict(begin(stranger).status >= 500, "a certificate of somebody else's is refused at PAR", begin(stranger).told)
+    case.verdict(begin(stranger).status >= 500, "a certificate of another owner → refused at PAR", begin(stranger).told)
     stranger.stop()
     broker = broker_of(case, issuer, api_settings, **settings("client"))
     session, answer = sign_in(broker, glewlwyd)
-    case.same("Ana Example", answer.json["identity"]["name"], "a session")
+    case.same("Ana Example", answer.json["identity"]["name"], "a sign-in with the certificate → a session")
     for number in range(3):
-        case.same("200", broker.refresh(session).told, "a refresh")
-        case.same(200, relayed(broker, session).status, "a relayed call, whose certificate Apache checks")
+        case.same("200", broker.refresh(session).told, "a refresh with the certificate → 200")
+        case.same(200, relayed(broker, session).status, "a relayed call whose certificate Apache checks → 200")
         broker.restart()
     sent = {name.lower(): value for name, value in relayed(broker, session).json["fields"].items()}
     token = sent["authorization"].removeprefix("Bearer ")
-    case.verdict(authority.thumbprint("client") in sent["oauth2_claim_cnf"], "the token is the certificate's", sent.get("oauth2_claim_cnf"))
+    case.verdict(authority.thumbprint("client") in sent["oauth2_claim_cnf"], "the relayed token → it is bound to the client's certificate", sent.get("oauth2_claim_cnf"))
     for name in (None, "stranger"):
         answer = api.call("/standard/things", context=authority.context(name), Authorization=f"Bearer {token}")
-        case.same(401, answer.status, f"Apache refuses the token with {name or 'no certificate'}")
+        case.same(401, answer.status, f"Apache, the token with {name or 'no certificate'} → 401")
     listed = call(f"{broker.management}/admin/v1/sessions?provider=real", Authorization=f"Bearer {ADMIN}")
-    case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "operators see it")
+    case.same(["mtls"], [item["sender_constrained"] for item in listed.json["items"]], "the list of sessions → it has the kind of binding")
     # If this provider refuses a client's authentication at a refresh, it has already spent the refresh token. A second try is
     # useless.
-    case.same("204", broker.log_out(session).told, "a log-out")
+    case.same("204", broker.log_out(session).told, "a log-out → 204")
     case.verdict(
         wait_for(10, lambda: broker.metric("coatcheck_revocations_total", provider="real", result="done") == 1),
-        "its tokens are revoked, by the certificate", broker.log()[-500:])
+        "a log-out → its tokens are revoked with the certificate", broker.log()[-500:])
 
 
 CASES = {

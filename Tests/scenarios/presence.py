@@ -21,7 +21,7 @@ def is_presence_wanted(case, answer, code, sentence):
     case.verdict(
         len(answer.fields["DPoP-Nonce"] or "") == 16 and answer.fields["Coatcheck-Code"] == word
         and answer.fields["WWW-Authenticate"] == f'DPoP error="{word}", algs="ES256"' and not answer.fields["Set-Cookie"],
-        f"{sentence}: nonce, code and challenge, and no cookie is cleared", str(answer.fields))
+        f"{sentence} → nonce, code and challenge, and the cookie stays", str(answer.fields))
 
 
 def refusals(case):
@@ -30,25 +30,25 @@ def refusals(case):
     broker = paying(case, sandbox, upstream)
     user, thief = User(broker), User(broker)
     for each in (user, thief):
-        case.same(201, each.phone.sign_in().status, "a bound session")
-    is_presence_wanted(case, user.send("PUT", KEY), "presence_required", "a registration without the second proof")
+        case.same(201, each.phone.sign_in().status, "a phone signs in with a key → a bound session")
+    is_presence_wanted(case, user.send("PUT", KEY), "presence_required", "a registration without the second proof → presence_required")
     own = user.phone.proof("PUT", KEY, user.session)
-    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "by the session's own key")
-    case.same("401 proof_required", told(user.phone.passing("PUT", KEY, Coatcheck_Presence=user.presence("PUT", KEY))), "with a pass")
+    is_presence_wanted(case, user.send("PUT", KEY, own), "presence_invalid key", "a registration by the session's own key → refused")
+    case.same("401 proof_required", told(user.phone.passing("PUT", KEY, Coatcheck_Presence=user.presence("PUT", KEY))), "a registration with a pass → proof_required")
     unbound = broker.sign_in(client="android")
     bearer = {"Authorization": f"Bearer {unbound}"}
-    case.same("403 client_not_allowed", told(broker.call("PUT", KEY, **bearer)), "of a session that is not bound")
+    case.same("403 client_not_allowed", told(broker.call("PUT", KEY, **bearer)), "a registration of an unbound session → refused")
     refused = broker.call("POST", PAY, **bearer)
-    case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "which can never pay")
-    is_presence_wanted(case, user.pay(), "presence_required", "a call of a session without a presence key")
+    case.same(("403 step_up_failed", {"presence": True}), (told(refused), refused.json["required"]), "an unbound session's payment → step_up_failed")
+    is_presence_wanted(case, user.pay(), "presence_required", "a payment of a session without a presence key → presence_required")
 
-    case.same(None, user.send("GET", "/v1/session").json["presence"], "none of these registered anything")
-    case.same(200, user.register().status, "a registration")
+    case.same(None, user.send("GET", "/v1/session").json["presence"], "the refused registrations → no presence key")
+    case.same(200, user.register().status, "a registration with both proofs → 200")
     shown = user.send("GET", "/v1/session").json["presence"]
-    case.same(user.face.thumbprint, shown["jkt"], "the session says by what key")
-    case.same(200, user.register().status, "the same again")
+    case.same(user.face.thumbprint, shown["jkt"], "a registration → the session names the presence key")
+    case.same(200, user.register().status, "the same registration again → 200")
     user.face, held = Phone(broker), user.face
-    is_presence_wanted(case, user.register(), "presence_invalid key", "another")
+    is_presence_wanted(case, user.register(), "presence_invalid key", "a registration of another key → refused")
     user.face = held
     widget = Phone(broker)
     child = user.phone.call(
@@ -57,15 +57,15 @@ def refusals(case):
     answer = broker.call(
         "POST", PAY, Authorization=f"Bearer {child}", DPoP=widget.proof("POST", PAY, child),
         Coatcheck_Presence=user.presence("POST", PAY, child))
-    is_presence_wanted(case, answer, "presence_required", "a child's call, though with the key's proof")
-    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "its parent makes it itself")
+    is_presence_wanted(case, answer, "presence_required", "a child's call with its parent's presence proof → presence_required")
+    case.same(({"presence": True}, True), (answer.json["step_up"], answer.json["parent"]), "a child's refused call → the answer sends it to its parent")
     answer = broker.call("PUT", KEY, Authorization=f"Bearer {child}", DPoP=widget.proof("PUT", KEY, child))
-    case.same("403 client_not_allowed", told(answer), "and it registers no key")
+    case.same("403 client_not_allowed", told(answer), "a child's registration → refused")
 
     before = upstream.count
     answer = user.send("POST", PAY)
-    is_presence_wanted(case, answer, "presence_required", "a call without presence")
-    case.same({"presence": True}, answer.json["step_up"], "the body says what is wanted")
+    is_presence_wanted(case, answer, "presence_required", "a call without a presence proof → presence_required")
+    case.same({"presence": True}, answer.json["step_up"], "a call without a presence proof → the body demands presence")
     caught = user.presence("POST", PAY)
     for reason, presence, method, path in [
             ("malformed", "x.y", "POST", PAY), ("key", thief.presence("POST", PAY, user.session, user.phone.nonce), "POST", PAY),
@@ -73,25 +73,25 @@ def refusals(case):
             ("address", caught, "POST", PAY + "/2"), ("method", caught, "PUT", PAY), ("address", user.presence("POST", KEY), "POST", PAY),
             ("token", user.presence("POST", PAY, thief.session), "POST", PAY), ("token", user.presence("POST", PAY, ath=None), "POST", PAY),
             ("nonce", user.presence("POST", PAY, nonce="A" * 16), "POST", PAY), ("signature", user.presence("POST", PAY)[:-4] + "AAAA", "POST", PAY)]:
-        is_presence_wanted(case, user.send(method, path, presence), f"presence_invalid {reason}", f"a proof that is refused by {reason}")
+        is_presence_wanted(case, user.send(method, path, presence), f"presence_invalid {reason}", f"a presence proof with a wrong {reason} → refused for that reason")
     thief.phone.session, stolen = user.session, thief.phone.session
-    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a stolen token, with a good proof of presence")
+    case.same("401 proof_invalid key", told(thief.send("POST", PAY, user.presence("POST", PAY))), "a stolen token with a good presence proof → refused for its key")
     thief.phone.session = stolen
     thief.register()
-    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a proof that was caught, in another session")
-    case.same(before, upstream.count, "none of these reached the upstream")
-    case.same("200", told(user.send("POST", PAY, caught)), "the caught one was good for one request")
+    case.same("401 presence_invalid token", told(thief.send("POST", PAY, caught)), "a caught presence proof in another session → refused")
+    case.same(before, upstream.count, "the refused calls → the upstream receives none")
+    case.same("200", told(user.send("POST", PAY, caught)), "the caught presence proof in its own request → 200")
     for method in ("POST", "GET"):
         presence = user.presence(method, PAY)
         found = [told(user.send(method, PAY, presence)) for _ in range(3)]
-        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, f"once, for {method}, too")
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, f"one presence proof, three {method} requests → one succeeds")
     racing = [case.beside(lambda proof=proof: broker.call(
         "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=racer)) for racer in [user.presence("POST", PAY)]
         for proof in [user.phone.proof("POST", PAY, user.session) for _ in range(8)]]
     found = collections.Counter(told(answer.result(30)) for answer in racing)
-    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "eight at once: one")
-    case.verdict(not any("presence" in name.lower() for fields in upstream.fields for name in fields), "the upstream never sees a proof of presence")
-    case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "the metric of keys")
+    case.same({"200": 1, "401 presence_invalid replayed": 7}, dict(found), "one presence proof, eight requests at once → one succeeds")
+    case.verdict(not any("presence" in name.lower() for fields in upstream.fields for name in fields), "relayed calls → the upstream receives no presence field")
+    case.same(2.0, broker.metric("coatcheck_presence_keys_total", client="ios"), "two registered keys → the metric counts two")
 
 
 def registration(case):
@@ -101,34 +101,34 @@ def registration(case):
     user = User(broker)
     begun, fields = user.phone.begin()
     late = call(f"{begun.json['authorization_url']}&sandbox_user=ana&sandbox_auth_age=4000").fields["Location"]
-    case.same(201, user.phone.forward(late, fields).status, "a session whose user signed in an hour ago")
+    case.same(201, user.phone.forward(late, fields).status, "a sign-in from an hour ago → a session")
     answer = user.register()
-    case.same(("401 step_up_required", {"max_age": 600}), (told(answer), answer.json["step_up"]), "gets no key")
+    case.same(("401 step_up_required", {"max_age": 600}), (told(answer), answer.json["step_up"]), "a registration after an old sign-in → step_up_required")
     begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
     cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
     callback = user.phone.callback(begun)
     answer = user.phone.call("POST", "/v1/sessions", user.session, {"callback_url": callback}, Cookie=cookie)
-    case.same("200", told(answer), "with a step-up")
-    case.same(200, user.register().status, "it does")
+    case.same("200", told(answer), "a step-up → 200")
+    case.same(200, user.register().status, "a registration after the step-up → 200")
     stood = user.send("GET", "/v1/session").json["presence"]
-    case.same(200, user.send("POST", "/v1/session/refresh").status, "a refresh")
+    case.same(200, user.send("POST", "/v1/session/refresh").status, "a refresh of a session with a presence key → 200")
     begun = user.phone.call("POST", "/v1/logins", user.session, {"step_up": {"max_age": 600}})
     cookie = (begun.fields["Set-Cookie"] or "").split(";")[0]
     answer = user.phone.call(
         "POST", "/v1/sessions", user.session, {"callback_url": user.phone.callback(begun)}, Cookie=cookie)
-    case.same(("200", stood), (told(answer), answer.json["presence"]), "and a step-up leave the key")
+    case.same(("200", stood), (told(answer), answer.json["presence"]), "a refresh and a step-up → the presence key stays")
     caught = user.presence("POST", PAY)
     broker.restart()
-    case.same(stood, user.send("GET", "/v1/session").json["presence"], "and so does a restart")
-    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "a proof of before it is worth nothing on SQLite")
-    case.same("200", told(user.pay()), "a fresh one is")
+    case.same(stood, user.send("GET", "/v1/session").json["presence"], "a restart → the presence key stays")
+    case.same("401 presence_invalid nonce", told(user.send("POST", PAY, caught)), "SQLite, a presence proof from before the restart → refused for its nonce")
+    case.same("200", told(user.pay()), "a new presence proof after the restart → 200")
     columns = "presence_key IS NOT NULL, presence IS NOT NULL"
-    case.same((1, 1), broker.row(user.session, columns), "the row has the key, sealed")
+    case.same((1, 1), broker.row(user.session, columns), "a session with a presence key → its row has it sealed")
     broker.log_out(user.session)
-    case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "and its tombstone has none")
+    case.same([(0, 0)], broker.query(f"SELECT {columns} FROM sessions"), "a log-out → the tombstone has no presence key")
     case.same(
         [("session", "session.presence_key_changed", "done")], broker.query("SELECT actor, action, outcome FROM audit WHERE actor = 'session'"),
-        "the registration is on record")
+        "the registration → one row in the audit table")
 
 
 def away(case):
@@ -137,15 +137,15 @@ def away(case):
     broker = paying(case, sandbox, upstream)
     user = User(broker)
     user.phone.sign_in()
-    case.same(200, user.register().status, "a registration")
+    case.same(200, user.register().status, "a registration → 200")
     upstream.go()
     presence = user.presence("POST", PAY)
     asked = user.asked
-    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "the upstream is away")
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an unreachable upstream → upstream_error")
     upstream.come()
-    case.same("200", told(user.send("POST", PAY, presence)), "the same proof is good again")
-    case.same(asked, user.asked, "and nobody was asked twice")
-    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "for one call")
+    case.same("200", told(user.send("POST", PAY, presence)), "the same presence proof once the upstream is back → 200")
+    case.same(asked, user.asked, "the repeated call → no second prompt of the user")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the used presence proof → replayed")
     upstream.go()
     rude = socket.create_server(("127.0.0.1", upstream.port))
 
@@ -156,12 +156,12 @@ def away(case):
 
     threading.Thread(target=hang_up, daemon=True).start()
     presence = user.presence("POST", PAY)
-    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an upstream that reads and goes away")
+    case.same("502 upstream_error", told(user.send("POST", PAY, presence)), "an upstream that reads the call and closes → upstream_error")
     rude.close()
     upstream.come()
-    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "may have done it: the proof is spent")
+    case.same("401 presence_invalid replayed", told(user.send("POST", PAY, presence)), "the call may have taken effect → its presence proof is used")
     statuses = [told(user.send("POST", PAY, user.presence("POST", PAY))) for _ in range(32)]
-    case.verdict(statuses.count("200") <= 30 and "429 rate_limited" in statuses, "thirty a minute", str(statuses))
+    case.verdict(statuses.count("200") <= 30 and "429 rate_limited" in statuses, "32 payments in a minute → at most thirty succeed", str(statuses))
 
 
 def gateways(case):
@@ -182,14 +182,14 @@ def gateways(case):
         user.phone.nonce = answer.fields["DPoP-Nonce"] or user.phone.nonce
         return answer
 
-    case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "another word than 1")
-    case.same("403 backend_not_allowed", told(ask(says=False)), "a proxy that does not say the request")
-    is_presence_wanted(case, ask(), "presence_required", "no proof")
-    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a proof of the proxy's own request")
+    case.same("403 backend_not_allowed", told(ask(query="?presence=yes")), "forward-auth with presence=yes → refused")
+    case.same("403 backend_not_allowed", told(ask(says=False)), "forward-auth with presence, without the original request → refused")
+    is_presence_wanted(case, ask(), "presence_required", "forward-auth without a presence proof → presence_required")
+    is_presence_wanted(case, ask(user.presence("GET", "/v1/forward-auth")), "presence_invalid method", "a presence proof for the proxy's own request → refused")
     good = user.presence("POST", "/orders")
-    case.same(200, ask(good).status, "a proof of the original one")
-    is_presence_wanted(case, ask(good), "presence_invalid replayed", "once")
-    case.same(200, ask(query="").status, "no presence where none is asked")
+    case.same(200, ask(good).status, "a presence proof for the original request → 200")
+    is_presence_wanted(case, ask(good), "presence_invalid replayed", "the same presence proof again → replayed")
+    case.same(200, ask(query="").status, "forward-auth without a demand of presence → 200")
 
 
 class Balanced:
@@ -243,14 +243,14 @@ def changes(case, user, first, others):
     for sentence, change, version, before, wanted in [
             ("a presence key", lambda: user.register(first), 2, (None, "pwd"), {session: (key, "pwd")}),
             ("a step-up", stepped_up, 3, (key, "pwd"), {session: (key, "mfa"), introspected: "mfa"})]:
-        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} the others have the session in memory")
+        case.same([before] * 2, [session(broker) for broker in others], f"before {sentence} → the other replicas have the session in memory")
         watching = {(broker.name, ask.__name__): catches_up(case, broker, ask, value) for broker in others for ask, value in wanted.items()}
         answer = change()
         answered = time.monotonic()
-        case.same((200, version), (answer.status, (answer.json or {}).get("version")), f"{sentence} is answered with the session's next version")
+        case.same((200, version), (answer.status, (answer.json or {}).get("version")), f"{sentence} → the answer has the session's next version")
         for (name, asked), future in watching.items():
             took = future.result(60) - answered
-            case.verdict(took < 1, f"{sentence}: replica {name} shows it {max(took, 0):.2f} s later ({asked})", f"{took}")
+            case.verdict(took < 1, f"{sentence} → replica {name} shows it {max(took, 0):.2f} s later ({asked})", f"{took}")
 
 
 def replicas(case):
@@ -275,7 +275,7 @@ def replicas(case):
             fields = {"DPoP": racing.phone.proof("PUT", KEY, racing.session), "Coatcheck_Presence": face.proof("PUT", KEY, racing.session)}
             calls.append(case.beside(lambda broker=brokers[index % 3], fields=fields: broker.call("PUT", KEY, racing.session, **fields)))
         found = collections.Counter(told(answer.result(30)) for answer in calls)
-        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "six keys at once at three replicas: one is registered")
+        case.same({"200": 1, "401 presence_invalid key": 5}, dict(found), "six keys at once at three replicas → one is registered")
 
         user = User(first)
         user.phone.sign_in()
@@ -283,34 +283,34 @@ def replicas(case):
         changing.phone.sign_in()
         changes(case, changing, first, brokers[1:])
         balancer = Balanced(brokers)
-        case.same("200", told(user.register(balancer)), "a registration through a balancer")
+        case.same("200", told(user.register(balancer)), "a registration through a balancer → 200")
         for method in ("POST", "GET", "PUT", "POST"):
             asked, before = user.asked, upstream.count
-            case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a user who pays by {method} is asked once")
+            case.same(("200", 1, 1), (told(user.pay(balancer, method)), user.asked - asked, upstream.count - before), f"a payment by {method} through a balancer → one prompt, one call")
         presence = user.presence("GET", PAY)
         found = [told(user.send("GET", PAY, presence, broker)) for broker in brokers]
-        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "a proof that was used at one replica is refused at the others, for GET, too")
+        case.same(["200"] + ["401 presence_invalid replayed"] * 2, found, "a presence proof used at one replica → refused at the others, also for GET")
         before, good = upstream.count, 0
         for _ in range(5):
             presence = user.presence("POST", PAY)
             answers = [case.beside(lambda broker=broker, proof=user.phone.proof("POST", PAY, user.session): broker.call(
                 "POST", PAY, user.session, DPoP=proof, Coatcheck_Presence=presence)) for broker in brokers * 2]
             good += sum(told(answer.result(30)) == "200" for answer in answers)
-        case.same((5, before + 5), (good, upstream.count), "six at once at three replicas, five rounds: one each time")
+        case.same((5, before + 5), (good, upstream.count), "one presence proof, six calls at three replicas, five rounds → one succeeds each")
         upstream.go()
         presence = user.presence("POST", PAY)
-        case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "the upstream is away from one replica")
+        case.same("502 upstream_error", told(user.send("POST", PAY, presence, brokers[0])), "an upstream that one replica cannot reach → upstream_error")
         upstream.come()
-        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the proof is good at another")
+        case.same("200", told(user.send("POST", PAY, presence, brokers[1])), "the same presence proof at another replica → 200")
 
         before, presence = upstream.count, user.presence("GET", PAY)
         fields = {"Coatcheck_Pass": user.phone.held_pass, "Coatcheck_Presence": presence}
-        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a session in a replica's memory")
+        case.same(200, brokers[2].call("GET", "/v1/session", user.session, Coatcheck_Pass=user.phone.held_pass).status, "a session in a replica's memory → 200")
         database.do("away")
         answer = brokers[2].call("GET", PAY, user.session, **fields)
-        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is away: the call does not go out")
+        case.same(("503 store_unavailable", before), (told(answer), upstream.count), "the store is away → 503, and the upstream receives no call")
         database.do("back")
-        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "and it does when the store is back")
+        case.verdict(wait_for(30, lambda: told(user.pay(balancer)) == "200"), "the store is back → the call succeeds")
 
 
 CASES = {

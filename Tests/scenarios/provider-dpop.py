@@ -41,14 +41,14 @@ def whatever_the_nonces(case):
         sandbox, broker = stack(case, {"identity": {"source": "userinfo"}}, name=nonces, nonces=nonces)
         session = broker.sign_in()
         for _ in range(3):
-            case.same("200", broker.refresh(session).told, f"nonces {nonces}: a refresh")
-        case.same(3, sandbox.calls("oidc/refresh"), f"nonces {nonces}: the nonce is known, so each is one call")
+            case.same("200", broker.refresh(session).told, f"nonces {nonces}: a refresh → 200")
+        case.same(3, sandbox.calls("oidc/refresh"), f"nonces {nonces}: three refreshes → one call each, because the nonce is known")
         proofs = [proof for endpoint in ("par", "token", "refresh", "userinfo")
                   for request in requests(sandbox, endpoint) for proof in fields(request, "DPoP")]
-        case.same(len(proofs), len(set(proofs)), f"nonces {nonces}: {len(proofs)} proofs, each sent once")
+        case.same(len(proofs), len(set(proofs)), f"nonces {nonces}: {len(proofs)} proofs → each is sent once")
         case.verdict(
             all(fields(request, "Authorization")[0].startswith("DPoP ") for request in requests(sandbox, "userinfo")),
-            f"nonces {nonces}: the access token goes to userinfo as DPoP")
+            f"nonces {nonces}: userinfo → the access token is sent as DPoP")
         broker.stop()
 
 
@@ -57,21 +57,21 @@ def forgetful(case):
     sandbox, broker = stack(case, nonces="keep", refresh_mode="rotate-strict")
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="forgets-nonces", times=1)
-    case.same("200", broker.refresh(session).told, "a refresh whose nonce was forgotten")
-    case.same(2, sandbox.calls("oidc/refresh"), "it was sent twice")
+    case.same("200", broker.refresh(session).told, "a forgotten nonce → the refresh is 200")
+    case.same(2, sandbox.calls("oidc/refresh"), "a forgotten nonce → two calls")
     sandbox.fault("oidc", endpoint="refresh", fault="repeats-nonce")
     for _ in range(3):
         answer = broker.refresh(session)
-        case.verdict(answer.is_passing_fault, "a server that asks without end is 503, and the cookie stays", answer.told)
+        case.verdict(answer.is_passing_fault, "a server that demands new nonces endlessly → 503, and the cookie stays", answer.told)
         time.sleep(1.2)
     sandbox.control("DELETE", "/faults")
-    case.same("200", wait_for(10, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "and then goes on")
+    case.same("200", wait_for(10, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "the server accepts nonces again → the refresh is 200")
     sandbox.fault("oidc", endpoint="refresh", fault="refuses-proof", times=1)
     answer = broker.refresh(session)
-    case.verdict(answer.is_passing_fault, "a proof that is refused is 503, too", answer.told)
+    case.verdict(answer.is_passing_fault, "a refused proof → 503", answer.told)
     case.verdict(
-        wait_for(5, lambda: "compare the clocks" in broker.log()), "and the log says what to look at", broker.log()[-600:])
-    case.same("200", broker.look(session).told, "the session lives through all of it")
+        wait_for(5, lambda: "compare the clocks" in broker.log()), "a refused proof → the log suggests comparing the clocks", broker.log()[-600:])
+    case.same("200", broker.look(session).told, "all these faults → the session lives")
 
 
 def killed(case):
@@ -80,14 +80,14 @@ def killed(case):
     cookie, callback = begin(broker)
     broker.restart()
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
-    case.same(201, answer.status, "killed between PAR and callback: the code is redeemed by the key of its login")
+    case.same(201, answer.status, "kill -9 between PAR and callback → the login's key redeems the code")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
-    case.same("200", broker.refresh(session).told, "a refresh")
+    case.same("200", broker.refresh(session).told, "a refresh before the kill → 200")
     broker.restart()
-    case.same("200", broker.refresh(session).told, "killed between a commit and the next call: a challenge more, and no session less")
+    case.same("200", broker.refresh(session).told, "kill -9 between a commit and the next call → the refresh is 200")
     killed_at_challenge(case, sandbox, broker, "refresh", broker.refresh, session)
     told = wait_for(60, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 0.5)
-    case.same("200", told, "killed between a challenge and its repeat, the refresh is another's")
+    case.same("200", told, "kill -9 between a challenge and its repeat → another refresh is 200")
 
     # A code belongs to one login, and its fate is unknown.
     cookie, callback = begin(broker)
@@ -98,10 +98,10 @@ def killed(case):
     killed_at_challenge(case, sandbox, broker, "token", forward)
     sent = sandbox.calls("oidc/token")
     told = wait_for(60, lambda: (found := forward()).status != 503 and found.told, 0.5)
-    case.same("409 login_required", told, "killed between the challenge of a code and its repeat, the login ends")
-    case.same(sent, sandbox.calls("oidc/token"), "and its code is not sent again")
+    case.same("409 login_required", told, "kill -9 between a code's challenge and its repeat → the login ends")
+    case.same(sent, sandbox.calls("oidc/token"), "the repeated forward → the code is not sent again")
     broker.sign_in()
-    case.same("200", broker.look(session).told, "the next one begins a session, and none was lost")
+    case.same("200", broker.look(session).told, "a new sign-in → the earlier session lives")
 
 
 def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
@@ -114,7 +114,7 @@ def killed_at_challenge(case, sandbox, broker, endpoint, call, *arguments):
     if not wait_for(10, lambda: sandbox.calls(f"oidc/{endpoint}") > before):
         raise GaveUp(f"no call to {endpoint}")
     broker.restart()
-    case.same(before + 1, sandbox.calls(f"oidc/{endpoint}"), f"{endpoint}: killed with the challenge on its way: no repeat was sent")
+    case.same(before + 1, sandbox.calls(f"oidc/{endpoint}"), f"{endpoint}: kill -9 before the challenge arrives → no repeat")
 
 
 def answers_bearer(case):
@@ -123,21 +123,21 @@ def answers_bearer(case):
     sandbox.fault("oidc", endpoint="token", fault="token-type-bearer", times=1)
     cookie, callback = begin(broker)
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
-    case.same("502 provider_error", answer.told, "a Bearer answer to a code")
+    case.same("502 provider_error", answer.told, "a Bearer answer to a code → refused")
     case.verdict(
-        wait_for(10, lambda: sandbox.calls("oidc/revoke") >= 1), "its tokens are revoked", sandbox.calls("oidc/revoke"))
+        wait_for(10, lambda: sandbox.calls("oidc/revoke") >= 1), "a Bearer answer to a code → its tokens are revoked", sandbox.calls("oidc/revoke"))
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="token-type-bearer", times=1)
     answer = broker.refresh(session)
-    case.verdict(answer.is_passing_fault, "a Bearer answer to a refresh is 503, and the cookie stays", answer.told)
-    case.same(None, broker.look(session).json["tokens"]["expires_at"], "there is no access token")
+    case.verdict(answer.is_passing_fault, "a Bearer answer to a refresh → 503, and the cookie stays", answer.told)
+    case.same(None, broker.look(session).json["tokens"]["expires_at"], "a Bearer answer to a refresh → no access token is kept")
     answer = broker.refresh(session)
     case.verdict(
-        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "the provider is left alone for half a minute", answer.told)
-    case.same(1, sandbox.calls("oidc/refresh"), "so it was asked once")
+        answer.is_passing_fault and int(answer.fields["Retry-After"]) <= 30, "the next refresh → 503 for at most half a minute", answer.told)
+    case.same(1, sandbox.calls("oidc/refresh"), "two refreshes within the half minute → one call of the provider")
     told = wait_for(45, lambda: (found := broker.refresh(session)).status in (200, 401) and found.told, 1)
-    case.same("200", told, "then it is asked again, with the refresh token that it gave last")
-    case.same(2, sandbox.calls("oidc/refresh"), "once")
+    case.same("200", told, "after the half minute → the newest refresh token works")
+    case.same(2, sandbox.calls("oidc/refresh"), "after the half minute → one more call")
 
 
 def nobody_elses(case):
@@ -147,24 +147,24 @@ def nobody_elses(case):
     tokens = sandbox.control("GET", "/tokens").json["items"]
     token = next(item["token"] for item in tokens if item["token"].startswith("at-"))
     stolen = call(f"{sandbox.url}/oidc/userinfo", Authorization=f"Bearer {token}")
-    case.same(401, stolen.status, "the access token alone opens nothing")
+    case.same(401, stolen.status, "a stolen access token as Bearer → 401")
     form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
             "&subject_token_type=urn%3Aietf%3Aparams%3Aoauth%3Atoken-type%3Aaccess_token")
     answer = broker.call("POST", "/v1/token", body=form, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
-    case.same("400 invalid_request", answer.told, "a backend is not given it bare")
-    case.same("invalid_target", answer.json.get("error"), "and is told that there is none for it")
+    case.same("400 invalid_request", answer.told, "a backend's exchange without an address → refused")
+    case.same("invalid_target", answer.json.get("error"), "a backend's exchange without an address → the error is invalid_target")
     broker.configure(providers={"oidc": {"sender_constrained": "off"}})
     broker.restart()
-    case.same("200", broker.refresh(session).told, "without the setting a bound session is refreshed with its key")
-    case.verdict(all(fields(r, "DPoP") for r in requests(sandbox, "refresh")), "each refresh has a proof")
+    case.same("200", broker.refresh(session).told, "the setting is off → a bound session is refreshed")
+    case.verdict(all(fields(r, "DPoP") for r in requests(sandbox, "refresh")), "the setting is off → each refresh of a bound session has a proof")
     sandbox.settings("oidc", dpop="off")
     plain = broker.sign_in()
-    case.same([], fields(requests(sandbox, "token")[-1], "DPoP"), "a new sign-in has no key")
+    case.same([], fields(requests(sandbox, "token")[-1], "DPoP"), "the setting is off → a new sign-in has no proof")
     sandbox.settings("oidc", dpop="require")
     broker.configure(providers={"oidc": {"sender_constrained": "dpop"}})
     broker.restart()
-    case.same("200", broker.refresh(plain).told, "a session of before the setting gets a key at its refresh")
-    case.same(1, len(fields(requests(sandbox, "refresh")[-1], "DPoP")), "which was proved")
+    case.same("200", broker.refresh(plain).told, "the setting is on again → an unbound session is refreshed")
+    case.same(1, len(fields(requests(sandbox, "refresh")[-1], "DPoP")), "the setting is on again → that refresh has a proof")
 
 
 def upstreams_and_backends(case):
@@ -177,19 +177,19 @@ def upstreams_and_backends(case):
     session = broker.sign_in()
     for number in range(3):
         answer = broker.call("GET", "/v1/relay/api/private/echo?q=1", session)
-        case.same(200, answer.status, f"relayed call {number + 1}")
+        case.same(200, answer.status, f"relayed call {number + 1} → 200")
         sent = {name.lower(): value for name, value in answer.json["headers"]}
-        case.verdict(sent["authorization"].startswith("DPoP ") and sent["dpop"], "it has the token as DPoP, and its proof", sent)
-        case.same(None, answer.fields["DPoP-Nonce"], "the API's nonce does not reach the app")
-    case.same(200, broker.call("GET", "/v1/relay/api/401-until-refreshed", session).status, "an API's 401 is one refresh and one more proof")
+        case.verdict(sent["authorization"].startswith("DPoP ") and sent["dpop"], "a relayed call → the upstream receives the token as DPoP and a proof", sent)
+        case.same(None, answer.fields["DPoP-Nonce"], "a relayed call → the app receives no nonce of the API")
+    case.same(200, broker.call("GET", "/v1/relay/api/401-until-refreshed", session).status, "an API's 401 → one refresh and a new proof, then 200")
     answer = broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000)
-    case.same(200, answer.status, "a streamed body, with the nonce that is known")
+    case.same(200, answer.status, "a streamed body with a known nonce → 200")
     sandbox.fault("api", endpoint="api", fault="forgets-nonces", times=1)
     answer = broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000)
-    case.same("503 upstream_nonce", answer.told, "a streamed body whose nonce was forgotten")
-    case.verdict(answer.fields["Retry-After"] == "1" and answer.fields["Coatcheck-Source"] == "broker", "to be sent again", str(answer.fields))
-    case.same(200, broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000).status, "which goes through")
-    case.same("200", broker.look(session).told, "the session lives")
+    case.same("503 upstream_nonce", answer.told, "a streamed body whose nonce was forgotten → 503 upstream_nonce")
+    case.verdict(answer.fields["Retry-After"] == "1" and answer.fields["Coatcheck-Source"] == "broker", "503 upstream_nonce → a Retry-After of one second", str(answer.fields))
+    case.same(200, broker.call("POST", "/v1/relay/api/private/echo", session, body=b"x" * 200_000).status, "the repeated upload → 200")
+    case.same("200", broker.look(session).told, "after the lost nonce → the session lives")
 
     # A backend.
     form = (f"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Atoken-exchange&subject_token={session}"
@@ -199,19 +199,19 @@ def upstreams_and_backends(case):
         return broker.call(
             "POST", "/v1/token", body=form + more, Authorization=f"Bearer {BACKEND}", Content_Type="application/x-www-form-urlencoded")
 
-    case.same("invalid_target", exchange().json["error"], "without an address there is no token")
+    case.same("invalid_target", exchange().json["error"], "a backend's exchange without an address → invalid_target")
     address = f"{sandbox.url}/api/private/echo"
     nonce = call(address).fields["DPoP-Nonce"]
     answer = exchange(f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce={nonce}")
-    case.same("DPoP", answer.json.get("token_type"), "with one the token comes with a proof")
+    case.same("DPoP", answer.json.get("token_type"), "a backend's exchange with an address → a token with a proof")
     made = {"Authorization": f"DPoP {answer.json.get('access_token')}", "DPoP": answer.json.get("dpop_proof", "")}
-    case.same(200, call(address, **made).status, "which is good for that call")
-    case.same(401, call(address, **made).status, "once")
-    case.same(401, call(f"{sandbox.url}/api/private/other", **made).status, "and for no other address")
+    case.same(200, call(address, **made).status, "the backend's call with that proof → 200")
+    case.same(401, call(address, **made).status, "the same proof again → 401")
+    case.same(401, call(f"{sandbox.url}/api/private/other", **made).status, "the same proof at another address → 401")
     for bad in ("&dpop_htm=GET", f"&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}?x=1", "&dpop_htm=GET&dpop_htu=http%3A%2F%2Fapi.example.com%2F",
                 f"&dpop_htm=GET&dpop_htu={sandbox.url}/oidc/token", f"&dpop_htm=POST&dpop_htu={sandbox.url}/oidc/par",
                 f"&dpop_htm=G%20T&dpop_htu={address}", f"&dpop_htm=GET&dpop_htu={address}&dpop_nonce=a%22b"):
-        case.same("400 invalid_request", exchange(bad).told, f"refused: {bad}")
+        case.same("400 invalid_request", exchange(bad).told, f"exchange with {bad} → refused")
 
 
 def unpushed_and_apps_own(case):
@@ -219,8 +219,8 @@ def unpushed_and_apps_own(case):
     sandbox, broker = stack(case, {"par": "off"})
     cookie, callback = begin(broker)
     answer = broker.call("POST", "/v1/sessions", body={"callback_url": callback}, Cookie=cookie)
-    case.same(201, answer.status, "a login without PAR")
-    case.same(1, sum("dpop_jkt=" in request["query"] for request in requests(sandbox, "authorize")), "its URL names the key")
+    case.same(201, answer.status, "a login without PAR → 201")
+    case.same(1, sum("dpop_jkt=" in request["query"] for request in requests(sandbox, "authorize")), "a login without PAR → the authorization URL names the key")
     verifier = "v" * 43
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     location = call(
@@ -228,9 +228,9 @@ def unpushed_and_apps_own(case):
         f"&code_challenge={challenge}&code_challenge_method=S256&state=app-state-1&sandbox_user=ana").fields["Location"]
     body = {"provider": "oidc", "client": "ios", "callback_url": location, "code_verifier": verifier, "state": "app-state-1"}
     answer = broker.call("POST", "/v1/sessions", body=body)
-    case.same(201, answer.status, "a login of the app's own")
+    case.same(201, answer.status, "a login that the app started → 201")
     session = next(v for v in answer.fields.get_all("Set-Cookie") if v.startswith("coatcheck=")).split(";")[0].split("=")[1]
-    case.same("200", broker.refresh(session).told, "and its refresh, by the same key")
+    case.same("200", broker.refresh(session).told, "a refresh of the app's login → 200")
 
 
 CASES = {

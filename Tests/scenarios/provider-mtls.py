@@ -89,36 +89,36 @@ def whole(case):
     authority, sandbox, broker = stack(case)
     first = authority.thumbprint("first")
     session = broker.sign_in()
-    case.same("200", broker.refresh(session).told, "a refresh")
+    case.same("200", broker.refresh(session).told, "a refresh with the certificate → 200")
     answer = relay(broker, session)
-    case.same("200", answer.told, "an upstream that demands the certificate of the token")
+    case.same("200", answer.told, "an upstream that demands the token's certificate → 200")
     fields = dict(answer.json["headers"])
-    case.verdict(fields["Authorization"].startswith("Bearer "), "the token goes out as Bearer", fields["Authorization"][:12])
+    case.verdict(fields["Authorization"].startswith("Bearer "), "a relayed call → the token is sent as Bearer", fields["Authorization"][:12])
     broker.log_out(session)
     wait_for(10, lambda: sandbox.calls("oidc/revoke"))
     for endpoint in ("par", "token", "userinfo", "refresh", "revoke"):
         shown = sandbox.shown(endpoint)
-        case.verdict(shown and set(shown) == {first}, f"{endpoint} is shown the certificate, at its alias", shown)
+        case.verdict(shown and set(shown) == {first}, f"{endpoint} at its alias → receives the certificate", shown)
     for endpoint in ("discovery", "jwks", "authorize"):
-        case.same({None}, set(sandbox.shown(endpoint)), f"{endpoint} is no alias, and is shown none")
+        case.same({None}, set(sandbox.shown(endpoint)), f"{endpoint} without an alias → receives no certificate")
     session = broker.sign_in()
     told = broker.exchange(session)
-    case.same("400 invalid_target", f"{told.status} {told.json['error']}", "a backend gets none")
+    case.same("400 invalid_target", f"{told.status} {told.json['error']}", "a backend's token exchange → invalid_target")
     token = next(
         item["token"] for item in sandbox.control("GET", "/tokens?provider=oidc").json["items"]
         if item["live"] and item["kind"] == "access_token")
-    case.same(401, call(sandbox.url + "/api/private/echo", Authorization="Bearer " + token).status, "a thief's call without it is 401")
+    case.same(401, call(sandbox.url + "/api/private/echo", Authorization="Bearer " + token).status, "a stolen token without the certificate → 401")
 
 
 def readiness(case):
     """The reports of /readyz, /metrics and `check` about it."""
     authority, _, broker = stack(case)
     found = call(broker.management + "/readyz").json
-    case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness names each client's")
-    case.verdict(all(item["days_left"] in (29, 30) for item in found["certificates"]), "and its days", found["certificates"])
+    case.same(["ios", "web"], sorted(item["client"] for item in found["certificates"]), "readiness → it names each client's certificate")
+    case.verdict(all(item["days_left"] in (29, 30) for item in found["certificates"]), "readiness → it has the days left", found["certificates"])
     left = broker.metric("coatcheck_client_certificate_expiry_seconds", provider="oidc", client="ios") - time.time()
-    case.verdict(29 * 86400 < left < 31 * 86400, "the metric is Unix time", left)
-    case.same(0.0, broker.metric("coatcheck_certificate_reload_failures_total"), "and no failure is counted")
+    case.verdict(29 * 86400 < left < 31 * 86400, "the metric of expiry → a Unix time", left)
+    case.same(0.0, broker.metric("coatcheck_certificate_reload_failures_total"), "no failed reload → the metric is zero")
 
     def run(command):
         done = subprocess.run(
@@ -126,16 +126,16 @@ def readiness(case):
         return done.returncode, done.stdout + done.stderr
 
     status, words = run("check")
-    case.verdict(status == 0 and "sender_constrained: mtls" in words, "check says what it means", words[-300:])
+    case.verdict(status == 0 and "sender_constrained: mtls" in words, "check → it names the kind of binding", words[-300:])
     put(case, authority.sign("expired", days=-1))
     status, words = run("check")
-    case.verdict(status == 1 and "has run out" in words, "check fails for one that has run out", words[-300:])
+    case.verdict(status == 1 and "has run out" in words, "check with an expired certificate → fails", words[-300:])
     put(case, authority.sign("second"), "first")
     broker.stop()
     for command in ("check", "serve"):
         status, words = run(command)
         case.verdict(
-            status != 0 and "is not the key of the first certificate" in words, f"{command} refuses a key that does not fit", words[-300:])
+            status != 0 and "is not the key of the first certificate" in words, f"{command} with a key that does not match the certificate → fails", words[-300:])
 
 
 def renewed(case):
@@ -143,26 +143,26 @@ def renewed(case):
     authority, sandbox, broker = stack(case)
     sessions = [broker.sign_in() for _ in range(3)]
     for session in sessions:
-        case.same("200", relay(broker, session).told, "before")
+        case.same("200", relay(broker, session).told, "a relayed call before the renewal → 200")
     put(case, authority.sign("second"))
     second = authority.thumbprint("second")
     case.verdict(
-        wait_for(20, lambda: "client certificate reloaded" in broker.log()), "the files are looked at by themselves", broker.log()[-300:])
+        wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a renewed certificate → reloaded without a signal", broker.log()[-300:])
     time.sleep(0.5)
-    case.same(0, sandbox.calls("oidc/refresh"), "nothing is refreshed for it alone")
+    case.same(0, sandbox.calls("oidc/refresh"), "a renewed certificate alone → no refresh")
     for session in sessions[:2]:
         for _ in range(2):
-            case.same("200", relay(broker, session).told, "a relayed call goes through")
-    case.same(2, sandbox.calls("oidc/refresh"), "each session that is used was refreshed once")
-    case.same({second}, set(sandbox.shown("refresh")), "with the new one")
-    case.same([second] * 4, sandbox.shown("api", "api")[-4:], "and no call went out on a connection of the old one")
-    case.same("200", broker.look(sessions[2]).told, "a session that is only looked at lives, too")
+            case.same("200", relay(broker, session).told, "a relayed call after the renewal → 200")
+    case.same(2, sandbox.calls("oidc/refresh"), "two used sessions after the renewal → one refresh each")
+    case.same({second}, set(sandbox.shown("refresh")), "refreshes after the renewal → they show the new certificate")
+    case.same([second] * 4, sandbox.shown("api", "api")[-4:], "relayed calls after the renewal → new connections with the new certificate")
+    case.same("200", broker.look(sessions[2]).told, "an unused session after the renewal → it lives")
     put(case, authority.sign("third"))
     hang_up(broker, "configuration reloaded")
-    case.same("200", relay(broker, sessions[2]).told, "the same by SIGHUP")
+    case.same("200", relay(broker, sessions[2]).told, "SIGHUP with a third certificate → the relayed call is 200")
     broker.restart()
-    case.same("200", relay(broker, sessions[0]).told, "and after kill -9: the row says which certificate its token is of")
-    case.same(4, sandbox.calls("oidc/refresh"), "one refresh for each")
+    case.same("200", relay(broker, sessions[0]).told, "kill -9 after the renewal → the relayed call is 200")
+    case.same(4, sandbox.calls("oidc/refresh"), "two more sessions used → one refresh each")
 
 
 def half_written(case):
@@ -172,18 +172,18 @@ def half_written(case):
     authority.sign("second")
     put(case, "second", "first")
     case.verdict(
-        wait_for(20, lambda: broker.metric("coatcheck_certificate_reload_failures_total") >= 1), "a key that does not fit is counted")
-    case.verdict("client certificate not reloaded" in broker.log(), "and logged", broker.log()[-300:])
-    case.same("200", broker.refresh(session).told, "the old one stays in use")
-    case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "it does")
+        wait_for(20, lambda: broker.metric("coatcheck_certificate_reload_failures_total") >= 1), "a key that does not match → the metric counts a failed reload")
+    case.verdict("client certificate not reloaded" in broker.log(), "a key that does not match → a line in the log", broker.log()[-300:])
+    case.same("200", broker.refresh(session).told, "a failed reload → refreshes go on")
+    case.same({authority.thumbprint("first")}, set(sandbox.shown("refresh")), "a failed reload → the earlier certificate is shown")
     hang_up(broker, "configuration not reloaded")
-    case.same("200", relay(broker, session).told, "SIGHUP refuses it as well, and goes on")
+    case.same("200", relay(broker, session).told, "SIGHUP with a wrong key → refused, and calls go on")
     put(case, "second")
-    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a whole pair is taken")
-    case.same("200", relay(broker, session).told, "and used")
+    case.verdict(wait_for(20, lambda: "client certificate reloaded" in broker.log()), "a whole pair → reloaded")
+    case.same("200", relay(broker, session).told, "a whole pair → the relayed call is 200")
     os.remove(case.folder / "shown.key")
     hang_up(broker, "client certificate not reloaded")
-    case.same("200", broker.refresh(session).told, "a file that is gone changes nothing")
+    case.same("200", broker.refresh(session).told, "a deleted key file → refreshes go on")
 
 
 def refused(case):
@@ -200,29 +200,29 @@ def refused(case):
         for what, answer in (
             ("a sign-in", broker.log_in()[1]), ("a refresh", broker.refresh(session)), ("a relayed call", relay(broker, session)),
         ):
-            case.verdict(answer.is_passing_fault, f"{word}: {what} is 503", answer.told)
-        case.same("200", broker.look(session).told, f"{word}: the session lives")
-        case.same(before, sandbox.calls("oidc/refresh"), f"{word}: the provider has read nothing")
+            case.verdict(answer.is_passing_fault, f"{word}: {what} → 503", answer.told)
+        case.same("200", broker.look(session).told, f"{word} → the session lives")
+        case.same(before, sandbox.calls("oidc/refresh"), f"{word} → the provider reads no refresh")
     lines = [json.loads(line) for line in broker.log().splitlines() if '"client certificate refused"' in line]
-    case.verdict(lines and lines[0]["level"] == "error", "the log says it, as an error", lines[:1])
-    case.verdict(any("unknown_ca" in line["detail"] for line in lines), "with the alert's name", lines[:1])
-    case.verdict(len(lines) <= 3, "and not with every call", len(lines))
+    case.verdict(lines and lines[0]["level"] == "error", "a refused certificate → a line in the log, as an error", lines[:1])
+    case.verdict(any("unknown_ca" in line["detail"] for line in lines), "a refused certificate → the log has the name of the TLS alert", lines[:1])
+    case.verdict(len(lines) <= 3, "many refused calls → at most three lines in the log", len(lines))
     days = [item["days_left"] for item in call(broker.management + "/readyz").json["certificates"]]
-    case.verdict(all(left < 0 for left in days), "readiness shows that it has run out, and stays 200", days)
+    case.verdict(all(left < 0 for left in days), "an expired certificate → readiness reports negative days", days)
     broker.restart()
-    case.verdict("has run out" in broker.log(), "a start with one that has run out says so and serves", broker.log()[-300:])
-    case.same("200", broker.look(session).told, "it does")
+    case.verdict("has run out" in broker.log(), "a start with an expired certificate → a warning in the log", broker.log()[-300:])
+    case.same("200", broker.look(session).told, "a start with an expired certificate → the session is served")
     put(case, "first")
     hang_up(broker, "configuration reloaded")
     for held in (session, other):
         answer = wait_for(15, lambda: (found := relay(broker, held)).status == 200 and found, 0.5) or relay(broker, held)
-        case.same("200", answer.told, "with the good one again everything goes on")
+        case.same("200", answer.told, "the good certificate again → relayed calls go on")
     # The server itself refuses it, over HTTP.
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED | {"tls_client_auth_san_dns": "other.example"})
     answer = broker.refresh(session)
-    case.verdict(answer.is_passing_fault, "one that is not the client's is 503, too", answer.told)
+    case.verdict(answer.is_passing_fault, "another client's certificate → 503", answer.told)
     sandbox.control("PUT", "/clients/oidc/ios-app", REGISTERED)
-    case.same("200", wait_for(15, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "and then goes on")
+    case.same("200", wait_for(15, lambda: (found := broker.refresh(session)).status == 200 and found.told, 0.5), "the right certificate again → refreshes go on")
 
 
 def two_clients(case):
@@ -241,14 +241,14 @@ def two_clients(case):
     for _ in range(5):
         for client, session in sessions.items():
             if relay(broker, session).status != 200 or broker.refresh(session).status != 200:
-                case.verdict(False, f"calls of {client}")
+                case.verdict(False, f"a call or a refresh of {client} → 200")
     for endpoint, provider in (("api", "api"), ("refresh", "oidc")):
         shown = sandbox.shown(endpoint, provider)
         wanted = [authority.thumbprint("ios"), authority.thumbprint("web")] * 5
-        case.same(wanted, shown, f"{endpoint}: each its own, by turns, on connections that are kept")
+        case.same(wanted, shown, f"{endpoint}, two clients by turns → each call shows its own certificate")
     for endpoint in ("token", "userinfo"):
         by_client = [request["certificate"] for request in sandbox.requests(endpoint)]
-        case.same([authority.thumbprint("ios"), authority.thumbprint("web")], by_client, f"{endpoint}: each its own")
+        case.same([authority.thumbprint("ios"), authority.thumbprint("web")], by_client, f"{endpoint}, two clients → each call shows its own certificate")
 
 
 def bound_to_another(case):
@@ -258,9 +258,9 @@ def bound_to_another(case):
     _, sandbox, broker = stack(case)
     session = broker.sign_in()
     sandbox.fault("oidc", endpoint="refresh", fault="bound-to-another", times=1)
-    case.same("200", broker.refresh(session).told, "a refresh")
-    case.same("200", relay(broker, session).told, "the upstream refuses the token, and takes its successor")
-    case.same(2, sandbox.calls("oidc/refresh"), "which cost one more")
+    case.same("200", broker.refresh(session).told, "a refresh with a wrongly bound token → 200")
+    case.same("200", relay(broker, session).told, "the upstream refuses that token → the next token is accepted")
+    case.same(2, sandbox.calls("oidc/refresh"), "the upstream refuses that token → one more refresh")
 
 
 def upstream_of_its_own(case):
@@ -296,12 +296,12 @@ http {{
             "tls": {"ca_file": str(folder / "root.pem")}}}})
     session = broker.sign_in()
     answer = wait_for(10, lambda: (found := relay(broker, session)).status == 200 and found) or relay(broker, session)
-    case.same("200", answer.told, "nginx takes it")
-    case.same("CN=own", dict(answer.json["headers"]).get("X-Shown"), "it was shown the upstream's own")
-    case.same(400, broker.call("GET", "/v1/relay/bare/private/echo", session).status, "an upstream without one is refused by nginx")
+    case.same("200", answer.told, "nginx that demands a certificate → the relayed call is 200")
+    case.same("CN=own", dict(answer.json["headers"]).get("X-Shown"), "a relayed call → nginx receives the upstream's certificate")
+    case.same(400, broker.call("GET", "/v1/relay/bare/private/echo", session).status, "an upstream without a certificate → nginx refuses the call")
     put(case, authority.sign("renewed"), name="own-shown")
-    case.verdict(wait_for(20, lambda: "upstreams.api" in broker.log()), "its files are looked at, too", broker.log()[-300:])
-    case.same("CN=renewed", dict(relay(broker, session).json["headers"]).get("X-Shown"), "and the new one is shown")
+    case.verdict(wait_for(20, lambda: "upstreams.api" in broker.log()), "new files for the upstream → reloaded without a signal", broker.log()[-300:])
+    case.same("CN=renewed", dict(relay(broker, session).json["headers"]).get("X-Shown"), "new files for the upstream → nginx receives the new certificate")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ import Testing
 /// A PostgreSQL with a synchronous standby: `Tests/scenarios/support/postgresql --standby`, which ends with its input.
 final class StandbyServer {
     let url: String
+    /// The URL of the standby alone, which libpq accepts as a server of any kind.
+    let standbyURL: String
     private let process = Process()
     private let input = Pipe()
     private let output = Pipe()
@@ -23,6 +25,7 @@ final class StandbyServer {
                 description: "no PostgreSQL for the tests: `scripts/setup test` installs what is missing")
         }
         url = "postgresql://coatcheck@127.0.0.1:\(words[1]),127.0.0.1:\(words[5])/postgres"
+        standbyURL = "postgresql://coatcheck@127.0.0.1:\(words[5])/postgres?target_session_attrs=any"
     }
 
     deinit { try? input.fileHandleForWriting.close() }

@@ -47,6 +47,8 @@ struct StandbyTests {
         let settings = try ConnectionSettings(url: server.url)
         #expect(try await PostgreSQLStore.migrate(settings).to == PostgreSQLSchema.newest)
         #expect(try await PostgreSQLStore.waitsForStandby(settings))
+        #expect(try await !PostgreSQLStore.isStandby(settings))
+        #expect(try await PostgreSQLStore.isStandby(try ConnectionSettings(url: server.standbyURL)))
         let store = try await PostgreSQLStore.open(settings, listening: nil, connections: 4, migrating: false)
         let (ended, claimed, kept) = (Rows.session(), Rows.session(), Rows.session())
         for session in [ended, claimed] { try await store.signIn(session) }

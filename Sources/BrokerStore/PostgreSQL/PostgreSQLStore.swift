@@ -164,6 +164,13 @@ extension PostgreSQLStore {
         }
     }
 
+    /// Returns whether the connection leads to a standby, whose reads show ended sessions as live.
+    package static func isStandby(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Bool {
+        try await connected(settings) { connection throws(StoreOpenFailure) in
+            try connection.execute("SELECT pg_is_in_recovery()", within: .seconds(5)).first == "t"
+        }
+    }
+
     private static func prepare(
         _ settings: ConnectionSettings, migrating: Bool, isMigration: Bool = false
     ) async throws(StoreOpenFailure) -> (from: Int, to: Int) {

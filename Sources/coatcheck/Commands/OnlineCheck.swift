@@ -97,8 +97,18 @@ enum OnlineCheck {
         }
     }
 
+    /// The fault of a connection to a standby, for example through a pooler that balances reads.
+    private static let standby =
+        "is a standby, whose reads show ended sessions as live; "
+        + "leave out `target_session_attrs`, and set `load_balance_mode = off` in Pgpool-II"
+
     private static func postgresql(_ place: PostgreSQLPlace) async -> Finding {
         do throws(StoreOpenFailure) {
+            var isStandby = try await PostgreSQLStore.isStandby(place.connection)
+            if let listening = place.listening, !isStandby {
+                isStandby = try await PostgreSQLStore.isStandby(listening)
+            }
+            guard !isStandby else { return Finding(place: "store", isGood: false, text: standby) }
             let version = try await PostgreSQLStore.check(place.connection)
             if let listening = place.listening { _ = try await PostgreSQLStore.check(listening) }
             if let lacking = try await PostgreSQLStore.lackingRights(place.connection) {

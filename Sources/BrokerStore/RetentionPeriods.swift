@@ -1,22 +1,22 @@
 package import Broker
 
-/// The keeping periods of used rows, and other numbers that all engines share.
+/// The periods for which used rows are kept, and other numbers that all engines share.
 package enum RetentionPeriods {
-    /// For logins and registrations, counted from their expiry; for exchanges, counted from their creation.
+    /// The period for logins and registrations, counted from their expiry, and for exchanges, counted from their creation.
     package static let spent = Duration.seconds(86_400)
-    /// For tombstones, counted from the session's end.
+    /// The period for tombstones, counted from the session's end.
     package static let tombstone = Duration.seconds(30 * 86_400)
-    /// For lapsed sessions, until they become tombstones.
+    /// The period for lapsed sessions, until they become tombstones.
     ///
     /// Within this time a wrong clock can be corrected.
     package static let lapsed = SessionLimits.lapseGrace
-    /// The limit for postponing outbox work.
+    /// The longest time by which outbox work may be postponed.
     ///
-    /// Every postponement is shorter.
+    /// The broker never postpones work for as long as this.
     package static let longestPostponement = Duration.seconds(7200)
-    /// The most lapses that one sweep announces.
+    /// The most lapsed sessions that one sweep announces.
     package static let announcedLapses = 10_000
-    /// The most pending logins of one login token that are returned.
+    /// The most pending logins that are returned for one login token.
     package static let pendingLogins = 32
 }
 

@@ -1,9 +1,9 @@
 package import Broker
 
 extension PostgreSQLStore: StoreAdministration {
-    /// The number of rows that a count reads in one statement, because a statement has only a few seconds.
+    /// The number of rows that one counting statement reads, because a statement may take only a few seconds.
     private static let counted = 5_000
-    /// The number of rows in one pipelined transaction.
+    /// The number of rows that one transaction inserts.
     private static let inserted = 100
 
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
@@ -116,7 +116,7 @@ extension PostgreSQLStore: StoreAdministration {
 enum PostgreSQLAdministrationSQL {
     /// Counts the sessions that are live at a time.
     ///
-    /// Whole hours are counted by the index alone. The hour with partial lapses is counted row by row.
+    /// The index alone counts the hours after that time. The rows of the hour that contains it are read.
     static let liveSessions = Statement(
         "live_sessions", "i",
         """
@@ -125,7 +125,7 @@ enum PostgreSQLAdministrationSQL {
                 AND least(idle_expires_at, expires_at) > $1 AND NOT ended)
         """)
 
-    /// A page of a kind: each row's key, then its columns.
+    /// A page of rows of a kind: each row's key, followed by its columns.
     ///
     /// Values: the last page's last key, the limit and the moment.
     static func page(_ kind: StoredKind) -> Statement {
@@ -153,7 +153,7 @@ enum PostgreSQLAdministrationSQL {
         "\(key) > $\(number) AND \(key) < '\\x\(String(repeating: "ff", count: 33))'"
     }
 
-    /// Whether a page of the kind includes claims, whose rest is counted from a moment.
+    /// Whether a page of this kind includes claims, whose remaining time depends on the server's time.
     static func needsMoment(_ kind: StoredKind) -> Bool { kind == .exchanges || kind == .sessions }
 
     static func count(_ kind: StoredKind) -> Statement {
@@ -239,7 +239,7 @@ enum PostgreSQLAdministrationSQL {
     static let insertSeals = Statement(
         "admin_insert_seals", "ti", "INSERT INTO key_seals (key, seals) VALUES ($1, $2) ON CONFLICT DO NOTHING")
 
-    /// A page of a place's sealed values: format, key, the row it is bound to, its ring key, and its envelope.
+    /// A page of a column's sealed values: format, key, the row that the seal is bound to, the ring key, and the envelope.
     ///
     /// The envelope is left out if the ring key is the first value. Further values: the last page's last key and the limit.
     static func sealed(_ place: SealedPlace) -> Statement {
@@ -252,7 +252,9 @@ enum PostgreSQLAdministrationSQL {
             """)
     }
 
-    /// Values, as lists: the rows' keys, old keys and envelopes, new keys and envelopes.
+    /// Replaces sealed values.
+    ///
+    /// Values, as lists: the rows' keys, old ring keys and envelopes, new ring keys and envelopes.
     static func reseal(_ place: SealedPlace) -> Statement {
         let at = SealedColumn(of: place)
         return Statement(
@@ -265,7 +267,8 @@ enum PostgreSQLAdministrationSQL {
             """)
     }
 
-    /// A page of counts for each ring key: the key, its count, the page's last row, the page's number of rows.
+    /// A page of the numbers of sealed values under each ring key: the ring key, its number, the page's last row, the page's
+    /// number of rows.
     static func use(_ place: SealedPlace) -> Statement {
         let at = SealedColumn(of: place)
         return Statement(
@@ -292,7 +295,7 @@ extension StoredRow {
         }
     }
 
-    /// The statement that inserts the row, at a moment of the engine's clock.
+    /// Returns the statement that inserts the row; `moment` is the time by the engine's clock.
     func insertion(_ moment: Parameter) -> BoundStatement {
         typealias SQL = PostgreSQLAdministrationSQL
         return switch self {

@@ -30,7 +30,7 @@ extension PostgreSQLStore {
         throw .unavailable("an exchange changed")
     }
 
-    /// The number of attempts of a claim when other transactions change its rows.
+    /// The most attempts of a claim while other transactions keep changing its rows.
     private static let looks = 4
 
     private func claim(
@@ -59,7 +59,7 @@ extension PostgreSQLStore {
         }
     }
 
-    /// Takes a claimed login off the count of pending logins.
+    /// Subtracts a login that an exchange has claimed from the count of pending logins.
     private func gateTaken(_ gate: ExchangeGate) {
         if case .login = gate { pendingLogins.removed(expiresAt: WallTime(milliseconds: .max)) }
     }
@@ -131,7 +131,7 @@ extension PostgreSQLStore {
 }
 
 extension ExchangeRow.Outcome {
-    /// Whether a retry receives a result that must be durable.
+    /// Whether a retry would receive a result that must already be durable.
     fileprivate var isPromised: Bool {
         switch self {
         case .session, .registration: true
@@ -144,7 +144,7 @@ extension ExchangeRow.Outcome {
 ///
 /// Keep the column list and the decoder in `RowDecoders` in step.
 enum PostgreSQLExchangeSQL {
-    /// The columns of `row`, whose claim's rest is counted from `moment`.
+    /// Returns the columns of `row`, with the claim's remaining time after `moment`.
     static func columns(_ row: String, _ moment: String) -> String {
         """
         \(row).format, \(row).key, \(row).proof, \(row).salt, \(row).key_id, \(row).fence, \(row).attempts, \
@@ -156,23 +156,23 @@ enum PostgreSQLExchangeSQL {
     static let byKey = Statement(
         "exchange", "bi", "SELECT \(columns("e", EngineClock.moment(2))) FROM exchanges e WHERE e.key = $1")
 
-    /// The verdicts of `claim` on the existing row.
+    /// The verdict of `claim` about the existing row.
     enum Verdict: Int, Sendable {
         case standing, own, lapsed, again, missing
 
         var sql: String { "\(rawValue)" }
-        /// Whether the row is claimed if its gate is open.
+        /// Whether the verdict grants the claim, provided that the gate is open.
         var claims: Bool { self == .again || self == .missing }
-        /// The verdicts that claim, as an SQL list.
+        /// The verdicts that grant the claim, as an SQL list.
         static var claiming: String { "(\(again.sql), \(missing.sql))" }
         /// The verdicts that return the row unchanged, as an SQL list.
         static var unchanged: String { "(\(standing.sql), \(own.sql))" }
     }
 
-    /// Claims in one statement: locks and judges the existing row, takes the gate, and writes the row.
+    /// Claims an exchange in one statement: locks and judges the existing row, takes the gate, and writes the row.
     ///
     /// Values: key, proof, salt, key id, fence, claim, lifetime, attempts, time, the gate's kind, the gate, the most attempts,
-    /// the handoff's keeping time, moment, the age of lapsed claims that are spared.
+    /// the handoff's keeping time, moment, the lapsed claims that are spared (the range of times since their lapse).
     ///
     /// If another transaction inserts the row meanwhile, the statement fails with 23505 and changes nothing.
     static let claim = Statement(
@@ -258,8 +258,10 @@ enum PostgreSQLExchangeSQL {
         SELECT (SELECT count(*) FROM released), (SELECT expires_at FROM login)
         """)
 
-    /// Values: key, fence, outcome, its digest, its reason, whether a registration may be resubmitted; the outbox rows' columns
-    /// as lists; whether a registration is stored, and its columns.
+    /// Settles an exchange.
+    ///
+    /// Values: key, fence, outcome, its digest, its reason, whether a registration may be resubmitted; the
+    /// outbox rows' columns as lists; whether a registration is stored, and its columns.
     static let settle = Statement(
         "settle_exchange", "biibioBBTBIIIobbiiiitb",
         """
@@ -284,8 +286,10 @@ enum PostgreSQLExchangeSQL {
         SELECT count(*) FROM settled
         """)
 
-    /// Values: key, fence, the digest of the replaced session, the number of the subject's and client's other sessions that
-    /// stay.
+    /// Completes an exchange with a session.
+    ///
+    /// Values: key, fence, the digest of the replaced session, the number of the same
+    /// subject's and client's other sessions that may stay.
     ///
     /// The session's columns begin at parameter 5.
     static let complete = Statement(

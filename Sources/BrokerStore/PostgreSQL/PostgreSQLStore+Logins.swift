@@ -28,7 +28,7 @@ extension PostgreSQLStore {
         return count < limit
     }
 
-    /// The count stops at this many logins beyond the cap.
+    /// The number of logins above the cap at which counting stops.
     private static let countedBeyond = 1_000
 
     package func login(state: Digest) async throws(StoreFailure) -> LoginRow? {
@@ -89,18 +89,18 @@ extension PostgreSQLStore {
 final class PendingLoginEstimate: Sendable {
     private struct State {
         var count: Int?
-        /// The time of reading, by the process's clock.
+        /// The time when the count was read, by the process's clock.
         var readAt = Duration.zero
-        /// The time of the count.
+        /// The time that the count is valid for.
         ///
-        /// Logins that expired earlier are not in it.
+        /// The count excludes logins that had expired by this time.
         var countedAt = WallTime(milliseconds: .min)
-        /// The earliest end of a counted login.
+        /// The earliest expiry among the counted logins.
         var nextExpiry = WallTime(milliseconds: .max)
     }
 
     private static let lifetime = Duration.seconds(2)
-    /// The shortest time between two counts at the cap.
+    /// The shortest time between two counts while the cap is reached.
     private static let interval = Duration.milliseconds(250)
 
     private let monotonic: @Sendable () -> Duration
@@ -156,7 +156,7 @@ enum PostgreSQLLoginSQL {
     static let columns =
         "format, state, login_token, login_id, created_at, expires_at, status, exchange, sealed_key, sealed"
 
-    /// Locks a login token, so that its logins are stored one after the other and each sees the number of the pending ones.
+    /// Locks a login token, so that logins with this token are stored one after the other, and each counts all earlier ones.
     static let turn = Statement("login_turn", "i", "SELECT pg_advisory_xact_lock($1)")
     static let insert = Statement(
         "insert_login", "bbtiiibtbi",

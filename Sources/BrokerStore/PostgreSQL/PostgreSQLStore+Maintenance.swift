@@ -123,7 +123,7 @@ extension PostgreSQLStore {
         return result
     }
 
-    /// Makes tombstones of at most `limit` sessions that lapsed before a time, and returns their number.
+    /// Makes tombstones of at most `limit` sessions that lapsed before the time `certain`, and returns their number.
     private func buryLapsed(before certain: WallTime, at now: WallTime, limit: Int) async throws(StoreFailure) -> Int {
         let lapsed = try await scan(PostgreSQLMaintenanceSQL.lapsed, [.time(certain), .integer(limit)]) { rows in
             try rows.map { try EndedSession(lapsed: &$0) }
@@ -141,7 +141,7 @@ extension PostgreSQLStore {
 
 /// The statements for the outbox, leases, the audit and sweeping in PostgreSQL.
 ///
-/// Rows that another worker has locked are skipped, so that replicas can work at the same time.
+/// Rows that another process has locked are skipped, so that replicas can work at the same time.
 ///
 /// PostgreSQL plans these statements for an unknown limit, and then expects a tenth of the table. Two rules keep the plans
 /// small:
@@ -189,13 +189,13 @@ enum PostgreSQLMaintenanceSQL {
             WHERE (leases.owner IN ('', excluded.owner) OR leases.until <= $4 OR leases.until > $3) AND leases.format = 1
         RETURNING name
         """)
-    /// Clears the owner.
+    /// Clears the owner of a lease.
     ///
-    /// `until` stays.
+    /// The lease's end (`until`) stays.
     static let releaseLease = Statement(
         "release_lease", "tt", "UPDATE leases SET owner = '' WHERE name = $1 AND owner = $2 AND format = 1")
     static let lease = Statement("lease", "t", "SELECT until FROM leases WHERE name = $1 AND format = 1")
-    /// Writes a row of the name if commits wait for a standby.
+    /// Writes a small row under the given name if commits wait for a standby.
     ///
     /// The standby then confirms this commit and all earlier ones.
     static let confirm = Statement(
@@ -216,7 +216,7 @@ enum PostgreSQLMaintenanceSQL {
     static let time = Statement("time", "", "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
     /// Whether the server is on another machine.
     ///
-    /// A connection to its own address, by loopback or by a socket file stays on this machine.
+    /// A server counts as local if the connection uses the server's own address, loopback or a socket file.
     static let isElsewhere = Statement(
         "is_elsewhere", "",
         """
@@ -238,11 +238,11 @@ enum PostgreSQLMaintenanceSQL {
         SELECT (SELECT count(*) FROM gone_logins) + (SELECT count(*) FROM gone_registrations)
             + (SELECT count(*) FROM gone_handoffs)
         """)
-    /// Returns a row if the proof is used for the first time.
+    /// Records that a proof was used; returns a row if this was its first use.
     static let takeProof = Statement(
         "take_proof", "bi",
         "INSERT INTO taken_proofs (name, until) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING name")
-    /// Forgets a proof.
+    /// Deletes the record of a proof, so that the proof can be used again.
     static let returnProof = Statement("return_proof", "b", "DELETE FROM taken_proofs WHERE name = $1")
     /// Removes the records that keep codes, logout tokens and proofs from being used twice.
     ///
@@ -266,9 +266,9 @@ enum PostgreSQLMaintenanceSQL {
         gone AS (DELETE FROM sessions WHERE token = ANY (ARRAY (SELECT token FROM due)) RETURNING token)
         SELECT count(*) FROM gone
         """)
-    /// The columns that determine why a session has lapsed.
+    /// The columns that determine when and why a session has lapsed.
     private static let endColumns = "token, idle_expires_at, expires_at, token_expires_at, refreshable"
-    /// Sessions that lapsed before the first value, at most as many as the second.
+    /// The sessions that lapsed before the first value, at most as many as the second value.
     static let lapsed = Statement(
         "lapsed", "ii",
         """
@@ -276,7 +276,7 @@ enum PostgreSQLMaintenanceSQL {
         WHERE lapse_hour <= $1 / 3600000 AND least(idle_expires_at, expires_at) <= $1 AND NOT ended AND format = 1
         ORDER BY lapse_hour LIMIT $2
         """)
-    /// Buries the sessions of a list, each with its reason, at the third value.
+    /// Makes tombstones of the sessions in a list, each with its reason; the third value is the time.
     ///
     /// Each row is locked and must still have lapsed before the fourth value, because the session may have been used meanwhile.
     static let buryLapsed = Statement(

@@ -229,7 +229,7 @@ extension PostgreSQLStore {
 }
 
 extension SessionSelector {
-    /// Whether the selector can match many people's sessions.
+    /// Whether the selector can match sessions of many users.
     ///
     /// Only operators use such selectors.
     fileprivate var isOfMany: Bool {

@@ -3,13 +3,14 @@ package import Broker
 /// The store for replicas: PostgreSQL, reached through libpq (decision 22).
 ///
 /// Each operation is one statement that is correct at READ COMMITTED: it locks rows, judges their current state, and times
-/// claims by the server's clock. A few connections, each with a thread, share round trips among the waiting operations.
+/// claims by the server's clock. A few connections, each with a thread, carry out the waiting operations and share round trips
+/// among them.
 package final class PostgreSQLStore: BrokerStore {
     let lanes: PostgreSQLLanes
     let pendingLogins: PendingLoginEstimate
-    /// The exchange of notices between replicas; nil if other replicas are not notified.
+    /// The exchange of notices with other replicas; nil if other replicas are not notified.
     let endings: EndingExchange?
-    /// Times claims instead of the server's clock, for tests.
+    /// The clock that times claims instead of the server's clock, in tests.
     private let testClock: (@Sendable () -> Duration)?
 
     init(lanes: PostgreSQLLanes, endings: EndingExchange?, testClock: (@Sendable () -> Duration)?) {
@@ -19,12 +20,12 @@ package final class PostgreSQLStore: BrokerStore {
         pendingLogins = PendingLoginEstimate(monotonic: MonotonicTime.now)
     }
 
-    /// The value of a statement's moment.
+    /// The time of the engine's clock as a statement's value.
     ///
     /// NULL selects the server's clock.
     var moment: Parameter { .duration(testClock?()) }
 
-    /// The number of connections that are up, and of those lost since the start, for metrics.
+    /// The number of open connections, and the number of connections lost since the start, for metrics.
     package var connections: (standing: Int, lost: Int) { (lanes.observer.standing, lanes.observer.losses) }
 
     /// The number of operations that wait for a connection, for metrics.
@@ -52,9 +53,9 @@ package final class PostgreSQLStore: BrokerStore {
         try await run(lanes.points, [BoundStatement(statement, values)], isWrite: false, decode)
     }
 
-    /// Walks many rows.
+    /// Reads many rows in a walk over a table.
     ///
-    /// Other operations must not have to wait behind it.
+    /// Walks have a connection of their own, so that other operations do not wait behind them.
     func walk<Value: Sendable>(
         _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
@@ -64,7 +65,7 @@ package final class PostgreSQLStore: BrokerStore {
 
     /// Reads or changes several rows.
     ///
-    /// Single-row operations must not have to wait behind it.
+    /// Scans have a connection of their own, so that operations on single rows do not wait behind them.
     func scan<Value: Sendable>(
         _ statement: Statement, _ values: [Parameter], isWrite: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
@@ -74,7 +75,7 @@ package final class PostgreSQLStore: BrokerStore {
 
     /// Changes rows.
     ///
-    /// `repeatingDuplicates` is for statements that fail if another transaction inserts the same row meanwhile.
+    /// `repeatingDuplicates` repeats a statement that fails because another transaction inserts the same row meanwhile.
     func write<Value: Sendable>(
         _ statement: Statement, _ values: [Parameter], repeatingDuplicates: Bool = false,
         _ decode: @escaping @Sendable (ResultRows) throws -> Value
@@ -84,12 +85,12 @@ package final class PostgreSQLStore: BrokerStore {
             decode)
     }
 
-    /// Changes rows without a result.
+    /// Runs a statement that changes rows and returns none.
     func write(_ statement: Statement, _ values: [Parameter]) async throws(StoreFailure) {
         try await write(statement, values) { _ in () }
     }
 
-    /// Waits until the standby has all earlier commits, if commits wait for a standby.
+    /// Waits until the standby has confirmed all earlier commits, if commits wait for a standby.
     ///
     /// Call this before reporting work that was already done. PostgreSQL waits for the standby only after a write, and the
     /// first writer's commit may still be unconfirmed.
@@ -154,7 +155,7 @@ extension PostgreSQLStore {
         try await prepare(settings, migrating: false).to
     }
 
-    /// Returns whether commits wait for a standby.
+    /// Returns whether the server's commits wait for a standby.
     ///
     /// Otherwise a fail-over to a standby loses the last answered writes.
     package static func waitsForStandby(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> Bool {

@@ -57,7 +57,8 @@ extension Lineage {
 }
 
 extension PresenceCommitResult {
-    /// Reads `format`, whether the session is over, `presence_key` and `presence`, after a registration was refused.
+    /// Reads `format`, whether the session is over, `presence_key` and `presence`, after the store refused to register a
+    /// presence key.
     init(_ columns: inout some ColumnReader) throws {
         try columns.requireFormat()
         let isOver = try columns.truth()
@@ -71,7 +72,7 @@ extension PresenceCommitResult {
 }
 
 extension SessionEnds {
-    /// Reads the times that determine why a session has lapsed.
+    /// Reads the times that determine when and why a session has lapsed.
     init(_ columns: inout some ColumnReader) throws {
         self.init(
             idleExpiresAt: try columns.time(), expiresAt: try columns.time(),
@@ -128,7 +129,7 @@ extension RegistrationRow {
 extension ExchangeRow {
     /// Reads the columns of an exchange.
     ///
-    /// `claim` reads the last ones: the claim's name and its remaining time.
+    /// `claim` reads the last columns, which are the claim's name and its remaining time.
     init<Columns: ColumnReader>(
         _ columns: inout Columns, claim: (inout Columns) throws -> (name: ClaimID, for: Duration)
     ) throws {
@@ -208,7 +209,7 @@ extension AudienceRow {
 }
 
 extension StoredRow {
-    /// Reads a row of a kind.
+    /// Reads a row of the given kind.
     ///
     /// `exchange` reads an exchange with its claim, and `marks` the columns behind a session's.
     init<Columns: ColumnReader>(
@@ -242,9 +243,9 @@ extension StoredRow {
     }
 }
 
-/// The key of an audit record: its number as bytes that sort in the same order.
+/// The number of an audit record as a key: bytes that sort in the same order.
 extension Int64 {
-    /// The number as eight bytes.
+    /// The number as eight bytes, the most significant first.
     ///
     /// From zero upwards the bytes sort in the numbers' order.
     package var bigEndianBytes: [UInt8] {
@@ -261,11 +262,11 @@ extension Int64 {
 /// The columns of a sealed value, which have the same names in both engines.
 struct SealedColumn {
     let table: String
-    /// The column of the row's key.
+    /// The column that contains the row's key.
     let key: String
-    /// The column of the row that the seal is bound to.
+    /// The column that contains the digest which the seal is bound to.
     let boundTo: String
-    /// The column with the id of the ring's key.
+    /// The column that contains the id of the ring's key.
     let keyID: String
     let envelope: String
 
@@ -285,7 +286,7 @@ struct SealedColumn {
 }
 
 extension ColumnReader {
-    /// Reads a line of a page of sealed values: its key and its value.
+    /// Reads one line of a page of sealed values, which is the row's key and its sealed value.
     ///
     /// The value is nil if a newer version wrote the row, or if the value is already sealed with the right key.
     mutating func sealedValue(of place: SealedPlace) throws -> (key: Digest, row: SealedRow?) {
@@ -309,7 +310,7 @@ extension SealedPage {
 
 /// A reader of a row, column by column in the query's order, for any engine.
 ///
-/// An unexpected column is an error and never a trap, because other programs may have written it. Engines read the three stored
+/// An unexpected column is an error and never a trap, because other programs may have written it. Engines read the stored
 /// forms, and this file interprets them. The decoding functions are generic, so the compiler specialises them for each engine.
 protocol ColumnReader {
     /// The newest format of rows that this version reads.

@@ -50,17 +50,17 @@ enum AudienceSQL {
         INSERT INTO audience_tokens (key, session, version, stored_at, used_at, sealed_key, sealed)
         VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
         """
-    /// Removes the tokens that were longest unused, beyond the number that a session may have next to this one.
+    /// Deletes the session's tokens that were unused for longest, if there are more than a session may have next to this one.
     static let evict = """
         DELETE FROM audience_tokens WHERE id IN (
             SELECT id FROM audience_tokens WHERE session = ?1 AND key <> ?2 ORDER BY used_at DESC LIMIT -1 OFFSET ?3)
         """
-    /// For a step-up that keeps the grant.
+    /// Deletes a session's tokens for other APIs, for a step-up that keeps the grant.
     ///
     /// For a new grant the trigger deletes the rows.
     static let drop = "DELETE FROM audience_tokens WHERE session = ?"
     static let use = "UPDATE audience_tokens SET used_at = ?1 WHERE key = ?2 AND used_at < ?1 AND format = 1"
-    /// Releases a claim, with its own fence and version.
+    /// Releases a claim, if its fence and version are unchanged.
     static let giveBack = """
         UPDATE sessions SET claim = NULL, claim_until = NULL, hold_until = NULL, hold_for = NULL
         WHERE token = ?1 AND token_version = ?2 AND fence = ?3 AND claim_until IS NOT NULL AND ended_at IS NULL AND format = 1
@@ -96,7 +96,7 @@ extension SQLiteStore {
 }
 
 extension Database {
-    /// Stores a session's token for another API, and removes those beyond the allowed number.
+    /// Stores a session's token for another API, and deletes the tokens beyond the allowed number.
     func store(_ row: AudienceRow) throws {
         try change(AudienceSQL.store, row.values)
         try change(

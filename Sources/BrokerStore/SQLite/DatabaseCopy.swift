@@ -8,15 +8,15 @@ package struct DatabaseCopy: Sendable {
     package let schema: Int
     /// The number of sessions, tombstones included.
     package let sessions: Int
-    /// A sample of its sealed values, for testing a key ring.
+    /// A sample of the copy's sealed values, for testing a key ring.
     package let sample: [SealedRow]
 
-    /// The latest moment in the database; nil if it has no sign-ins.
+    /// The latest time that a row of the copy contains; nil without sign-ins.
     ///
-    /// The copy is as old as this moment or slightly younger.
+    /// The backup was made at this time or slightly later.
     package let lastMoment: WallTime?
 
-    /// The number of sampled values for each place.
+    /// The number of sampled values for each sealed column.
     private static let sampled = 20
 
     /// Checks a closed copy; throws a sentence for the operator if it is unusable.
@@ -31,9 +31,9 @@ package struct DatabaseCopy: Sendable {
         return try result.get()
     }
 
-    /// Checks a copy.
+    /// Checks a closed copy; throws a sentence for the operator if it is unusable.
     ///
-    /// Blocks.
+    /// The call blocks the thread.
     static func inspectBlocking(_ path: String) throws(StoreOpenFailure) -> DatabaseCopy {
         do {
             let queue = try DatabaseQueue(path: path)

@@ -6,10 +6,11 @@ import Synchronization
     import Glibc
 #endif
 
-/// The database's files: a 0700 directory, 0600 files under any umask, and a lock file that is held for life (SEC-51, SEC-127).
+/// The database's files: a directory of mode 0700, files of mode 0600 under any umask, and a lock file that is held until the
+/// store is closed (SEC-51, SEC-127).
 ///
-/// The database file is locked too, because the lock file's name can be lost, and hard links give a database several names.
-/// That descriptor is opened before SQLite opens the file, and closed after. Closing any descriptor of a file drops the
+/// The database file is locked too, because the lock file can be renamed or removed, and hard links give a database several
+/// names. That descriptor is opened before SQLite opens the file, and closed after. Closing any descriptor of a file drops the
 /// process's POSIX locks on it, and SQLite relies on those.
 ///
 /// The lock ends with `release`, or with the last reference.
@@ -21,7 +22,7 @@ final class DatabaseFiles: Sendable {
 
     /// Prepares the directory and the files, and takes the lock.
     ///
-    /// Blocks.
+    /// The call blocks the thread.
     init(path: String) throws(StoreOpenFailure) {
         self.path = path
         try Self.prepareDirectory(Self.directory(of: path), databaseName: Self.name(of: path))
@@ -89,7 +90,7 @@ final class DatabaseFiles: Sendable {
         guard fsync(to) == 0 else { throw .file(path, reason: reason()) }
     }
 
-    /// Puts `copy` in the database's place, and keeps the old database with its log under `kept`.
+    /// Moves `copy` to the database's path, and keeps the old database with its log under the name `kept`.
     ///
     /// Returns false if the old file was empty and therefore dropped.
     func replace(with copy: String, keeping kept: String) throws(StoreOpenFailure) -> Bool {
@@ -110,7 +111,7 @@ final class DatabaseFiles: Sendable {
         return !isEmpty
     }
 
-    /// Syncs the names in a file's directory to disk.
+    /// Syncs the directory of a file to disk, so that the file's name survives a crash.
     static func syncDirectory(of path: String) throws(StoreOpenFailure) {
         let folder = open(directory(of: path), O_RDONLY | O_CLOEXEC | O_DIRECTORY)
         guard folder >= 0 else { throw .directory(directory(of: path), reason: reason()) }
@@ -171,7 +172,7 @@ final class DatabaseFiles: Sendable {
         return true
     }
 
-    /// Opens an existing file of the broker's and sets its mode to 0600.
+    /// Opens an existing file of the broker and sets its mode to 0600.
     static func openStanding(_ path: String) throws(StoreOpenFailure) -> Int32 { try openFile(path, making: 0) }
 
     private static func openFile(_ path: String, making: Int32 = O_CREAT) throws(StoreOpenFailure) -> Int32 {

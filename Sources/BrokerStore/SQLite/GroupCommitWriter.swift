@@ -9,25 +9,25 @@ import Synchronization
     import Glibc
 #endif
 
-/// The only writer of the database.
+/// The thread that makes all writes to the database.
 ///
 /// Writes that arrive together share a transaction and its `fdatasync` (decision 5). The queue is drained into one IMMEDIATE
 /// transaction, with a savepoint for each write. Results are released after COMMIT.
 ///
-/// A write that arrives while others run joins their transaction. One that arrives during the disk's sync joins the next. After
-/// a shared transaction, the next one waits half a millisecond for more writes. Otherwise a fast disk would sync too often. A
-/// lone write starts at once.
+/// A write that arrives while others run joins their transaction. A write that arrives during the disk's sync joins the next
+/// transaction. After a shared transaction, the next one waits half a millisecond for more writes. Otherwise a fast disk would
+/// sync too often. A single write starts at once.
 ///
 /// All waits are bounded. A full queue refuses writes. A write that a hanging disk delays for 10 s fails, although it may still
 /// be written. On a full disk the reserve is freed, and only endings are written until the reserve exists again.
 final class GroupCommitWriter: Sendable {
     /// Counts of the writer's work since its start.
     struct Statistics: Sendable, Equatable {
-        /// Committed transactions.
+        /// The number of committed transactions.
         ///
         /// Each costs one `fdatasync`.
         var transactions = 0
-        /// Writes in these transactions.
+        /// The number of writes in these transactions.
         var members = 0
     }
 
@@ -36,7 +36,7 @@ final class GroupCommitWriter: Sendable {
         case ordinary
         /// A write that ends sessions or uses a logout token.
         ///
-        /// The reserve is kept for these.
+        /// The reserved disk space is kept for these writes.
         case ending
     }
 
@@ -58,17 +58,17 @@ final class GroupCommitWriter: Sendable {
         var statistics = Statistics()
     }
 
-    /// The most writes in a transaction, so that the first one's commit comes soon enough.
+    /// The most writes in one transaction, so that its first write is not delayed for long.
     private static let maximumMembers = 512
     /// The most writes that may wait.
     ///
-    /// Endings have twice the room.
+    /// Twice as many endings may wait.
     static let maximumWaiting = 8192
     /// The longest wait of a write, its transaction included.
     static let patience = DispatchTimeInterval.seconds(10)
-    /// The interval for retrying writes that a full disk refused, and for finding overdue ones.
+    /// The interval of retries after the disk was full, and of checks for overdue writes.
     private static let interval = DispatchTimeInterval.seconds(1)
-    /// The fewest writes of a shared transaction.
+    /// The number of writes that make a transaction count as shared.
     private static let company = 4
     private static let gathering = Duration.microseconds(500)
 
@@ -107,7 +107,7 @@ final class GroupCommitWriter: Sendable {
         return try await job.value()
     }
 
-    /// Runs work that must be outside a transaction (a checkpoint), between transactions.
+    /// Runs work between two transactions, because it must be outside a transaction (a checkpoint).
     func exclusively(_ body: @escaping @Sendable (Database) throws -> Void) async throws(StoreFailure) {
         let job = WaitedJob(body)
         guard state.withLock({ !$0.closed }) else { throw .unavailable("closed") }
@@ -120,7 +120,7 @@ final class GroupCommitWriter: Sendable {
         try await job.value()
     }
 
-    /// Writes the failed endings within a second, and keeps trying.
+    /// Retries the failed endings within a second, and repeatedly after that.
     func retrySoon() { scheduleRetry() }
 
     /// Makes the reserve if it is missing and the disk has room again.
@@ -153,7 +153,7 @@ final class GroupCommitWriter: Sendable {
         }
     }
 
-    /// Runs work on the writer's thread, and waits at most for `patience`.
+    /// Runs work on the writer's thread, and waits for at most `patience`.
     ///
     /// Returns false if the thread did not run it in time.
     @discardableResult
@@ -224,7 +224,7 @@ final class GroupCommitWriter: Sendable {
         if goOn { watchAgain() }
     }
 
-    /// Retries, after a second, the endings that a full disk or a locked database refused.
+    /// Schedules, in a second, a retry of the endings that a full disk or a locked database refused.
     private func scheduleRetry() {
         let start = state.withLock { state in
             defer { state.retrying = true }
@@ -266,7 +266,7 @@ final class GroupCommitWriter: Sendable {
         }
     }
 
-    /// Waits by a clock that cannot be set.
+    /// Waits according to a clock that cannot be set.
     ///
     /// On Linux a semaphore's time-out follows the wall clock, so setting that clock back would stop every write.
     private static func pause(_ duration: Duration) {
@@ -274,7 +274,7 @@ final class GroupCommitWriter: Sendable {
         nanosleep(&time, nil)
     }
 
-    /// Runs one transaction and returns the number of its writes.
+    /// Runs one transaction that begins with these writes, and returns the number of its writes.
     private func transaction(_ first: [Waiting]) -> Int {
         var members: [Waiting] = []
         var added: [any LaneJob] = []

@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// The endings that could not be written because the disk is full or fails.
+/// The endings that could not be written, because the disk is full or failing.
 ///
 /// Their sessions are refused until the tombstones are on disk (library note 10, SEC-123). Their number is bounded by the
 /// number of live sessions.
@@ -18,7 +18,7 @@ final class PendingEndings: Sendable {
     private let endings = Mutex<[Digest: Ending]>([:])
     /// Whether there are any endings.
     ///
-    /// The flag spares the lock in normal operation.
+    /// This flag avoids taking the lock in normal operation.
     private let any = Atomic<Bool>(false)
 
     var count: Int { any.load(ordering: .acquiring) ? endings.withLock { $0.count } : 0 }
@@ -48,7 +48,7 @@ final class PendingEndings: Sendable {
         return endings.withLock { $0[tokenDigest] }
     }
 
-    /// The unwritten endings at one moment.
+    /// A copy of the unwritten endings at one moment.
     ///
     /// Take it before you read a row. An ending that is written meanwhile is then in the snapshot or in the row.
     struct Snapshot: Sendable {

@@ -3,18 +3,18 @@ import Dispatch
 import GRDB
 import Synchronization
 
-/// The threads for reads: a few with a connection each, outside the cooperative pool.
+/// The threads for reads, each with a database connection, outside the cooperative pool.
 ///
-/// Reads of single rows and walks over many have separate lanes, so that a list or a count cannot delay a session's check. Each
-/// thread does one read at a time. Another thread starts if none is idle.
+/// Reads of single rows and walks over many rows have separate lanes, so that a list or a count cannot delay the check of a
+/// session. Each thread does one read at a time. Another thread starts if all are busy.
 final class ReaderLanes: Sendable {
-    /// The number of threads for single rows, and for walks over tables.
+    /// The number of threads for reads of single rows, and the number for walks over tables.
     static let points = 3
     static let scans = 1
 
     private struct State {
         var waiting: [any LaneJob] = []
-        /// The number of jobs at the front that have been taken.
+        /// The number of jobs at the front of the queue that threads have taken.
         var taken = 0
         var running = 0
         var closed = false
@@ -94,21 +94,21 @@ final class ReaderLanes: Sendable {
     }
 }
 
-/// A piece of database work with a waiter.
+/// Work on the database whose caller waits for the result.
 protocol LaneJob: AnyObject, Sendable {
     /// Does the work and keeps its result.
     ///
     /// Rethrows the work's error; `finish` is called in any case.
     func run(_ database: Database) throws
-    /// Gives the waiter the kept result, or the failure if the transaction was rolled back.
+    /// Resumes the caller with the kept result, or with the failure if the transaction was rolled back.
     func finish(_ failure: StoreFailure?)
     /// Whether `run` threw; read on the thread that ran it.
     var hasFailed: Bool { get }
 }
 
-/// A job with its result.
+/// A job that keeps its result for the caller.
 ///
-/// A waiting caller may give up, and the work continues (library note 9).
+/// The caller may stop waiting; the work continues (library note 9).
 final class WaitedJob<Value: Sendable>: LaneJob {
     private enum Waiter {
         case none
@@ -120,7 +120,7 @@ final class WaitedJob<Value: Sendable>: LaneJob {
     }
 
     private let body: @Sendable (Database) throws -> Value
-    /// Receives the result when it is on disk, whether or not the caller still waits.
+    /// A closure that receives the result when it is on disk, whether or not the caller still waits.
     private let committed: (@Sendable (Value) -> Void)?
     /// The result of `run`.
     ///

@@ -6,16 +6,16 @@ import Synchronization
     import Glibc
 #endif
 
-/// Disk space that is reserved for endings: a file next to the database, which is freed when the disk is full.
+/// Disk space that is reserved for endings, in a file next to the database that is deleted when the disk is full.
 final class ReserveFile: Sendable {
-    /// Room for 1,000 endings, written one by one, while a reader prevents reuse of the log.
+    /// The space for 1,000 endings, written one by one, while a reader prevents reuse of the log.
     ///
-    /// 62 to 83 MB were measured, depending on the length of the tokens.
+    /// In measurements, such endings used 62 to 83 MB, depending on the length of the tokens.
     static let standardSize = 96 << 20
 
     private let path: String
     private let size: Int
-    /// Allocates this many bytes of the disk to a file, and returns whether that succeeded.
+    /// Allocates this many bytes of the disk to a file, and returns whether this succeeded.
     private let allocate: @Sendable (Int32, Int) -> Bool
     /// Guards whether the file exists.
     private let stands = Mutex(false)
@@ -31,7 +31,7 @@ final class ReserveFile: Sendable {
     /// Whether the space is reserved.
     var isReady: Bool { stands.withLock { $0 } }
 
-    /// Makes the file if it is missing; returns false if the disk has no room.
+    /// Makes the file if it is missing; returns false if the disk lacks the space.
     ///
     /// A file from an earlier process is kept, however full the disk is. For a new file, twice the size is allocated and half
     /// of it released, so that a nearly full disk keeps some room.

@@ -2,7 +2,7 @@ package import Broker
 import GRDB
 
 extension SQLiteStore: StoreAdministration {
-    /// The number of rows that a count reads before other reads get their turn.
+    /// The number of rows that a count reads before it lets other reads run.
     private static let counted = 20_000
 
     package func rowCounts() async throws(StoreFailure) -> [StoredKind: Int] {
@@ -155,7 +155,7 @@ extension Database {
 
 /// The statements that move, count and reseal rows.
 enum AdministrationSQL {
-    /// A page of a kind: each row's key, then its columns.
+    /// A page of rows of a kind: each row's key, followed by its columns.
     ///
     /// Values: the last page's last key and the limit.
     static func page(_ kind: StoredKind) -> String {
@@ -203,7 +203,7 @@ enum AdministrationSQL {
     static let insertLease = "INSERT INTO leases (name, owner, until) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
     static let insertSeals = "INSERT INTO key_seals (key, seals) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
-    /// A page of a place's sealed values: format, key, the row it is bound to, its ring key, and its envelope.
+    /// A page of a column's sealed values: format, key, the row that the seal is bound to, the ring key, and the envelope.
     ///
     /// The envelope is left out if the ring key is the first value. Further values: the last page's last key and the limit.
     static func sealed(_ place: SealedPlace) -> String {
@@ -214,7 +214,9 @@ enum AdministrationSQL {
             """
     }
 
-    /// Values: new key, new envelope, the row's key, old key, old envelope.
+    /// Replaces a sealed value.
+    ///
+    /// Values: new ring key, new envelope, the row's key, old ring key, old envelope.
     static func reseal(_ place: SealedPlace) -> String {
         let at = SealedColumn(of: place)
         return """
@@ -223,7 +225,8 @@ enum AdministrationSQL {
             """
     }
 
-    /// A page of counts for each ring key: the key, its count, the page's last row, the page's number of rows.
+    /// A page of the numbers of sealed values under each ring key: the ring key, its number, the page's last row, the page's
+    /// number of rows.
     static func use(_ place: SealedPlace) -> String {
         let at = SealedColumn(of: place)
         return """

@@ -158,7 +158,7 @@ extension SQLiteStore {
 }
 
 extension Columns {
-    /// Reads `SessionSQL.steppingUp`: the token version and the version of a session that has not ended, or nil.
+    /// Reads `SessionSQL.steppingUp`: the token version and the version of the session; nil if the session has ended.
     fileprivate mutating func versionsOfUnended() throws -> (tokens: Int64, session: Int64)? {
         try requireFormat()
         let endedAt = optionalTime()
@@ -178,7 +178,7 @@ extension StepUpCommit {
     }
 }
 
-/// Takes, releases and closes an exchange's gate, inside the exchange's transaction.
+/// Takes, releases and closes the gate of an exchange, inside the exchange's transaction.
 private struct Gates {
     let database: Database
     let pending: PendingLoginCount
@@ -232,9 +232,9 @@ enum ExchangeSQL {
     static let owned = "SELECT 1 FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
     static let byKey = "SELECT \(columns) FROM exchanges WHERE key = ?"
     static let withdraw = "DELETE FROM exchanges WHERE key = ? AND fence = ? AND outcome = 0 AND format = 1"
-    /// Marks the exchange of a dead owner as spent for an unknown reason (4).
+    /// Marks an exchange whose owner is dead as spent, with the reason "unknown" (4).
     ///
-    /// Claims of this process that lapsed between the last two moments are spared. Owners in other processes are gone.
+    /// The statement spares claims of this process that lapsed between the last two values. Owners in other processes are gone.
     static let lapse = """
         UPDATE exchanges SET outcome = 4, spent_reason = 4
         WHERE key = ?1 AND outcome = 0 AND format = 1

@@ -77,21 +77,21 @@ extension SQLiteStore {
 
 /// The count of pending logins, for the cap on their total (SEC-119).
 ///
-/// An incremental count avoids reading 100,000 rows each time. The count may be too high, but not too low. Taken and burned
-/// logins are subtracted at once. Expired ones are subtracted by a new count, which is made when the cap is reached. Only the
-/// writer uses it. A rollback causes a new count as well.
+/// The count is updated with each change, which avoids reading 100,000 rows each time. It may be too high, but never too low.
+/// Taken and burned logins are subtracted at once. Expired logins are subtracted by a new count, which is made when the cap is
+/// reached. Only the writer uses it. A rollback causes a new count as well.
 final class PendingLoginCount: Sendable {
     private struct State {
         var count: Int?
         /// The time of the count.
         ///
-        /// Logins that expired earlier are not in it.
+        /// The count excludes logins that had expired by this time.
         var countedAt = WallTime(milliseconds: .min)
-        /// The earliest end of a counted login.
+        /// The earliest expiry among the counted logins.
         var nextExpiry = WallTime(milliseconds: .max)
     }
 
-    /// The shortest time between two counts at the cap.
+    /// The shortest time between two counts while the cap is reached.
     private static let interval = Duration.milliseconds(250)
 
     /// Guards the count against `invalidate`, which any thread may call.
@@ -194,9 +194,9 @@ enum RegistrationSQL {
 /// The statements for handoffs.
 enum HandoffSQL {
     static let columns = "format, login, key, created_at, expires_at, kept_until, sealed_key, sealed"
-    /// Keeps one live handoff for each login.
+    /// Stores the handoff of a login, which has one live handoff at most.
     ///
-    /// Another one replaces it only after its expiry.
+    /// Another handoff replaces it only after its expiry.
     static let keep = """
         INSERT INTO handoffs (login, key, created_at, expires_at, kept_until, sealed_key, sealed)
         VALUES (?, ?, ?, ?, ?, ?, ?)

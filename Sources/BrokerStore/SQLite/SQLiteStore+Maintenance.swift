@@ -140,8 +140,8 @@ extension SQLiteStore {
 
     /// Copies the log back into the database and empties it, because old frames still hold deleted data (SEC-51).
     ///
-    /// The writer does not wait for readers. A reader in mid-query postpones the rest to the next time, and so does a reader
-    /// that begins now.
+    /// The writer does not wait for readers. If a reader is in the middle of a query, or begins one now, the rest of the log is
+    /// emptied the next time.
     private func emptyLog() async throws(StoreFailure) {
         do throws(StoreFailure) {
             try await writer.exclusively { database in
@@ -201,7 +201,7 @@ enum MaintenanceSQL {
         RETURNING \(outboxColumns)
         """
     static let nothingDue = "SELECT 1 FROM outbox WHERE next_attempt_at <= ? AND format = 1 LIMIT 1"
-    /// Outbox work that is postponed beyond the limit.
+    /// Finds outbox work that is postponed for longer than allowed.
     static let putOffTooFar = "SELECT 1 FROM outbox WHERE next_attempt_at > ? AND format = 1 LIMIT 1"
     static let recallOutbox = "UPDATE outbox SET next_attempt_at = ? WHERE next_attempt_at > ? AND format = 1"
     static let postponeOutbox = """
@@ -222,9 +222,9 @@ enum MaintenanceSQL {
         ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, until = excluded.until
             WHERE (owner IN ('', excluded.owner) OR until <= ?4 OR until > ?3) AND format = 1
         """
-    /// Clears the owner.
+    /// Clears the owner of a lease.
     ///
-    /// `until` stays.
+    /// The lease's end (`until`) stays.
     static let releaseLease = "UPDATE leases SET owner = '' WHERE name = ? AND owner = ? AND format = 1"
     static let lease = "SELECT until FROM leases WHERE name = ? AND format = 1"
     static let countSeals = """

@@ -100,9 +100,9 @@ extension SQLiteStore {
         }
     }
 
-    /// Opens the endings file, and adds the endings that only the database has.
+    /// Opens the endings file, and adds the endings that are only in the database.
     ///
-    /// They exist after a crash between the two writes, or if the file is new.
+    /// Such endings exist after a crash between the two writes, or if the file is new.
     private static func openEndings(
         _ place: EndingsPlace, _ pool: DatabasePool, _ step: @escaping @Sendable (EndingsStep) -> Void
     ) throws -> EndingsLog {
@@ -161,7 +161,7 @@ extension SQLiteStore {
 
     /// Sets full durability.
     ///
-    /// GRDB sets NORMAL, which loses commits at a power cut. A test with a kill could miss that.
+    /// GRDB sets NORMAL, which loses commits at a power cut. A test that kills the process would not notice that.
     private static func setDurability(_ database: Database) throws {
         try database.execute(sql: "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000")
         // Readers keep most of the pages that a thousand busy sessions of a million use. The writer's cache would only

@@ -8,11 +8,11 @@ extension SQLiteStore {
         package let copy: DatabaseCopy
         /// The old database's new name; nil if there was none.
         package let kept: String?
-        /// The number of the copy's sessions that had ended after the backup; nil without an endings file.
+        /// The number of sessions in the copy that had ended after the backup; nil without an endings file.
         package let ended: Int?
     }
 
-    /// Puts a backup in the database's place.
+    /// Replaces the database by a backup.
     ///
     /// The restore holds the database's lock, so it fails while a broker runs. SQLite checks the copy first, and then `accept`,
     /// which throws its own sentence. The old database is kept next to it under a name with `stamp`. The sessions in the
@@ -112,9 +112,9 @@ extension SQLiteStore {
         }
     }
 
-    /// Merges the log of the old database.
+    /// Merges the old database's log into it.
     ///
-    /// A damaged database keeps its log next to it.
+    /// If the database is damaged, its log stays next to it.
     private static func mergeLog(of path: String) {
         guard let size = DatabaseFiles.size(path), size > 0, let queue = try? DatabaseQueue(path: path) else { return }
         try? queue.writeWithoutTransaction { database in _ = try database.checkpoint(.truncate) }

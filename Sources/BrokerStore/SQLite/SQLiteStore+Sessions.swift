@@ -100,7 +100,7 @@ extension SQLiteStore {
 
     /// Returns whether the endings file has these endings.
     ///
-    /// The session of a `token` selector is included, because an earlier call may have reported it as unkept.
+    /// The session of a `token` selector is included, because an earlier call may have reported its ending as not kept.
     func areKept(_ selector: SessionSelector, _ ended: [Digest]) async -> Bool {
         guard let endingsLog else { return true }
         if case .token(let tokenDigest) = selector { return await endingsLog.isWritten([tokenDigest] + ended) }
@@ -108,9 +108,9 @@ extension SQLiteStore {
         return await endingsLog.isWritten(nil)
     }
 
-    /// Refuses the selected sessions from now on, because the disk refused their endings.
+    /// Refuses the selected sessions from now on, because their endings could not be written to disk.
     ///
-    /// The writer retries until it does.
+    /// The writer retries until the endings are written.
     func refused(
         _ selector: SessionSelector, _ reason: EndReason, _ now: WallTime, after failure: StoreFailure
     ) async throws(StoreFailure) -> EndedBatch {
@@ -298,7 +298,7 @@ extension Database {
         return EndedBatch(ended: ended.compactMap { $0.tokenDigest }, more: named.count == limit)
     }
 
-    /// Ends one session: moves its tokens to the outbox and makes its row a tombstone.
+    /// Ends one session: its tokens go to the outbox, and its row becomes a tombstone.
     ///
     /// If damaged columns violate the schema in either table, the row is removed, so that it cannot block other endings.
     /// Returns false if the session had already ended.

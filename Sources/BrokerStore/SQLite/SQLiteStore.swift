@@ -16,18 +16,18 @@ package final class SQLiteStore: BrokerStore {
     let endings: PendingEndings
     /// The log of endings for a later restore; nil if it is not configured.
     let endingsLog: EndingsLog?
-    /// Guards the ids of logout tokens that were answered "not written" although the database has them.
+    /// Guards the ids of logout tokens that the database has although the caller received an error.
     ///
-    /// A repeat of these is not a replay.
+    /// If such a token is sent again, it does not count as a replay.
     let unkeptNotices = Mutex<Set<Digest>>([])
     let pendingLogins: PendingLoginCount
-    /// Times the claims.
+    /// The monotonic clock that times claims.
     let monotonic: @Sendable () -> Duration
     /// The id that distinguishes this process's claims from those of earlier processes.
     let epoch: Int64
     private let begun: Duration
     private let pool: DatabasePool
-    /// Holds the lock until the store is closed.
+    /// The database's files, which stay locked until the store is closed.
     private let files: DatabaseFiles
 
     /// Whether the connections are closed.
@@ -60,7 +60,7 @@ package final class SQLiteStore: BrokerStore {
             rolledBack: { pendingLogins.invalidate() })
     }
 
-    /// The clock of a transaction that begins now.
+    /// Returns the clock for the claims of a transaction that begins now.
     var claimClock: @Sendable () -> ClaimClock {
         { [epoch, begun, monotonic] in ClaimClock(epoch: epoch, begun: begun, moment: monotonic()) }
     }
@@ -68,7 +68,7 @@ package final class SQLiteStore: BrokerStore {
     /// Whether the reserve for endings exists, or is switched off; for metrics.
     package var hasReserve: Bool { reserve?.isReady ?? true }
 
-    /// The number of endings that still wait for the disk; for metrics.
+    /// The number of endings that are not yet in the database because the disk refused them; for metrics.
     package var pendingEndings: Int { endings.count }
 
     /// The number of endings that the endings file lacks, and the reason why it fails; for metrics and readiness.
@@ -79,7 +79,7 @@ package final class SQLiteStore: BrokerStore {
     /// Whether endings are also kept in a file of their own.
     package var keepsEndings: Bool { endingsLog != nil }
 
-    /// Adopts a longer lifetime of sessions than was given when the store was opened.
+    /// Adopts a longer lifetime of sessions than the one given when the store was opened.
     package func adopt(longestLifetime: Duration) { endingsLog?.adopt(longestLifetime: longestLifetime) }
 
     /// Whether the disk was full and still lacks room for the reserve, so that only endings are written; for readiness.
@@ -119,7 +119,7 @@ package final class SQLiteStore: BrokerStore {
 
     /// Writes a consistent copy to a new file of mode 0600.
     ///
-    /// The copy is as inert as the database (guarantee 5).
+    /// The copy contains no usable secrets, like the database (guarantee 5).
     package func backUp(to path: String) async throws(StoreOpenFailure) {
         try DatabaseFiles.createFile(path)
         do throws(StoreFailure) {
@@ -145,7 +145,7 @@ package enum SQLiteSetting: String, Sendable {
     case secureDelete = "secure_delete"
 }
 
-/// A job that writes endings which could not be written before, together with the next write.
+/// A job that retries the endings which the disk refused, together with the next write.
 private final class EndingsJob: LaneJob {
     private let pending: PendingEndings
     private let batch: [(tokenDigest: Digest, ending: PendingEndings.Ending)]
@@ -184,7 +184,7 @@ private final class EndingsJob: LaneJob {
     }
 }
 
-/// The moment of a transaction by the process's monotonic clock, and the id of this process.
+/// The time of a transaction by the process's monotonic clock, and the id of this process.
 struct ClaimClock: Sendable {
     let epoch: Int64
     /// The time when this process opened the store.

@@ -20,13 +20,13 @@ enum SessionSQL {
         """
     static let byToken = "SELECT \(columns) FROM sessions WHERE token = ?"
     static let byHandle = "SELECT \(columns) FROM sessions WHERE handle = ?"
-    /// A session that may have children at the given time.
+    /// Finds a session that may have children at the given time.
     static let parent = """
         SELECT 1 FROM sessions
         WHERE token = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2 AND parent IS NULL
             AND format = 1
         """
-    /// The child in a place, live or lapsed.
+    /// Finds the child, live or lapsed, that has a place in a family.
     static let inPlace = "SELECT id, token FROM sessions WHERE parent = ?1 AND ended_at IS NULL AND place = ?2"
     static let otherPlaces = """
         SELECT count(*) FROM sessions
@@ -45,7 +45,7 @@ enum SessionSQL {
         WHERE token = ?3 AND ended_at IS NULL AND last_used_at < ?1 AND idle_expires_at > ?4 AND expires_at > ?1
             AND format = 1
         """
-    /// The columns for judging a claim: the row's version and life, and its marks.
+    /// The columns for judging a claim: the row's version, the times of its end, and its refresh marks.
     static let marks = "SELECT \(markColumns) FROM sessions WHERE token = ?"
     static let markColumns = """
         format, token_version, fence, claim, claim_until, claim_epoch, taken_over_at, taken_over_before, \
@@ -86,13 +86,13 @@ enum SessionSQL {
     static let standingPresence = """
         SELECT format, ended_at IS NOT NULL OR parent IS NOT NULL, presence_key, presence FROM sessions WHERE token = ?
         """
-    /// The columns for judging a step-up's commit.
+    /// Reads the columns for judging a step-up's commit.
     static let steppingUp = """
         SELECT format, ended_at, token_version, version FROM sessions WHERE token = ?
         """
     /// Writes a step-up.
     ///
-    /// With a new grant, token version and fence rise, and the marks of the old grant are cleared.
+    /// With a new grant, token version and fence rise, and the refresh marks of the old grant are cleared.
     static let stepUp = """
         UPDATE sessions SET version = version + 1, token_version = token_version + ?3, fence = fence + ?3,
             grant_version = CASE ?3 WHEN 1 THEN token_version + 1 ELSE grant_version END,
@@ -131,9 +131,9 @@ enum SessionSQL {
         SELECT id, token FROM sessions
         WHERE token = ? AND token_version = ? AND fence = ? AND ended_at IS NULL
         """
-    /// Sessions that were ended by an action.
+    /// The sessions that a caller, an operator or the broker ended before they lapsed.
     ///
-    /// Others lapse in every copy as well, and children end with their parents.
+    /// Other sessions lapse in every copy as well, and children end with their parents.
     static let tombstones = """
         SELECT token, ended_at, end_reason FROM sessions
         WHERE ended_at IS NOT NULL AND end_reason NOT IN ('expired', 'idle_expired', 'token_expired', 'parent_ended')
@@ -143,7 +143,7 @@ enum SessionSQL {
         WHERE subject_and_client = ?1 AND ended_at IS NULL AND idle_expires_at > ?2 AND expires_at > ?2
         ORDER BY created_at DESC, handle DESC LIMIT -1 OFFSET ?3
         """
-    /// The columns that determine why a session has lapsed.
+    /// The columns that determine when and why a session has lapsed.
     static let endColumns = "idle_expires_at, expires_at, token_expires_at, refreshable"
     static let lapsed = """
         SELECT id, token, \(endColumns) FROM sessions
@@ -160,7 +160,7 @@ enum SessionSQL {
             (SELECT id FROM sessions WHERE ended_at <= ? AND ended_at IS NOT NULL AND format = 1 LIMIT ?)
         """
 
-    /// Selects a selector's live sessions for ending.
+    /// Selects the live sessions of a selector, so that they can be ended.
     ///
     /// A selector for many sessions names parents only, and the trigger ends their children. A child keeps the `sid` that its
     /// parent had when the child was made, but a step-up gives the parent another one.
@@ -169,7 +169,7 @@ enum SessionSQL {
         return "SELECT id, token FROM sessions WHERE \(condition(selector))\(parents)ended_at IS NULL LIMIT ?"
     }
 
-    /// A page of a selector's live or ended sessions: each row's place in the order, then the row.
+    /// A page of a selector's live or ended sessions: each row's position in the order, then the row.
     static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> String {
         let (shown, moment) =
             switch state {
@@ -218,7 +218,7 @@ enum SessionSQL {
 }
 
 extension SessionSelector {
-    /// Whether a listing may walk rows that it does not return.
+    /// Whether a listing may have to read rows that it does not return.
     func isScan(_ state: SessionState) -> Bool {
         switch self {
         case .token, .handle, .subject, .subjectExcept: false

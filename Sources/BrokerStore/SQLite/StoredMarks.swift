@@ -12,7 +12,7 @@ struct StoredMarks {
 
     /// Reads the columns of `SessionSQL.marks`.
     ///
-    /// Periods that another process left there begin again.
+    /// The periods start again if another process wrote them, because its monotonic clock differs.
     init(_ columns: inout Columns, _ clock: ClaimClock) throws {
         try columns.requireFormat()
         tokenVersion = try columns.integer()
@@ -37,7 +37,7 @@ struct StoredMarks {
     func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
     var isEnded: Bool { endedAt != nil }
 
-    /// The values of `SessionSQL.mark`.
+    /// The values of `SessionSQL.mark`, from these marks.
     func values(_ tokenDigest: Digest, _ clock: ClaimClock) -> [DatabaseValue] {
         Self.values(tokenDigest, fence, marks, clock)
     }

@@ -4,15 +4,15 @@ import Synchronization
 
 /// A client's connection: its peer, and whether the client is still there.
 ///
-/// Created once for each connection, so that constant values are computed once.
+/// A connection has one such object, so that constant values are computed once.
 package final class ClientConnection: Sendable {
     /// The TCP peer's address without its port, for the log; `-` for a Unix socket.
     package let peerText: String
     /// The TCP peer's address.
     package let peer: PeerAddress?
-    /// The broker's own end.
+    /// The broker's own address on this connection.
     package let localAddress: SocketAddress?
-    /// The event loop that serves its requests.
+    /// The event loop that serves the connection's requests.
     package let eventLoop: any EventLoop
 
     private struct State {
@@ -20,7 +20,7 @@ package final class ClientConnection: Sendable {
         var halfClosed = false
         var givenUp = false
         var quiescing = false
-        /// The number of running pieces of work that are useless without the client.
+        /// The number of pieces of work in progress that are useless once the client has left.
         var cancellable = 0
         /// The task of the current request.
         var task: Task<Void, Never>?
@@ -47,9 +47,9 @@ package final class ClientConnection: Sendable {
 
     // MARK: The session
 
-    /// Notes that the current request brought a live session.
+    /// Notes that the current request carried the token of a live session.
     ///
-    /// From here on its bytes count as the session's.
+    /// From then on, the request's bytes are charged to the session instead of to the client's address.
     package func carriesSession() {
         session.store(true, ordering: .relaxed)
         guard !hasCarriedSession.load(ordering: .relaxed) else { return }
@@ -57,10 +57,10 @@ package final class ClientConnection: Sendable {
         account?.hasSession()
     }
 
-    /// Whether the current request brought a live session.
+    /// Whether the current request carried the token of a live session.
     var isOfSession: Bool { session.load(ordering: .relaxed) }
 
-    /// Forgets the previous request's session.
+    /// Notes that a new request begins, which has shown no live session yet.
     func beginsRequest() {
         if session.load(ordering: .relaxed) { session.store(false, ordering: .relaxed) }
     }
@@ -69,7 +69,7 @@ package final class ClientConnection: Sendable {
 
     /// Registers an action for the moment when the client hangs up or closes its side.
     ///
-    /// If that has already happened, the action runs at once. Returns a closure that removes the action.
+    /// If the client has already left, the action runs at once. Returns a closure that removes the action.
     package func whenGone(_ action: @escaping @Sendable () -> Void) -> @Sendable () -> Void {
         let id: Int? = state.withLock { state in
             guard !state.gone, !state.halfClosed else { return nil }
@@ -101,7 +101,7 @@ package final class ClientConnection: Sendable {
         return { [self] in _ = state.withLock { $0.onQuiesce.removeValue(forKey: id) } }
     }
 
-    /// Registers the current request's task.
+    /// Stores the current request's task, so that the task can be cancelled.
     func serves(_ task: Task<Void, Never>) {
         let isUnwanted = state.withLock { state in
             state.task = task
@@ -113,7 +113,7 @@ package final class ClientConnection: Sendable {
     /// Forgets the task of an answered request.
     func served() { state.withLock { $0.task = nil } }
 
-    /// Runs work that is useless without the client; cancels the request's task when the client leaves.
+    /// Runs work that is useless once the client has left; cancels the request's task if the client leaves.
     ///
     /// All other work has to be finished, so its handler continues after the client leaves (library note 2).
     package func cancellingWhenGone<Value, Failure: Error>(
@@ -124,7 +124,7 @@ package final class ClientConnection: Sendable {
         return try await work()
     }
 
-    /// Begins such work; cancels its task if the client has already left.
+    /// Begins work that is useless once the client has left; cancels its task if the client has already left.
     package func beginCancellable() {
         let unwanted = state.withLock { state in
             state.cancellable += 1
@@ -133,7 +133,7 @@ package final class ClientConnection: Sendable {
         unwanted?.cancel()
     }
 
-    /// Ends such work.
+    /// Ends work that `beginCancellable` began.
     package func endCancellable() { state.withLock { $0.cancellable -= 1 } }
 
     /// Whether the client has hung up, or is considered to have done so.
@@ -160,7 +160,7 @@ package final class ClientConnection: Sendable {
         for action in actions { action() }
     }
 
-    /// Cancels running work that is useless without the client.
+    /// Cancels the current request's task if its work is useless without the client.
     func cancelUnwanted() {
         let task = state.withLock { state -> Task<Void, Never>? in
             guard state.cancellable > 0 else { return nil }
@@ -181,10 +181,10 @@ package final class ClientConnection: Sendable {
     }
 }
 
-/// Writes a streamed body to its connection, at the speed of the client's reading.
+/// Writes the body of a streamed answer to the connection, as fast as the client reads.
 struct ConnectionWriter: BodyWriter {
     let connection: NIOLoopBound<ServerConnectionHandler>
-    /// The number of the answered request on its connection.
+    /// The number of the answered request among the connection's requests.
     let number: Int
 
     func write(_ buffer: ByteBuffer) async throws { try await connection.value.write(buffer) }
@@ -213,12 +213,12 @@ final class EventLoopExecutor: TaskExecutor {
 package protocol WireService: Sendable {
     /// Answers a request.
     ///
-    /// Every outcome has an answer.
+    /// Every failure becomes an answer, so this method does not throw.
     func respond(to request: HTTPRequest, body: RequestBody, of connection: ClientConnection) async -> Answer
 
-    /// Returns the complete answer to input that is refused before it becomes a request.
+    /// Returns the complete answer to input that was refused before it became a request.
     func refuse(_ refusal: FramingRefusal, on connection: ClientConnection) -> Answer
 
-    /// Returns whether HTTP/1.0 may ask for a target without a `Host`.
+    /// Returns whether an HTTP/1.0 request for this target is answered although it has no `Host`.
     func answersWithoutHost(_ target: String) -> Bool
 }

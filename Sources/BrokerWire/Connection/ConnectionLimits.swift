@@ -1,44 +1,44 @@
 /// The limits of one connection (SEC-102, SEC-105).
 package struct ConnectionLimits: Sendable {
-    /// The bytes of one header field, or of the request target.
+    /// The most bytes of one header field, or of the request target.
     package var headerField = 8 * 1024
-    /// The bytes of the request target and all header fields.
+    /// The most bytes of the request target and all header fields together.
     package var headers = 16 * 1024
-    /// The header fields of a request.
+    /// The most header fields of a request.
     package var headerFields = 64
-    /// The longest silence between requests.
+    /// The longest time that a connection may be idle between two requests.
     ///
     /// nginx and AWS's balancer must be the first to close, after 60 s.
     package var idle: Duration = .seconds(75)
-    /// The longest silence of peers other than trusted proxies.
+    /// The same limit for peers other than trusted proxies, unless it is longer than `idle`.
     package var idleOfStrangers: Duration = .seconds(75)
-    /// The longest silence before the head of the first request, and within a request.
+    /// The longest time without input before the head of the first request, and within a request.
     package var idleInRequest: Duration = .seconds(60)
-    /// The time for a new connection's first request, which a draining server also grants.
+    /// The time that a new connection has to send its first request before a server that shuts down closes it.
     ///
     /// The request is probably on its way, and its client may have only this connection.
     package var firstRequest: Duration = .seconds(1)
-    /// The time for reading and discarding the rest of a closed connection's input, so that the answer arrives.
+    /// The longest time that the broker discards input after it closed the output, so that the client receives the answer.
     package var linger: Duration = .seconds(2)
-    /// The reading time for the rest of a body that its route leaves unread.
+    /// The longest time that the broker reads a body which it discards.
     package var lingerOfDroppedBody: Duration = .seconds(1)
-    /// The most bytes of such a body that are read.
+    /// The most bytes of a discarded body that the broker reads.
     package var droppedBody = 64 * 1024
-    /// The time for a safe request of a half-closed client without a written byte.
+    /// The longest time for a safe request whose client has closed its side, if no byte of the answer was written.
     ///
-    /// An aborting proxy looks like such a client.
+    /// A proxy that aborted the request looks like such a client.
     package var halfClosed: Duration = .seconds(10)
     /// The fewest bytes per second that a client has to read while it is sent data.
     package var minimumRate = 1024
-    /// The averaging time of that rate.
+    /// The interval over which the client's reading speed is averaged.
     package var rateWindow: Duration = .seconds(30)
-    /// The time before averaging begins, counted from the first wait for the client.
+    /// The time before the first interval of the average, counted from the first wait for the client.
     package var rateGrace: Duration = .seconds(10)
 
     package init() {}
 }
 
-/// The times of `ConnectionLimits` in nanoseconds, for the state machine.
+/// The time limits of `ConnectionLimits` in nanoseconds, for the state machine.
 package struct ConnectionTimes: Sendable, Equatable {
     let idle: Int64
     let idleInRequest: Int64
@@ -52,7 +52,7 @@ package struct ConnectionTimes: Sendable, Equatable {
 
     /// Creates the times from a connection's limits.
     ///
-    /// Only a trusted proxy may be silent for longer than a stranger.
+    /// A trusted proxy may be silent for longer than other peers.
     package init(_ limits: ConnectionLimits, ofProxy: Bool = false) {
         idle = (ofProxy ? limits.idle : min(limits.idle, limits.idleOfStrangers)).nanoseconds
         idleInRequest = min(limits.idle, limits.idleInRequest).nanoseconds

@@ -1,12 +1,12 @@
 import NIOCore
 
-/// The buffer before the HTTP/1 decoder, which hands on only as much as the connection takes.
+/// The buffer before the HTTP/1 decoder, which gives the decoder only as much as the connection accepts.
 ///
-/// The decoder makes parts of all input that it is given. It is therefore given one head at a time, and at most a kilobyte at
-/// once. Chunked bodies bypass the decoder, which would make a part of every chunk. It sees only their end.
+/// The decoder turns all input into parts at once. Therefore the buffer gives it one head at a time, and at most a kilobyte.
+/// Chunked bodies bypass the decoder, which would make a part of every chunk. The decoder receives only their end.
 ///
-/// While the connection takes no input, one read is kept. Stopping the reading and resuming it a moment later would cost two
-/// system calls for every request that waits.
+/// While the connection accepts no input, the buffer keeps the bytes of one read. Stopping the reading and resuming it a moment
+/// later would cost two system calls for every request that waits.
 final class InboundBuffer: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -14,31 +14,31 @@ final class InboundBuffer: ChannelDuplexHandler {
 
     /// The form of a body that is being received.
     enum BodyForm: Equatable {
-        /// The number of bytes that are still to come.
+        /// A body of known length, with the number of bytes that have not arrived.
         case length(Int)
         case chunked
     }
 
-    /// The most bytes that the decoder is given at once between bodies.
+    /// The most bytes of heads that the decoder receives in one call.
     private static let slice = 1024
 
-    /// The last chunk of a body, in the form that the decoder is given.
+    /// The last chunk of a body, which ends the body for the decoder.
     private static let lastChunk = ByteBuffer(staticString: "0\r\n")
 
-    /// The connection that takes the input; nil after its end.
+    /// The connection that receives the decoded input; nil after the connection's end.
     private var connection: ServerConnectionHandler?
     private var context: ChannelHandlerContext?
     private var held = ByteBuffer()
     private var isReadHeld = false
-    /// Whether the client has closed its side before the decoder was notified.
+    /// Whether the client has closed its side, and the decoder has not been notified yet.
     ///
-    /// The decoder stops at that notice.
+    /// The decoder stops when it is notified.
     private var isEndHeld = false
     private var isFeeding = false
-    /// Whether the decoder is working on a slice, so that it may produce further parts.
+    /// Whether the decoder is working on its input, so that it may produce further parts.
     private(set) var isDecoding = false
     private var emptyLine = EmptyLine()
-    /// Whether the decoder was given exactly a whole head.
+    /// Whether the decoder's last input ended exactly with a head.
     private var isBehindHead = false
     /// The decoder of the chunked body that is being received; nil for other bodies, and after the last chunk.
     private var chunks: ChunkedBody?
@@ -46,7 +46,7 @@ final class InboundBuffer: ChannelDuplexHandler {
 
     init(_ connection: ServerConnectionHandler) { self.connection = connection }
 
-    /// The number of waiting bytes.
+    /// The number of bytes that wait in the buffer.
     var count: Int { held.readableBytes }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -80,7 +80,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Continues after the connection took no input: first with the waiting bytes, then by reading.
+    /// Continues after a pause of the connection: first with the bytes in the buffer, then with new input.
     func resume() {
         feed()
         guard isReadHeld, held.readableBytes == 0, let context else { return }
@@ -88,7 +88,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.read()
     }
 
-    /// Discards the waiting bytes.
+    /// Discards the bytes in the buffer.
     func discard() { held = ByteBuffer() }
 
     private func feed() {
@@ -112,7 +112,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
     }
 
-    /// Gives the decoder bytes of a head or of trailers, up to their end.
+    /// Gives the decoder the bytes of a head or of trailers, up to the empty line that ends them.
     private func decodeLines() {
         let most = min(held.readableBytes, Self.slice)
         let end = emptyLine.end(in: held, upTo: most)
@@ -126,7 +126,7 @@ final class InboundBuffer: ChannelDuplexHandler {
         context.fireChannelRead(wrapInboundOut(slice))
     }
 
-    /// Continues with a chunked body.
+    /// Passes on what has arrived of a chunked body.
     private func readChunks(_ connection: ServerConnectionHandler) {
         guard !isInTrailers else { return decodeLines() }
         // The decoder saw another end of the head than this buffer did, and has already parsed bytes of the body.
@@ -150,7 +150,7 @@ final class InboundBuffer: ChannelDuplexHandler {
 @available(*, unavailable)
 extension InboundBuffer: Sendable {}
 
-/// The bytes that one connection has received and not yet answered, charged to its address's account.
+/// Counts the unanswered bytes that one connection has received, and charges them to the account of the client's address.
 ///
 /// Small requests need no lock. The first 4 KiB of a connection are free, because the number of connections limits them.
 /// Further bytes are charged in steps of 4 KiB.
@@ -173,9 +173,9 @@ struct HeldBytes {
         return true
     }
 
-    /// Keeps at most `bytes` of the received ones.
+    /// Reduces the count to at most `bytes`.
     ///
-    /// The others were answered, or belong to a session.
+    /// The other bytes were answered, or belong to a session.
     mutating func keep(_ bytes: Int) {
         held = min(held, bytes)
         guard charged > 0, held <= charged else { return }

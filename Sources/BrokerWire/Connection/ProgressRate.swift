@@ -1,23 +1,23 @@
 /// The average rate of a stream over a sliding window, compared with a lower bound.
 ///
-/// Times are nanoseconds that begin at zero and never decrease. The caller provides them, so a clock that stops while the
-/// client is not waited for measures the rate of the waiting time. The window moves by tenths. A slow stream is therefore
-/// detected at most a tenth of a window late, and never early.
+/// Times are nanoseconds that begin at zero and never decrease. The caller passes the time, so it can leave out the time in
+/// which the connection does not wait for the client. The window moves by tenths. A slow stream is therefore detected at most a
+/// tenth of a window late, and never early.
 package struct ProgressRate: Sendable, Equatable {
     private static let slices = 10
 
-    /// The fewest bytes in a window.
+    /// The number of bytes in a window that is just fast enough.
     ///
-    /// Fewer are too slow.
+    /// A window with fewer bytes is too slow.
     private let least: Int
     private let grace: Int64
     private let slice: Int64
-    /// The bytes of the current slice and of the earlier ones, as a ring.
+    /// The bytes of each tenth of the window, as a ring.
     private var bytes: [Int]
-    /// The number of the current slice.
+    /// The number of the current tenth, counted from the start.
     private var current: Int64 = 0
 
-    /// Creates a rate.
+    /// Creates a rate without bytes.
     ///
     /// - Parameters:
     ///   - bytesPerSecond: the lower bound of the average.
@@ -31,7 +31,7 @@ package struct ProgressRate: Sendable, Equatable {
         bytes = Array(repeating: 0, count: Self.slices + 1)
     }
 
-    /// Counts received bytes.
+    /// Adds bytes of the stream that were transmitted at `time`.
     package mutating func account(_ count: Int, at time: Int64) {
         guard time >= grace else { return }
         slide(to: time)

@@ -1,20 +1,20 @@
 /// The state machine of one HTTP/1.1 connection to a client: the current request, permission to read, and the connection's end.
 ///
-/// Free of I/O and clocks: events go in, effects come out (`docs/decisions/0008`). Only this type knows whether the connection
-/// is ending. Requests are served one after the other, and input that arrives early waits in the handler. Times are nanoseconds
-/// of a monotonic clock.
+/// The machine is free of I/O and clocks: events go in, effects come out (`docs/decisions/0008`). Only this type knows whether
+/// the connection is ending. Requests are served one after the other, and input that arrives early waits in the handler. Times
+/// are nanoseconds of a monotonic clock.
 package struct ServerConnection: Sendable, Equatable {
     /// The connection's stage on the way to its end.
     package enum Phase: Sendable, Equatable {
-        /// Further requests may follow.
+        /// The connection may serve further requests.
         case open
         /// The current request is the last.
         ///
-        /// The input behind it is ignored (RFC 9112 section 9.6).
+        /// Input after this request is ignored (RFC 9112 section 9.6).
         case lastRequest
-        /// The last answer is written and still being sent.
+        /// The last answer is complete, but not all of its bytes are sent.
         ///
-        /// Then the output is closed.
+        /// The connection closes its output after that.
         case closing
         /// The output is closed.
         ///
@@ -26,27 +26,27 @@ package struct ServerConnection: Sendable, Equatable {
 
     /// The results of the framing rules for a request's head.
     package struct Head: Sendable, Equatable {
-        /// The minor version: 0 or 1.
+        /// The minor version of HTTP/1: 0 or 1.
         package var minorVersion = 1
         /// Whether the method is HEAD, so that the answer has no body.
         package var isHead = false
         /// Whether the method is safe (RFC 9110 section 9.2.1), so that a lost answer loses nothing.
         package var isSafe = true
-        /// Whether a body follows.
+        /// Whether a body follows the head.
         package var hasBody = false
         /// The number of the body's bytes; nil for a chunked body, or without a body.
         package var bodyLength: Int?
-        /// Whether the whole body arrived with the head, so that it is served as a whole.
+        /// Whether the whole body arrived together with the head, so that the service receives it as a whole.
         package var isBodyHere = false
         /// Whether the client waits for `100 Continue` before it sends the body.
         package var expectsContinue = false
-        /// Whether the request asks for the connection's end, or requires it.
+        /// Whether the connection must close after this request.
         package var closes = false
 
         package init() {}
     }
 
-    /// The form of an answer's head.
+    /// The properties that determine an answer's head and body.
     package struct AnswerFraming: Sendable, Equatable {
         package var minorVersion = 1
         /// Whether the head has `Connection: close`.
@@ -69,7 +69,7 @@ package struct ServerConnection: Sendable, Equatable {
         case bodyRead
         /// The client has closed its side.
         ///
-        /// `more` is true if earlier input still waits.
+        /// `more` is true if input that arrived earlier is still unread.
         case inputClosed(more: Bool)
         /// An answer begins.
         ///
@@ -81,7 +81,7 @@ package struct ServerConnection: Sendable, Equatable {
         case answerCut
         /// A piece of an answer was handed over for sending.
         case wrote
-        /// The waiting output rose above the high-water mark, or fell below the low one.
+        /// The number of unsent bytes rose above the high-water mark (false), or fell below the low one (true).
         case writable(Bool)
         /// The output was closed, and the operating system has all of it.
         case outputClosed
@@ -98,38 +98,38 @@ package struct ServerConnection: Sendable, Equatable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// Serve the request.
+        /// Start the service on the current request.
         package static let serve = Effects(rawValue: 1)
-        /// Hand the piece to the body's reader.
+        /// Give the piece of the body to its reader.
         package static let deliver = Effects(rawValue: 1 << 1)
-        /// End the body.
+        /// Notify the body's reader that the body is complete.
         package static let endBody = Effects(rawValue: 1 << 2)
-        /// End the body with an error, because it is incomplete.
+        /// Notify the body's reader that the body is incomplete.
         package static let failBody = Effects(rawValue: 1 << 3)
         /// Send `100 Continue`.
         package static let sendContinue = Effects(rawValue: 1 << 4)
-        /// Send the whole answer of `refusal`.
+        /// Send the complete answer to the refused input (`refusal`).
         package static let refuse = Effects(rawValue: 1 << 5)
-        /// Take the next request if one has arrived, or continue to read.
+        /// Process the next request if one has arrived; otherwise continue to read.
         package static let next = Effects(rawValue: 1 << 6)
-        /// Notify listeners that the client will send nothing more.
+        /// Notify the waiters for the client's end that the client will send nothing more.
         package static let halfClosed = Effects(rawValue: 1 << 7)
-        /// Cancel work that is useless without the client.
+        /// Cancel the work that is useless once the client has left.
         package static let cancel = Effects(rawValue: 1 << 8)
-        /// Close the output when everything is sent; discard further input.
+        /// Close the output after all bytes are sent; discard further input.
         package static let closeOutput = Effects(rawValue: 1 << 9)
         /// Close the connection.
         package static let close = Effects(rawValue: 1 << 10)
-        /// Close the connection with a reset, so that the sent bytes do not look complete.
+        /// Close the connection with a reset, so that the client does not treat the sent bytes as a complete answer.
         package static let reset = Effects(rawValue: 1 << 11)
-        /// Compute the deadline again, because it may be nearer.
+        /// Compute the time of the next check again, because it may now be earlier.
         package static let reschedule = Effects(rawValue: 1 << 12)
     }
 
-    /// `gathering` means that the whole body is received before the request is served.
+    /// The state of the current request's body; `gathering` means that the request is served when the whole body has arrived.
     private enum Body: Sendable, Equatable { case none, gathering, receiving, received }
 
-    /// The current request.
+    /// The state of the request that is being received, served or answered.
     private struct Exchange: Sendable, Equatable {
         var head: Head
         var body: Body
@@ -147,19 +147,19 @@ package struct ServerConnection: Sendable, Equatable {
         var taken: Int?
     }
 
-    /// The time limits.
+    /// The connection's time limits, in nanoseconds.
     private let limits: ConnectionTimes
     package private(set) var phase = Phase.open
-    /// The reason for the refusal, for `refuse`.
+    /// The reason why the input was refused, for the effect `refuse`.
     package private(set) var refusal = FramingRefusal.malformed
-    /// The form of the answer that begins.
+    /// The properties of the answer that began last.
     package private(set) var framing = AnswerFraming()
     private var exchange: Exchange?
     private var isWritable = true
     private var isBodyWanted = true
     private var isInputClosed = false
     private var isQuiescing = false
-    /// Whether the last request's body is read only to be discarded.
+    /// Whether the broker reads the rest of the last request's body only to discard it.
     private var dropsBody = false
     /// The end of the wait for the first request during a shutdown; nil once the request has arrived.
     private var firstRequest: Int64?
@@ -167,9 +167,9 @@ package struct ServerConnection: Sendable, Equatable {
     private var lastActive: Int64
     /// The time of the last output, for a half-closed connection.
     private var lastWrite: Int64 = 0
-    /// The beginning of the present closing phase.
+    /// The time when the present phase of closing began.
     private var since: Int64 = 0
-    /// The speed of the client's reading while the connection waits for it.
+    /// The client's measured reading speed; nil while the connection does not wait for the client.
     private var reading: Reading?
 
     /// Creates a connection that was accepted at `now`.
@@ -181,9 +181,9 @@ package struct ServerConnection: Sendable, Equatable {
 
     // MARK: Permission to read
 
-    /// Whether an arrived part may be taken now.
+    /// Whether the connection processes an arrived part now.
     ///
-    /// If not, it waits for its turn.
+    /// Otherwise, the part waits in the handler.
     package var takesPart: Bool {
         guard let exchange else { return phase == .open && isWritable }
         return !exchange.isServed || exchange.body == .receiving
@@ -196,7 +196,7 @@ package struct ServerConnection: Sendable, Equatable {
         return exchange.body == .receiving && isBodyWanted
     }
 
-    /// Whether further input is discarded.
+    /// Whether the connection discards further input.
     package var discardsInput: Bool { phase != .open && phase != .lastRequest }
 
     /// Whether a request is being served.

@@ -13,20 +13,20 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
 
-    /// The number of pipelined requests that are served before other connections get their turn (SEC-105).
+    /// The number of pipelined requests that one connection serves before other connections get their turn (SEC-105).
     private static let turn = 16
 
-    /// The bytes of a whole body that TLS is given at once.
+    /// The number of bytes of a complete body that the connection gives to TLS at once.
     ///
     /// TLS copies them into the connection's own memory, as one record of less than 16 KiB.
     private static let slice = 16_000
 
-    /// Input that arrived before its turn.
+    /// A part of the input that arrived before the connection could process it.
     private enum Part {
         case request(HTTPServerRequestPart)
         /// A piece of a chunked body.
         case piece(ByteBuffer)
-        /// Refused input.
+        /// Input that was refused.
         ///
         /// `fault` is the error for the reader of an open body.
         case refused(FramingRefusal, fault: BodyFault)
@@ -42,22 +42,22 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var encoder = AnswerEncoder()
     private var held: HeldBytes
     private var context: ChannelHandlerContext?
-    /// The buffer with the bytes that the decoder has not been given.
+    /// The buffer before the decoder, with the bytes that the decoder has not received.
     private var input: InboundBuffer?
     private var waiting = CircularBuffer<Part>()
     /// The head of a request without a body, until the request's end has arrived.
     private var head: HTTPRequestHead?
     /// The body of a request that is served when the body is complete.
     private var gathered: ByteBuffer?
-    /// The body that is being received, and the current request's body, received or not.
+    /// The body that is being received, and the body of the current request, which may be complete.
     private var body: BodySource?
     private var bodyServed: BodySource?
     private var bodyFault = BodyFault.incomplete
-    /// The bytes of the body that are still to come; nil for a chunked body.
+    /// The number of bytes of the body that have not arrived; nil for a chunked body.
     private var bodyLeft: Int?
-    /// The bytes that may still be read of a discarded body; nil for other bodies.
+    /// The number of bytes of a discarded body that the broker still reads; nil for other bodies.
     private var droppedLeft: Int?
-    /// The initial value of `droppedLeft`.
+    /// The most bytes of a discarded body that the broker reads.
     private let droppedBody: Int
     private var hasInputEnded = false
     private var isAdvancing = false
@@ -65,12 +65,12 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     /// Whether this connection has yielded to the others on its event loop.
     private var isYielding = false
     private var isStreaming = false
-    /// The number of requests that were served in this turn, and in total.
+    /// The number of requests that the connection served in this turn, and in total.
     private var served = 0
     private var requests = 0
     /// The number of bytes of bodies that were handed over for sending.
     private var written = 0
-    /// The rest of a whole body that is sent in slices.
+    /// The unsent rest of a complete body that is sent in slices.
     private var rest = ByteBuffer()
     private var isWritable = true
     private var isFlushDue = false
@@ -80,7 +80,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
     private var unflushed = 0
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
-    /// The writer that waits for the client to read.
+    /// The continuation of the body's writer, which waits for the client to read.
     private var writer: CheckedContinuation<Void, Never>?
 
     init(
@@ -97,7 +97,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         held = HeldBytes(account: account)
     }
 
-    /// Sets the buffer that feeds the decoder.
+    /// Stores the buffer before the decoder.
     func reads(_ input: InboundBuffer) { self.input = input }
 
     private static var now: Int64 { Int64(clamping: NIODeadline.now().uptimeNanoseconds) }
@@ -113,23 +113,23 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         return bodyLeft.map { .length($0) } ?? .chunked
     }
 
-    /// Notes received bytes; returns false if they are too many to keep.
+    /// Counts received bytes; returns false if the client's address may not hold so many.
     func received(_ count: Int) -> Bool {
         guard !connection.isOfSession, !held.add(count) else { return true }
         take(.refused(.overLimit, fault: .overLimit))
         return false
     }
 
-    /// Notes received bytes that are discarded.
+    /// Counts received bytes of a discarded body.
     func discarded(_ count: Int) { if droppedLeft != nil { drop(count) } }
 
-    /// Takes a piece of a chunked body.
+    /// Processes a piece of a chunked body.
     func receive(_ piece: ByteBuffer) { take(.piece(piece)) }
 
-    /// Handles a malformed chunked body.
+    /// Ends the connection's input because a chunked body is malformed.
     func breaksFraming() { take(.refused(.malformed, fault: .malformed)) }
 
-    /// Notes that the client has closed its side, behind the input that still waits.
+    /// Notes that the client has closed its side; input that arrived earlier is still processed.
     func inputEnds() { perform(state.handle(.inputClosed(more: true), at: Self.now)) }
 
     // MARK: Input
@@ -181,9 +181,9 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         context.fireChannelWritabilityChanged()
     }
 
-    /// Reports whether the client keeps up.
+    /// Passes on to the state machine whether the client reads fast enough.
     ///
-    /// A body that is sent in slices waits for the client, however few bytes are on their way.
+    /// While a body is sent in slices, the connection waits for the client, even if few bytes are unsent.
     private func tellWritability() {
         let isWritable = channel.isWritable && rest.readableBytes == 0
         guard isWritable != self.isWritable else { return }
@@ -191,7 +191,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         perform(state.handle(.writable(isWritable), at: Self.now))
     }
 
-    /// Takes a part in its turn.
+    /// Processes a part now, or stores it until the connection can process it.
     private func take(_ part: Part) {
         guard !state.discardsInput else { return }
         // While a slice is being decoded, its later parts are still unknown.
@@ -237,7 +237,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    /// Whether a body of this length has arrived, so that it needs no sequence, timer or thread switch.
+    /// Whether a body of this length has completely arrived, so that it needs no sequence, timer or thread switch.
     private func isHere(_ length: Int?) -> Bool {
         guard let length, let input else { return false }
         return length <= min(input.count, Self.slice)
@@ -259,7 +259,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         if connection.isOfSession { held.keep(0) }
     }
 
-    /// Discards bytes of a body, and stops reading at the limit.
+    /// Discards bytes of a body, and stops reading at the limit for discarded bodies.
     private func drop(_ count: Int) {
         let left = (droppedLeft ?? 0) - count
         droppedLeft = left
@@ -267,7 +267,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         if left <= 0 { try? channel.syncOptions?.setOption(.autoRead, value: false) }
     }
 
-    /// Takes waiting parts as long as it is their turn.
+    /// Processes the stored parts that the state machine accepts now.
     func drain() {
         guard !isDraining else { return }
         isDraining = true
@@ -279,7 +279,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    /// Takes waiting parts, and then more input.
+    /// Processes stored parts, and then further input.
     private func advance() {
         guard !isAdvancing else { return }
         isAdvancing = true
@@ -297,7 +297,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Lets the event loop serve its other connections.
     ///
-    /// Only a timer makes the loop do so before it runs more of this connection's tasks.
+    /// The loop serves them before this connection's next tasks only if a timer is used.
     private func yieldTurn() {
         guard !isYielding else { return }
         isYielding = true
@@ -391,7 +391,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     /// Ends the reading of the body.
     ///
-    /// The answer then closes the connection, because the rest stays unread.
+    /// The connection then closes after the answer, because the rest of the body stays unread.
     private func abandonBody(of number: Int, _ fault: BodyFault) {
         guard requests == number, state.isBodyOpen else { return }
         body?.finish(fault)
@@ -441,10 +441,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         }
     }
 
-    /// Whether received input waits for its turn.
+    /// Whether received input still waits to be processed.
     private var hasMore: Bool { !waiting.isEmpty || (input?.count ?? 0) > 0 }
 
-    /// Writes the next slice of a whole body, and another when that one is sent.
+    /// Writes the next slice of a complete body, and continues when that slice is sent.
     private func writeSlice(of number: Int) {
         guard requests == number, state.isAnswering, let context,
             let slice = rest.readSlice(length: min(rest.readableBytes, Self.slice))
@@ -460,9 +460,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         tellWritability()
     }
 
-    /// Writes a body in its own task.
+    /// Writes a streamed body in a task of its own.
     ///
-    /// The task that made the answer would keep its memory until its end, and an event listener may stay for days.
+    /// The task that made the answer would keep its memory until its end, and the stream to an event listener may last for
+    /// days.
     private func stream(_ write: @escaping @concurrent @Sendable (any BodyWriter) async throws -> Void) {
         isStreaming = true
         let bound = NIOLoopBound(self, eventLoop: channel.eventLoop)
@@ -484,7 +485,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
         perform(state.handle(.answerCut, at: Self.now))
     }
 
-    /// Writes a piece of a body and waits for the client to keep up.
+    /// Writes a piece of a body and waits until the client has read enough for the next one.
     func write(_ chunk: ByteBuffer) async throws {
         guard state.isAnswering, let context else { throw ChannelError.ioOnClosedChannel }
         written += chunk.readableBytes
@@ -516,7 +517,7 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     private func write(_ bytes: ByteBuffer) { context?.write(wrapOutboundOut(bytes), promise: nil) }
 
-    /// Sends the written bytes after the loop's other tasks, so that head and body leave together.
+    /// Sends the written bytes after the loop's other tasks, so that head and body share a packet.
     private func flushSoon() {
         guard !isFlushDue else { return }
         isFlushDue = true
@@ -539,10 +540,10 @@ final class ServerConnectionHandler: ChannelInboundHandler, RemovableChannelHand
 
     // MARK: Ending
 
-    /// The number of bytes that wait to be sent.
+    /// The number of bytes that are written and not yet sent.
     private var pending: Int { (try? channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0 }
 
-    /// Closes the output when everything is sent.
+    /// Closes the output after all bytes are sent.
     ///
     /// Closing at once with unread input would reset the connection, and the answer could be lost (RFC 9112 section 9.6).
     private func closeOutput() {

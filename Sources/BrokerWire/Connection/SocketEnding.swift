@@ -6,10 +6,10 @@ import NIOCore
     import Musl
 #endif
 
-/// The handler next to the socket, below TLS, that ends the connection in the wanted way.
+/// The handler next to the socket, below TLS, which closes the connection with a reset or without one.
 ///
-/// A connection that is closed above TLS ends with TLS's close_notify. A cut body would then look complete to a client that
-/// relies on it (decision 8).
+/// A connection that is closed above TLS ends with TLS's close_notify. A client that relies on close_notify would then treat an
+/// incomplete body as complete (decision 8).
 final class SocketEnding: ChannelOutboundHandler {
     typealias OutboundIn = Never
 
@@ -19,7 +19,7 @@ final class SocketEnding: ChannelOutboundHandler {
         ///
         /// Unsent data is discarded, and the peer is notified.
         case reset
-        /// Normally, by the side that closes first, but without a port in TIME_WAIT for a minute.
+        /// In the normal way, by the side that closes first, but without a port in TIME_WAIT for a minute.
         case withoutTrace
     }
 

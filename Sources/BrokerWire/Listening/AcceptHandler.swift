@@ -1,7 +1,7 @@
 import NIOCore
 import Synchronization
 
-/// Pauses accepting at the limit on connections, and briefly when the system has no descriptor left.
+/// Stops accepting at the limit on connections, and for a moment when the system has no descriptor left.
 ///
 /// Otherwise a listening socket that stays readable would keep its event loop spinning.
 final class AcceptHandler: ChannelDuplexHandler {
@@ -71,7 +71,7 @@ package final class ConnectionCap: Sendable {
         var waiting: [@Sendable () -> Void] = []
     }
 
-    /// The most open connections.
+    /// The highest number of open connections.
     package let maximum: Int
     private let isFull: @Sendable () -> Void
     private let state = Mutex(State())
@@ -87,10 +87,10 @@ package final class ConnectionCap: Sendable {
     /// The number of open connections.
     package var count: Int { state.withLock { $0.open } }
 
-    /// Notes an accepted connection.
+    /// Counts an accepted connection.
     func opened() { state.withLock { $0.open += 1 } }
 
-    /// Notes a closed connection, and lets waiting listeners accept again.
+    /// Removes a closed connection from the count, and lets waiting listeners accept again.
     func closed() {
         let waiting = state.withLock { state -> [@Sendable () -> Void] in
             state.open -= 1
@@ -103,7 +103,7 @@ package final class ConnectionCap: Sendable {
 
     /// Returns whether another connection may be accepted.
     ///
-    /// If not, `resume` is called later.
+    /// If not, `resume` is called when a connection has closed.
     func admits(orElse resume: @escaping @Sendable () -> Void) -> Bool {
         let isAdmitted = state.withLock { state in
             guard state.open >= maximum else { return true }

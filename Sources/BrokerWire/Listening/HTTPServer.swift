@@ -8,13 +8,13 @@ import NIOSSL
 package final class HTTPServer: Sendable {
     /// The settings of a listener.
     package struct Configuration: Sendable {
-        /// Returns the terms of a new connection.
+        /// Returns the terms (limits and certificate) of a new connection.
         package var terms: @Sendable () -> ConnectionTerms
         /// The ledger of each address's use of connections; nil for no limit.
         package var ledger: PeerLedger?
         /// The cap on the open connections of all listeners; nil for no limit.
         package var cap: ConnectionCap?
-        /// The room that counts the handshakes of all listeners.
+        /// The handshakes in progress on all listeners.
         package var handshakes = HandshakeRoom()
 
         package init() {
@@ -71,7 +71,7 @@ package final class HTTPServer: Sendable {
 
     /// Stops accepting, notifies every connection, and waits until the last one has ended or the task is cancelled.
     ///
-    /// Later connections wait in the socket's queue for the next server.
+    /// Connections that arrive later wait in the socket's queue for the next server.
     package func drain() async {
         await stopAccepting()
         let closed = channel.eventLoop.makePromise(of: Void.self)

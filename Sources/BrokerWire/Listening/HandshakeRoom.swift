@@ -3,14 +3,14 @@ import NIOSSL
 import NIOTLS
 import Synchronization
 
-/// The room for handshakes in progress.
+/// The TLS handshakes in progress, up to a limit.
 ///
-/// At the limit, the oldest handshake is ended. An honest handshake is done in a moment, so the oldest one is probably
+/// Above the limit, the oldest handshake is ended. An honest handshake takes only a moment, so the oldest one is probably
 /// abandoned.
 package final class HandshakeRoom: Sendable {
     private struct State {
         var next = 0
-        /// The closures that end each handshake, by the order of beginning.
+        /// The closures that end each handshake, in the order in which the handshakes began.
         var leaving: [Int: @Sendable () -> Void] = [:]
         var oldest = 0
     }
@@ -18,13 +18,13 @@ package final class HandshakeRoom: Sendable {
     private let maximum: Int
     private let state = Mutex(State())
 
-    /// Creates a room for this many handshakes.
+    /// Creates the limit on handshakes in progress.
     package init(maximum: Int = 1024) { self.maximum = max(maximum, 1) }
 
     /// The number of handshakes in progress.
     package var count: Int { state.withLock { $0.leaving.count } }
 
-    /// Begins a handshake.
+    /// `leave` ends the handshake if a newer one exceeds the limit.
     ///
     /// `leave` ends it if another one needs its place.
     func enter(_ leave: @escaping @Sendable () -> Void) -> Int {
@@ -45,13 +45,13 @@ package final class HandshakeRoom: Sendable {
         return place
     }
 
-    /// Ends a handshake, successful or not.
+    /// Removes a handshake that has succeeded, failed or been ended.
     func leave(_ place: Int) { state.withLock { _ = $0.leaving.removeValue(forKey: place) } }
 }
 
-/// The handler behind TLS that ends slow or displaced handshakes.
+/// The handler behind TLS that ends handshakes which are slow or exceed the limit.
 ///
-/// Further, it translates TLS's events about a connection's end into those of plain sockets.
+/// It also translates TLS's events about a connection's end into those of plain sockets.
 final class HandshakeGuard: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

@@ -19,12 +19,12 @@ package final class ListeningSocket: Sendable {
 
     /// Whether the service manager made the socket, and keeps it after this process.
     package let isHandedOver: Bool
-    /// The descriptor; nil once it is closed.
+    /// The socket's descriptor; nil once the socket is closed.
     private let descriptor: Mutex<CInt?>
 
     /// Begins to listen at an address.
     ///
-    /// Port 0 selects a free one.
+    /// Port 0 selects a free port.
     package init(host: String, port: Int) throws(ListenFailure) {
         let place = host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
         let address: SocketAddress
@@ -49,7 +49,7 @@ package final class ListeningSocket: Sendable {
         isHandedOver = false
     }
 
-    /// Takes a descriptor that was handed over, and hides it from child processes.
+    /// Adopts a descriptor that the service manager handed over, and hides it from child processes.
     ///
     /// Throws if it is not a listening TCP socket.
     package init(handedOver descriptor: CInt) throws(ListenFailure) {
@@ -74,7 +74,7 @@ package final class ListeningSocket: Sendable {
 
     /// Closes the socket.
     ///
-    /// If it is this process's own, and no server accepts from it, its port becomes free.
+    /// The port becomes free if this process made the socket and no server accepts from it.
     package func close() {
         let taken = descriptor.withLock { descriptor in
             defer { descriptor = nil }

@@ -1,16 +1,16 @@
 import NIOCore
 import Synchronization
 
-/// Counts the connections and bytes of each address and each network, so that each has a bounded share (SEC-105).
+/// Counts the connections and unanswered bytes of each address and each network, and enforces a limit on each (SEC-105).
 ///
-/// Only addresses with open connections are kept.
+/// Only addresses with open connections, and their networks, have an account.
 package final class PeerLedger: Sendable {
     /// Called when a connection is turned away, with its address and the limit that was reached.
     package typealias Observer = @Sendable (_ address: PeerAddress, _ limit: PeerPolicy.Key) -> Void
 
     private let policies: @Sendable (PeerAddress) -> [PeerPolicy]
     private let refused: Observer?
-    /// Guards the accounts, and ensures that a connection is counted in all of them at once.
+    /// The account of each address and network; the lock ensures that a connection is counted in all its accounts at once.
     private let accounts = Mutex<[PeerPolicy.Key: PeerAccount]>([:])
 
     /// Creates a ledger.
@@ -58,7 +58,7 @@ package final class PeerLedger: Sendable {
     package var count: Int { accounts.withLock { $0.count } }
 }
 
-/// The account of an address's or a network's connections.
+/// The connections and unanswered bytes of one address or one network.
 ///
 /// The use of an address is also charged to its networks.
 final class PeerAccount: Sendable {
@@ -70,7 +70,7 @@ final class PeerAccount: Sendable {
     }
 
     let key: PeerPolicy.Key
-    /// The account of the enclosing network; nil for the widest.
+    /// The account of the enclosing network; nil for the largest network.
     let wider: PeerAccount?
     private let state: Mutex<State>
 
@@ -80,12 +80,12 @@ final class PeerAccount: Sendable {
         state = Mutex(State(policy: policy))
     }
 
-    /// Applies a new policy without resetting the counts.
+    /// Applies a new policy, and keeps the counts.
     ///
     /// A network's account exists for as long as any of its addresses is connected.
     func adopt(_ policy: PeerPolicy) { state.withLock { $0.policy = policy } }
 
-    /// Whether this account admits another connection.
+    /// Whether this account's limit allows another connection.
     var takesConnection: Bool {
         state.withLock { state in
             let policy = state.policy
@@ -97,7 +97,7 @@ final class PeerAccount: Sendable {
     /// Counts a connection in this account only.
     func open() { state.withLock { $0.connections += 1 } }
 
-    /// Removes a connection from this account only; returns true if it was the last.
+    /// Removes a connection from this account only; returns true if it was the account's last.
     func close() -> Bool {
         state.withLock { state in
             state.connections -= 1
@@ -105,13 +105,13 @@ final class PeerAccount: Sendable {
         }
     }
 
-    /// Notes that one of the connections carried a live session.
+    /// Notes that one of the account's connections carried a live session.
     func hasSession() {
         state.withLock { $0.hasSession = true }
         wider?.hasSession()
     }
 
-    /// Charges bytes; returns false if the address or one of its networks is at its limit.
+    /// Charges bytes to the address and its networks; returns false, without a charge, if one of them is at its limit.
     func take(_ bytes: Int) -> Bool {
         let isTaken = state.withLock { state in
             if let limit = state.policy.heldBytes, state.heldBytes + bytes > limit { return false }
@@ -124,7 +124,7 @@ final class PeerAccount: Sendable {
         return false
     }
 
-    /// Releases bytes.
+    /// Removes bytes from the charge of the address and its networks.
     func give(_ bytes: Int) {
         state.withLock { $0.heldBytes -= bytes }
         wider?.give(bytes)
@@ -170,11 +170,11 @@ package struct PeerAddress: Sendable, Hashable {
 
 /// The limits on the connections of one address or one network together.
 package struct PeerPolicy: Sendable, Equatable {
-    /// The addresses that are counted together.
+    /// The address, or the network, whose connections are counted together.
     package struct Key: Sendable, Hashable {
         /// The address, or the network's first address.
         package let address: PeerAddress
-        /// The number of leading bits that all its addresses share.
+        /// The prefix length: the number of leading bits that all addresses of the network share.
         package let prefix: Int
 
         package init(_ address: PeerAddress, prefix: Int = 128) {
@@ -184,13 +184,13 @@ package struct PeerPolicy: Sendable, Equatable {
     }
 
     package let key: Key
-    /// The most open connections; nil for no limit.
+    /// The highest number of open connections; nil for no limit.
     package var connections: Int?
-    /// The most open connections until one of them has carried a live session.
+    /// The highest number of open connections until one of them has carried a live session; nil for no limit.
     package var anonymousConnections: Int?
     /// The most bytes that are received and not yet answered; nil for no limit.
     ///
-    /// Counted are undecoded bytes, heads, and the bodies of requests without a live session.
+    /// Undecoded bytes, heads, and the bodies of requests without a live session count towards this limit.
     package var heldBytes: Int?
 
     /// Creates a policy without limits.

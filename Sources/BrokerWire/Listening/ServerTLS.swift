@@ -1,7 +1,7 @@
 import NIOCore
 import NIOSSL
 
-/// A certificate and its key for handshakes with TLS 1.2 or newer, HTTP/1.1, and without client certificates.
+/// A certificate and its key for TLS 1.2 or newer and HTTP/1.1; client certificates are not requested.
 package struct ServerTLS: Sendable {
     /// The fault of a certificate, in a sentence for the operator.
     ///
@@ -10,7 +10,7 @@ package struct ServerTLS: Sendable {
         case noCertificate
         case noKey
         case doesNotFit
-        /// The last or first second of its validity, as Unix time.
+        /// The certificate has expired; the value is the last second of its validity as Unix time (for `notYet`, the first).
         case runOut(Int64)
         case notYet(Int64)
 
@@ -28,13 +28,13 @@ package struct ServerTLS: Sendable {
     /// The longest time for a handshake.
     static let patience = TimeAmount.seconds(10)
 
-    /// The expiry of the chain's certificate that expires first, as Unix time.
+    /// The expiry of the certificate in the chain that expires first, as Unix time.
     package let expiresAt: Int64
     /// The certificate's DNS names in lower case, without IP addresses.
     package let names: [String]
     let context: NIOSSLContext
 
-    /// Reads a certificate with its intermediates and its key, in PEM; throws the reason if they cannot be served at `now`.
+    /// Reads a certificate with its intermediates and its key, in PEM; throws the reason if they are unusable at `now`.
     package init(certificate: [UInt8], key: [UInt8], now: Int64) throws(Failure) {
         guard let chain = try? NIOSSLCertificate.fromPEMBytes(certificate), let leaf = chain.first else {
             throw .noCertificate
@@ -62,7 +62,7 @@ package struct ServerTLS: Sendable {
         }
     }
 
-    /// Returns whether the certificate covers a host name, counting a wildcard for one whole label (`*.`).
+    /// Returns whether the certificate is for a host name, directly or by a wildcard for its first label (`*.`).
     package func isFor(_ host: String) -> Bool {
         let host = host.lowercased()
         return names.contains { name in
@@ -72,7 +72,7 @@ package struct ServerTLS: Sendable {
     }
 }
 
-/// The terms of a connection for its whole life.
+/// The certificate and the limits of a connection, which stay the same until it closes.
 package struct ConnectionTerms: Sendable {
     let limits: ConnectionLimits
     private let times: ConnectionTimes
@@ -95,6 +95,6 @@ package struct ConnectionTerms: Sendable {
         timesOfProxy = ConnectionTimes(limits, ofProxy: true)
     }
 
-    /// Returns the times for a peer's connection.
+    /// Returns the time limits for a peer's connection.
     func times(of peer: PeerAddress?) -> ConnectionTimes { peer.map(isProxy) == true ? timesOfProxy : times }
 }

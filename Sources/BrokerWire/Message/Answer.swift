@@ -4,17 +4,17 @@ import NIOHTTP1
 
 /// An answer before it is written.
 ///
-/// The fields are a plain array, because they are made once, in order, and read once.
+/// The header fields are a plain array, because they are made once, in order, and read once.
 package struct Answer: Sendable {
     /// An answer's body.
     package enum Body: Sendable {
         case none
         /// A complete body, which is sent together with the head.
         case whole(ByteBuffer)
-        /// A body that is written in pieces; `length` is set if it is known.
+        /// A body that is written in pieces; `length` is its number of bytes, if known.
         case stream(length: Int?, @concurrent @Sendable (any BodyWriter) async throws -> Void)
 
-        /// The length, if it is known.
+        /// The body's length in bytes; nil if it is unknown.
         package var length: Int? {
             switch self {
             case .none: 0
@@ -29,12 +29,12 @@ package struct Answer: Sendable {
     package var body: Body
     /// Whether the connection is closed after this answer.
     package var closes = false
-    /// Whether the fields contain the length.
+    /// Whether the header fields contain `Content-Length`.
     package private(set) var hasLength: Bool
 
     /// Creates an answer.
     ///
-    /// A known body length is added to the fields unless they already contain it.
+    /// `Content-Length` is added to the fields if the body's length is known and they do not contain it.
     package init(_ status: HTTPResponse.Status, _ fields: consuming [HTTPField], body: Body = .none) {
         self.status = status
         self.body = body
@@ -46,38 +46,38 @@ package struct Answer: Sendable {
         self.fields = fields
     }
 
-    /// Removes the body and keeps its description, for the answer to HEAD.
+    /// Removes the body and keeps the fields that describe it, for the answer to HEAD.
     package mutating func leaveBodyOut() { body = .none }
 }
 
 /// The receiver of a streamed answer's body.
 package protocol BodyWriter: Sendable {
-    /// Writes a piece and waits for room for the next; throws if the client is gone.
+    /// Writes a piece and waits until the next piece may be written; throws if the client has left.
     func write(_ buffer: ByteBuffer) async throws
 
     /// Ends the body.
     func finish(_ trailers: HTTPFields?) async throws
 
-    /// Ends the connection within the body, so that the body does not look complete.
+    /// Ends the connection before the body is complete, so that the client does not treat the body as complete.
     ///
-    /// Call `cut` from any thread, even while a piece waits for room. The effect is immediate. An answer that has ended is
+    /// Call `cut` from any thread, even while a piece waits to be sent. The effect is immediate. An answer that has ended is
     /// unchanged.
     func cut()
 }
 
-/// Writes answers in the form of HTTP/1 (RFC 9112).
+/// Encodes answers in the form of HTTP/1 (RFC 9112).
 ///
 /// HTTPTypes checks field values when they are made, so a value cannot end its line.
 struct AnswerEncoder {
-    /// The largest body, in bytes, that is copied behind its head, because a second write costs more.
+    /// The largest body, in bytes, that is copied behind its head, because a second write would cost more than the copy.
     private static let copied = 4096
 
     /// The framing of the current answer's body.
     private(set) var framing = BodyFraming.none
 
-    /// Returns an answer's head, followed by a small whole body.
+    /// Returns an answer's head, followed by its complete body if that is small.
     ///
-    /// A larger whole body is returned in `rest`.
+    /// A larger complete body is returned in `rest`.
     mutating func begin(
         _ answer: Answer, _ head: ServerConnection.AnswerFraming
     ) -> (bytes: ByteBuffer, rest: ByteBuffer?) {

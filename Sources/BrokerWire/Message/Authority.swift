@@ -1,10 +1,10 @@
 /// A `Host` value or the authority of a URL: a host with an optional port.
 package struct Authority: Hashable, Sendable {
-    /// In lower case; an IPv6 literal keeps its brackets.
+    /// The host in lower case; an IPv6 literal keeps its brackets.
     package let host: String
     package let port: Int?
 
-    /// Parses an authority without user information; returns nil if it is malformed (RFC 9112 section 3.2).
+    /// Parses an authority without user information; nil if it is malformed (RFC 9112 section 3.2).
     package init?(_ text: some StringProtocol) {
         guard Self.isWellFormed(text.utf8) else { return nil }
         var host = Substring(text)
@@ -68,7 +68,7 @@ extension StringProtocol {
         }
     }
 
-    /// Lends the UTF-8 bytes in place, because indexing a `UTF8View` costs more than reading the byte.
+    /// Calls `body` with the UTF-8 bytes in place, because indexing a `UTF8View` costs more than reading the byte.
     func withBytes<Value>(_ body: (UnsafeBufferPointer<UInt8>) -> Value) -> Value {
         if let value = utf8.withContiguousStorageIfAvailable(body) { return value }
         return Array(utf8).withUnsafeBufferPointer(body)

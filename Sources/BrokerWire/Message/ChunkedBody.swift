@@ -1,18 +1,18 @@
 import NIOCore
 
-/// Removes the chunked coding from a body as it arrives (RFC 9112 section 7.1), and merges small chunks into one piece.
+/// Decodes the chunked coding of a body as it arrives (RFC 9112 section 7.1), and merges small chunks into larger pieces.
 ///
-/// A chunk of one byte costs a parser as much as one of a kilobyte, and the sender chooses their number. Chunks are therefore
-/// no events here.
+/// A chunk of one byte costs a parser as much as one of a kilobyte, and the sender chooses their number. Therefore this type
+/// reports pieces instead of chunks.
 ///
 /// The coding is read strictly: lines end with CRLF, and a size has only digits. Two readers that find different ends would see
 /// two requests in one.
 struct ChunkedBody {
-    /// The next piece of the input.
+    /// The result of reading the next part of the input.
     enum Step: Equatable {
         /// A part of the body.
         case piece(ByteBuffer)
-        /// The rest has not arrived.
+        /// The input ends before the next piece is complete.
         case needsMore
         /// The last chunk's line was read.
         ///
@@ -23,20 +23,20 @@ struct ChunkedBody {
 
     private enum Place { case size, parameters, sizeEnd, data, dataEnd, lineEnd, over, broken }
 
-    /// The smallest chunk, in bytes, that is handed on without copying.
+    /// The smallest chunk, in bytes, that is passed on without copying.
     private static let long = 1024
     /// The longest chunk-size line, in bytes, without its end.
     private static let longestLine = 1024
-    /// The most digits of a size.
+    /// The most digits of a chunk's size.
     private static let longestSize = 16
 
     private var place = Place.size
-    /// The bytes of the chunk that are still to come, or the size read so far.
+    /// The number of the current chunk's bytes that have not arrived; within a size line, the size read so far.
     private var left = 0
-    /// The bytes of the current line so far.
+    /// The number of bytes of the current line that were read.
     private var line = 0
 
-    /// Takes the next piece from the front of the input.
+    /// Removes the next piece from the front of the input.
     mutating func next(_ input: inout ByteBuffer) -> Step {
         switch place {
         case .over: return .last
@@ -73,7 +73,7 @@ struct ChunkedBody {
         if left == 0 { place = .dataEnd }
     }
 
-    /// Reads up to the end of the input, the last chunk, a fault or a long run of data, and copies data into `room`.
+    /// Reads the input until its end, the last chunk, a fault or many bytes of data in a row, and copies data into `room`.
     ///
     /// Returns the number of bytes read and the number copied.
     private mutating func take(
@@ -130,9 +130,9 @@ struct ChunkedBody {
         }
     }
 
-    /// Reads a byte behind a size.
+    /// Reads a byte between a chunk's size and the end of its line.
     ///
-    /// Extensions are ignored, but control characters in them are refused.
+    /// Chunk extensions are ignored, but a control character in them is a fault.
     private mutating func endSize(_ byte: UInt8) -> Bool {
         if byte == UInt8(ascii: "\r") {
             place = .sizeEnd
@@ -158,7 +158,7 @@ struct ChunkedBody {
 ///
 /// The bytes behind the empty line must not reach the head's parser, because they may be a chunked body.
 struct EmptyLine {
-    /// The number of bytes of CRLF CRLF at the end of the input so far.
+    /// The number of bytes of CRLF CRLF that the input so far ends with.
     private var matched: Int
 
     /// Creates the search.
@@ -169,7 +169,7 @@ struct EmptyLine {
     /// Returns the number of bytes up to and including the empty line, within the first `length` of the input; nil if it is not
     /// there.
     ///
-    /// Each call continues behind the last one's bytes.
+    /// Each call continues after the bytes that the last call searched.
     mutating func end(in input: ByteBuffer, upTo length: Int) -> Int? {
         input.withUnsafeReadableBytes { end(in: UnsafeRawBufferPointer(rebasing: $0.prefix(length))) }
     }
@@ -226,7 +226,7 @@ struct EmptyLine {
 }
 
 extension ByteBuffer {
-    /// The bytes in a smaller buffer if possible, because a few bytes of a read keep all of its memory.
+    /// The bytes in a smaller buffer if possible, because a few bytes of a large buffer keep all of its memory allocated.
     var compact: ByteBuffer {
         readableBytes * 4 < storageCapacity ? ByteBuffer(bytes: readableBytesView) : self
     }

@@ -1,15 +1,16 @@
 import NIOHTTP1
 
-/// Judges a request's head before it is used.
+/// Checks the framing of a request's head before the request is used.
 ///
-/// If two readers could see different messages in it, the request is refused instead of repaired (SEC-101, SEC-103).
+/// If two readers could understand the head differently, the request is refused instead of repaired (SEC-101, SEC-103).
 enum FramingRules {
     enum Verdict: Equatable {
         /// The head is well formed.
         ///
         /// `path` is the origin-form of an absolute-form target, whose authority equals `Host`.
         case pass(ServerConnection.Head, path: String?)
-        /// Well formed, but HTTP/1.0 without a `Host`: refused unless the service answers its target (decision 91).
+        /// The head is well formed, but it is HTTP/1.0 without a `Host`. It is refused unless the service answers its target
+        /// (decision 91).
         case nameless(ServerConnection.Head)
         case refuse
     }
@@ -20,7 +21,7 @@ enum FramingRules {
         case malformed
     }
 
-    /// Judges the head.
+    /// Returns the verdict on a request's head.
     static func check(_ head: HTTPRequestHead) -> Verdict {
         let modern = head.version.minor >= 1
         var host: String?
@@ -96,6 +97,6 @@ package enum FramingRefusal: Sendable, Equatable {
     case malformed
     /// The head is too large.
     case tooLarge
-    /// The client's address holds as much of the broker's memory as allowed.
+    /// The client's address already holds as much of the broker's memory as it may.
     case overLimit
 }

@@ -5,7 +5,7 @@ import NIOHTTP1
 extension HTTPRequest {
     /// Creates a version-independent request from an HTTP/1 head; nil if the method is not a token.
     ///
-    /// The path is unchanged.
+    /// The path is taken over unchanged.
     init?(_ head: HTTPRequestHead) {
         guard let method = HTTPRequest.Method(rawValue: head.method.rawValue) else { return nil }
         var authority: String?
@@ -24,21 +24,22 @@ extension HTTPRequest {
 
 /// Writes a message's head into a buffer (RFC 9112 section 2.1).
 ///
-/// The bytes go into memory that is large enough for most heads. A `ByteBuffer` that makes room for each of fifty texts costs
-/// four times as much. A larger head is counted, and written again into memory of its size.
+/// The bytes are written into memory that is large enough for most heads, because a `ByteBuffer` that grows for each of fifty
+/// texts costs four times as much. The size of a larger head is counted first, and then the head is written again into memory
+/// of that size.
 struct HeadWriter {
-    /// The size of the memory for a head of unknown size.
+    /// The size, in bytes, of the memory for a head of unknown size.
     private static let room = 1024
 
     private let memory: UnsafeMutableRawBufferPointer
-    /// The size of the head so far.
+    /// The size of the head so far, in bytes.
     private var count = 0
-    /// The number of its bytes that are in the memory.
+    /// The number of the head's bytes that were written into the memory.
     private var written = 0
 
     private init(_ memory: UnsafeMutableRawBufferPointer) { self.memory = memory }
 
-    /// Returns a buffer with the head that `write` produces, and room for `more` bytes behind it.
+    /// Returns a buffer with the head that `write` produces, and free space for `more` bytes behind it.
     static func buffer(more: Int, _ write: (inout HeadWriter) -> Void) -> ByteBuffer {
         let (buffer, size) = buffer(room: room, more: more, write)
         return size <= room ? buffer : Self.buffer(room: size, more: more, write).buffer
@@ -82,7 +83,7 @@ struct HeadWriter {
         endLine()
     }
 
-    /// Ends a line, or the head.
+    /// Ends a field line, or the head.
     mutating func endLine() {
         byte(UInt8(ascii: "\r"))
         byte(UInt8(ascii: "\n"))
@@ -101,14 +102,14 @@ struct HeadWriter {
 enum BodyFraming {
     /// The message has no body, and written pieces are dropped.
     case none
-    /// The body ends by its length or with the connection.
+    /// The body is sent as it is, and ends at its announced length or with the connection.
     case plain
     case chunked
 
     private static let lineEnd = ByteBuffer(staticString: "\r\n")
     private static let lastChunk = ByteBuffer(staticString: "0\r\n\r\n")
 
-    /// Calls `write` with the wire form of a piece of a body.
+    /// Calls `write` with a piece of a body in the form of its framing.
     func pass(_ piece: ByteBuffer, _ write: (ByteBuffer) -> Void) {
         // An empty chunk would end the body.
         guard self != .none, piece.readableBytes > 0 else { return }
@@ -118,7 +119,7 @@ enum BodyFraming {
         write(Self.lineEnd)
     }
 
-    /// Returns the end of a body, if its framing needs one.
+    /// Returns the bytes that end a body, if its framing requires any.
     func end(_ trailers: HTTPFields? = nil) -> ByteBuffer? {
         guard self == .chunked else { return nil }
         guard let trailers, !trailers.isEmpty else { return Self.lastChunk }

@@ -12,9 +12,9 @@ package struct RequestBody: AsyncSequence, Sendable {
 
     /// The body that is still being received; nil for a complete one.
     private let incoming: IncomingBody?
-    /// Nil instead of an empty buffer.
+    /// The complete body; nil if it is empty.
     ///
-    /// All empty buffers share one reference count, and all event loops would write to it.
+    /// All empty buffers share one reference count, and all event loops would write to that count.
     private let whole: ByteBuffer?
 
     /// Creates a body that is already complete.
@@ -49,7 +49,7 @@ package struct RequestBody: AsyncSequence, Sendable {
 
     /// Returns the whole body; throws `BodyFault` if it is too large or too slow.
     ///
-    /// After such a body the connection is unusable, and ends itself.
+    /// After this error, the connection is unusable and ends itself.
     package func collect(upTo maximum: Int, within deadline: Duration) async throws(BodyFault) -> [UInt8] {
         let timer = incoming.map { incoming in
             incoming.eventLoop.scheduleTask(in: .nanoseconds(deadline.nanoseconds)) { incoming.fail(.timedOut) }
@@ -95,20 +95,20 @@ package struct RequestBody: AsyncSequence, Sendable {
     }
 }
 
-/// The reader's end of a body that is still being received.
+/// The reader's access to a body that is still being received.
 ///
-/// A class, because a request is copied with its body, and most requests have none.
+/// This is a class, because a request is copied together with its body, and most requests have none.
 final class IncomingBody: Sendable {
     let eventLoop: any EventLoop
     let end: BodyEnd
     private let base: Mutex<RequestBody.Base?>
     private let began: @Sendable () -> Void
-    /// Ends the body with an error.
+    /// Ends the body with an error for its reader.
     let fail: @Sendable (BodyFault) -> Void
-    /// Discards the body.
+    /// Makes the connection discard the body.
     let drop: @Sendable () -> Void
 
-    /// Creates the reader's end.
+    /// Creates the reader's access to a body.
     ///
     /// `began` is called at the first read, `fail` ends the body with an error, and `drop` discards it.
     init(
@@ -123,7 +123,7 @@ final class IncomingBody: Sendable {
         self.drop = drop
     }
 
-    /// Hands out the sequence; returns nil the second time.
+    /// Returns the body's sequence; nil at the second call.
     func read() -> RequestBody.Base.AsyncIterator? {
         began()
         let base = base.withLock { base in
@@ -134,7 +134,7 @@ final class IncomingBody: Sendable {
     }
 }
 
-/// The connection's end of a request's body, which forwards pieces and reports when more is wanted.
+/// The connection's access to a request's body, which passes pieces to the reader and reports when the reader wants more.
 final class BodySource {
     private let source: RequestBody.Base.Source
     private let end = BodyEnd()
@@ -161,7 +161,7 @@ final class BodySource {
         return (RequestBody(incoming), source)
     }
 
-    /// Forwards a piece; returns false if the reader has enough for now, or has gone.
+    /// Passes a piece to the reader; returns false if the reader has enough for now, or has left.
     func yield(_ chunk: ByteBuffer) -> Bool { source.yield(chunk) == .produceMore }
 
     /// Ends the body, with an error if it is incomplete.
@@ -171,7 +171,7 @@ final class BodySource {
     }
 }
 
-/// Receives the demand of the body's reader.
+/// Receives the requests of the body's reader for more pieces.
 struct BodyDemand: NIOAsyncSequenceProducerDelegate {
     let eventLoop: any EventLoop
     let wanted: @Sendable () -> Void
@@ -180,9 +180,9 @@ struct BodyDemand: NIOAsyncSequenceProducerDelegate {
         if eventLoop.inEventLoop { wanted() } else { eventLoop.execute(wanted) }
     }
 
-    /// The reader is gone.
+    /// The reader has left.
     ///
-    /// The rest stays unread until the answer has ended.
+    /// The rest of the body stays unread until the answer has ended.
     func didTerminate() {}
 }
 
@@ -205,7 +205,7 @@ final class BodyEnd: Sendable {
 package enum BodyFault: Error, Sendable, Equatable {
     /// The bytes are not well-formed HTTP/1.1.
     case malformed
-    /// The client closed the connection, or the request was answered before.
+    /// The client closed the connection, or the request was answered before the body was complete.
     case incomplete
     /// The body came too slowly.
     case timedOut

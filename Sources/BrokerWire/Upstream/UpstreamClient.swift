@@ -3,9 +3,9 @@ package import NIOSSL
 
 /// The connections to one upstream, in a pool for each event loop.
 ///
-/// A call stays on the event loop of the app's connection. One upstream's faults and time-outs leave the others alone. The
-/// client leaves redirects, encoded bodies and credentials to its caller (SEC-61). The connections close with the last
-/// reference to the client.
+/// A call stays on the event loop of the app's connection. One upstream's faults and time-outs do not affect other upstreams.
+/// The caller handles redirects, encoded bodies and credentials (SEC-61). The connections close with the last reference to the
+/// client.
 package final class UpstreamClient: Sendable {
     private let pools: [ObjectIdentifier: NIOLoopBoundBox<UpstreamPool>]
     private let anywhere: NIOLoopBoundBox<UpstreamPool>
@@ -26,7 +26,7 @@ package final class UpstreamClient: Sendable {
 
     /// Sends a request on its caller's event loop, and returns the response when its head has arrived.
     ///
-    /// With `connecting`, a new connection is used instead of a kept one, because the request was already sent and lost.
+    /// `connecting` requests a new connection, because the request was already sent on a kept connection and lost.
     package func send(
         _ request: UpstreamRequest, on loop: (any EventLoop)? = nil, connecting: Bool = false
     ) async throws(UpstreamFailure) -> UpstreamResponse {
@@ -48,7 +48,7 @@ package final class UpstreamClient: Sendable {
     }
 }
 
-/// An upstream's address, and the way to it.
+/// An upstream's host, port and TLS context, and the proxy that leads there.
 package struct UpstreamTarget: Sendable {
     /// A proxy that connects to the upstream.
     package struct Proxy: Sendable {
@@ -81,34 +81,35 @@ package struct UpstreamTarget: Sendable {
         self.allows = allows
     }
 
-    /// The host as an address, if it is an IP address.
+    /// The host as a socket address, if it is an IP address.
     var address: SocketAddress? { try? SocketAddress(ipAddress: host, port: port) }
 }
 
-/// The limits of an upstream's connections: the number of idle ones, and the times.
+/// The limits of one upstream's connections: the number of idle connections, and the times.
 package struct UpstreamLimits: Sendable {
     /// The number of idle connections that an event loop keeps.
     package var kept = 1024
-    /// The longest time that an idle connection is kept.
+    /// The longest time that a connection may be idle before it is closed.
     package var idle: TimeAmount = .seconds(30)
-    /// The longest silence within an answer.
+    /// The longest time without input within an answer.
     package var silence: TimeAmount = .seconds(60)
     /// The time that an answer's head waits for the first piece of its body.
     ///
-    /// If the upstream breaks off before that, the app receives a complete error from the broker instead of half an answer.
+    /// If the upstream breaks off within this time, the app receives a complete error from the broker instead of half an
+    /// answer.
     package var hold: TimeAmount = .seconds(1)
-    /// The time that an upstream has to close a connection that ends with its answer, and the number of such connections for
-    /// each event loop.
+    /// The time that the upstream has to close a connection after its last answer, and the most such connections for each event
+    /// loop.
     package var linger: TimeAmount = .milliseconds(500)
     package var lingering = 64
-    /// The longest time to connect, TLS included.
+    /// The longest time to connect, including the TLS handshake.
     package var connect: TimeAmount = .seconds(5)
 
     package init() {}
 
-    /// The time that one connection is kept, in nanoseconds.
+    /// The time that one idle connection is kept, in nanoseconds.
     ///
-    /// The times vary, so that connections which were opened together do not all close together.
+    /// The time varies, so that connections which were opened together do not all close together.
     var idleOfOne: Int64 { .random(in: idle.nanoseconds * 4 / 5...max(idle.nanoseconds, 0)) }
 }
 
@@ -118,19 +119,19 @@ package enum UpstreamFailure: Error, Sendable {
     case call(UpstreamConnection.Failure)
     /// The connection could not be made.
     ///
-    /// Only the error's type is kept, because its text may contain sent data.
+    /// The value is the error's type only, because the error's text may contain data of the request.
     case connection(String)
     /// The connection was not made in time.
     case connectionTimedOut
-    /// Calls to the upstream's address are forbidden.
+    /// The address policy forbids calls to the upstream's address.
     case refusedAddress
-    /// The request's body is longer than announced, or than allowed.
+    /// The request's body is longer than announced or allowed.
     case requestTooLong
     /// The request's body is shorter than announced.
     case requestTooShort
     /// The request's body could not be read.
     case request(any Error)
-    /// The caller left before there was a connection for the call.
+    /// The caller left before the call had a connection.
     case abandoned
     /// The client was shut down.
     case shutDown
@@ -143,7 +144,7 @@ package enum UpstreamFailure: Error, Sendable {
         }
     }
 
-    /// The form of the failure for a call that was sent before, so that the upstream may have seen the request.
+    /// The same failure for a call that was sent once before, so the upstream may have seen the request.
     var afterSending: UpstreamFailure {
         switch self {
         case .connectionTimedOut: .call(.timedOut)

@@ -1,8 +1,8 @@
-/// The state machine of one HTTP/1.1 connection to an upstream: what is sent and expected, the caller's results, and the end.
+/// The state machine of one HTTP/1.1 connection to an upstream: the current call, its failure, and the connection's end.
 ///
-/// Free of I/O and clocks: events go in, effects come out (`docs/decisions/0011`). One call at a time uses the connection.
-/// Request and answer may overlap in any way. The connection serves another call only if both are complete, the answer was read
-/// to its end, and no further bytes followed. Times are nanoseconds of a monotonic clock.
+/// The machine is free of I/O and clocks: events go in, effects come out (`docs/decisions/0011`). One call at a time uses the
+/// connection. Request and answer may overlap in any way. The connection serves another call only if both are complete, the
+/// answer was read to its end, and no further bytes followed. Times are nanoseconds of a monotonic clock.
 package struct UpstreamConnection: Sendable, Equatable {
     /// The stage of the connection's call.
     package enum Phase: Sendable, Equatable {
@@ -12,17 +12,17 @@ package struct UpstreamConnection: Sendable, Equatable {
         case sending
         /// The request is sent, and the answer's head is expected.
         case waiting
-        /// The answer's head has arrived, and its end has not.
+        /// The answer's head has arrived, but not its end.
         ///
-        /// The request may still be in transmission.
+        /// The request may still be being sent.
         case receiving
         /// The answer is complete.
         ///
-        /// Still expected are the request's end, the decoding of all input, or the reading of the answer.
+        /// The connection still waits for the request's end, the decoding of all input, or the reading of the answer.
         case draining
-        /// The call is over, and it was the last.
+        /// The connection's last call is over.
         ///
-        /// The upstream has a moment to close first.
+        /// The upstream has a moment to close the connection first.
         case ending
         /// The connection is unusable.
         case closed
@@ -32,15 +32,15 @@ package struct UpstreamConnection: Sendable, Equatable {
     package struct Call: Sendable, Equatable {
         /// Whether the connection must end with this call, because leftover data could be mistaken for the next call's.
         package var isLast = false
-        /// Whether the request has a body, which a refusing upstream may leave unread.
+        /// Whether the request has a body, which an upstream that refuses the request may leave unread.
         package var hasBody = false
         /// Whether the request's body is sent in pieces.
         ///
-        /// If not, the request is complete at once.
+        /// Otherwise, the request is complete at once.
         package var isStreamed = false
-        /// The longest time for the answer's head, and for making room for more of the request.
+        /// The longest time for the answer's head to arrive, and for the upstream to read more of the request.
         package var limit: Int64
-        /// The beginning of the call.
+        /// The time when the call began.
         package var begun: Int64
 
         package init(
@@ -64,7 +64,7 @@ package struct UpstreamConnection: Sendable, Equatable {
         case requestEnd
         /// The request's body cannot be completed.
         case requestCut
-        /// The waiting output rose above the high-water mark, or fell below the low one.
+        /// The number of unsent bytes rose above the high-water mark (false), or fell below the low one (true).
         case writable(Bool)
         /// Bytes arrived and are not yet decoded.
         case bytes
@@ -78,13 +78,13 @@ package struct UpstreamConnection: Sendable, Equatable {
         case readComplete
         /// The input is not an HTTP answer.
         case malformed
-        /// The answer's reader wants more of the body, or has enough for now.
+        /// The answer's reader wants more of the body (true), or has enough for now (false).
         case wanted(Bool)
         /// The answer was read to its end.
         case taken
         /// The call is abandoned.
         ///
-        /// An answer that is dropped unread may be untrustworthy (SEC-79).
+        /// The unread rest of an answer may be untrustworthy (SEC-79).
         case abandoned
         /// The connection is closed.
         case gone
@@ -95,21 +95,21 @@ package struct UpstreamConnection: Sendable, Equatable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }
 
-        /// Hand on the received part.
+        /// Pass the received part to the answer's reader.
         package static let deliver = Effects(rawValue: 1)
-        /// End the answer, which is complete.
+        /// Notify the answer's reader that the answer is complete.
         package static let finish = Effects(rawValue: 1 << 1)
         /// End the call with `failure`.
         package static let fail = Effects(rawValue: 1 << 2)
         /// Stop sending the request.
         package static let stopSending = Effects(rawValue: 1 << 3)
-        /// Keep the connection for another call.
+        /// Keep the connection for the next call.
         package static let release = Effects(rawValue: 1 << 4)
         /// Close the connection.
         package static let close = Effects(rawValue: 1 << 5)
-        /// Compute the deadline again, because it may be nearer.
+        /// Compute the time of the next check again, because it may now be earlier.
         package static let reschedule = Effects(rawValue: 1 << 6)
-        /// Release the call, and end the connection without a port in TIME_WAIT.
+        /// Release the call, and close the connection without a port in TIME_WAIT.
         package static let linger = Effects(rawValue: 1 << 7)
         /// Close the connection with a reset.
         package static let reset = Effects(rawValue: 1 << 8)
@@ -117,11 +117,11 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     /// The reason why a call fails.
     package enum Failure: Sendable, Equatable {
-        /// A kept connection ended before a byte of the answer.
+        /// A kept connection ended before the answer's first byte.
         ///
-        /// The upstream may have closed it at any moment, without seeing the request.
+        /// The upstream may have closed the connection just before the request arrived.
         case lost
-        /// The connection ended.
+        /// The connection ended within the call.
         case broken
         /// The input is not an HTTP answer.
         case malformed
@@ -133,38 +133,38 @@ package struct UpstreamConnection: Sendable, Equatable {
         case abandoned
     }
 
-    /// The most interim answers before the final one.
+    /// The most interim answers (1xx) before the final answer.
     package static let interimLimit = 64
 
-    /// The refusals that a server may send before it has read the request's body.
+    /// The status codes that a server may send without reading the request's body.
     ///
     /// A careless server then reads the rest of the body as the next request.
     private static let unreadRefusals: Set<Int> = [401, 403, 404, 405, 411, 413, 415, 417]
 
     package private(set) var phase = Phase.idle
-    /// The reason why the call fails, for `fail`.
+    /// The reason why the call fails, for the effect `fail`.
     package private(set) var failure = Failure.broken
     /// Whether the request's end is still unsent.
     package private(set) var isSending = false
-    /// The longest times for an idle connection, for silence within a call, and for closing after a call.
+    /// The longest times for an idle connection, for a wait within a call, and for closing after a call.
     private let idle, silence, linger: Int64
     private var call = Call(limit: 0, begun: 0)
-    /// The number of calls so far, the current one included.
+    /// The number of the connection's calls so far, including the current one.
     private var calls = 0
     private var hasAnswer = false
     private var interim = 0
     private var keepsAlive = false
     /// Whether the answer makes the rest of the request useless.
     private var isRefusal = false
-    /// Whether the answer may leave a body unread.
+    /// Whether the upstream may have answered without reading the request's body.
     ///
-    /// The upstream was then not asked to close, and keeps the connection.
+    /// The upstream was not asked to close, so it keeps the connection.
     private var isUnread = false
     private var isWritable = true
     private var isWanted = true
-    /// Whether all bytes that arrived with the answer's end are decoded, and whether the answer was read.
+    /// Whether all bytes that arrived with the answer's end are decoded, and whether the answer's reader has read everything.
     private var isQuiet = false, isTaken = false
-    /// The time of the call's last progress, or of the beginning of idleness.
+    /// The time when the call last made progress, or when the connection became idle.
     private var since: Int64
 
     /// Creates a connection without a call, made at `now`.
@@ -175,9 +175,9 @@ package struct UpstreamConnection: Sendable, Equatable {
         since = now
     }
 
-    /// Whether more may be read.
+    /// Whether the connection may read more input.
     ///
-    /// An idle connection is read too, because only reading shows its end.
+    /// An idle connection is read too, because only reading detects that the upstream closed it.
     package var takesInput: Bool { phase != .receiving || isWanted }
 
     /// Handles an event at `now` and returns its effects.
@@ -301,7 +301,7 @@ package struct UpstreamConnection: Sendable, Equatable {
 
     /// The time of the next check of the deadlines; nil if the connection does not wait for the upstream.
     ///
-    /// An app that sends or reads slowly is the server's responsibility.
+    /// The server's limits apply to an app that sends or reads slowly.
     package var deadline: Int64? {
         switch phase {
         case .closed: nil

@@ -19,7 +19,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var state: UpstreamConnection
     private var context: ChannelHandlerContext?
     private var exchange: UpstreamExchange?
-    /// The head of the request that began last, until the decoder has taken it.
+    /// The head of the request that began last; nil after the decoder has taken it.
     private var begun: HTTPRequestHead?
     /// The closure to call when the connection is ready, and the latest time for that.
     private var ready: ((Result<UpstreamConnectionHandler, any Error>) -> Void)?
@@ -29,7 +29,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     private var isChunked = false
     private var timer: Scheduled<Void>?
     private var timerAt = Int64.max
-    /// The writer that waits for the upstream to read.
+    /// The continuation of the request's writer, which waits for the upstream to read.
     private var writer: CheckedContinuation<Void, Never>?
 
     init(
@@ -51,7 +51,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     /// Sends a call's request.
     ///
-    /// Head and complete body form one write. A streamed body is sent as it arrives.
+    /// The head and a complete body form one write. A streamed body is sent as it arrives.
     func begin(_ exchange: UpstreamExchange) {
         guard let context, state.phase == .idle else { return exchange.finish(.failure(.call(.broken))) }
         let request = exchange.request
@@ -78,7 +78,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
             })
     }
 
-    /// Sends a request's body, each piece when the upstream has room for it.
+    /// Sends a request's body, each piece when the upstream can accept it.
     private func send(_ stream: UpstreamRequest.Stream, _ length: Int?, of exchange: UpstreamExchange) async {
         do {
             let next = stream.read()
@@ -110,7 +110,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         guard state.isSending else { throw Stopped() }
     }
 
-    /// Passes on whether the answer's reader wants more now.
+    /// Passes on to the state machine whether the answer's reader wants more now.
     func wants(_ more: Bool) {
         perform(state.handle(.wanted(more), at: Self.now))
         guard more, isReadHeld, let context else { return }
@@ -124,7 +124,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
     /// Abandons the call.
     func abandon() { perform(state.handle(.abandoned, at: Self.now)) }
 
-    /// Closes the connection, even during a call.
+    /// Closes the connection, even within a call.
     func close() { perform(state.handle(.gone, at: Self.now)) }
 
     // MARK: Input
@@ -140,7 +140,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         if state.takesInput { context.read() } else { isReadHeld = true }
     }
 
-    /// Notes received bytes; returns false if the connection is closed.
+    /// Notes that bytes were received; returns false if the connection is closed.
     func received() -> Bool {
         perform(state.handle(.bytes, at: Self.now))
         return state.phase != .closed
@@ -157,7 +157,8 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     /// Returns whether the decoder will treat the body behind a head as chunked.
     ///
-    /// For other or several codings it decides itself, and such answers are never passed on.
+    /// If there is an unusual coding or several codings, the decoder decides itself, and such answers are never passed to the
+    /// app.
     private func isChunked(_ head: HTTPResponseHead) -> Bool {
         guard exchange?.request.head.method != .HEAD, ![101, 204, 304].contains(head.status.code) else { return false }
         let codings = head.headers["Transfer-Encoding"]
@@ -224,7 +225,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
 
     // MARK: Getting ready
 
-    /// Notes that written bytes now reach the upstream only.
+    /// Notes that TLS and the proxy are set up, so written bytes reach the upstream.
     func becomeReady() {
         let ready = ready
         self.ready = nil
@@ -291,7 +292,7 @@ final class UpstreamConnectionHandler: ChannelDuplexHandler {
         waiting?.resume()
     }
 
-    /// Schedules the next check of the deadlines for the nearest one, and so avoids a timer for every call.
+    /// Schedules the next check for the nearest deadline, instead of a timer for every call.
     private func reschedule() {
         guard context != nil, let due = ready == nil ? state.deadline : readyBy else { return }
         guard timer == nil || due < timerAt else { return }

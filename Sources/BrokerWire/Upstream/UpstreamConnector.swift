@@ -11,9 +11,9 @@ struct UpstreamConnector: Sendable {
 
     let target: UpstreamTarget
 
-    /// Connects a channel to the upstream's address only.
+    /// Connects a channel to the upstream's address; sends nothing.
     ///
-    /// The request is sent later.
+    /// The caller sends the request later.
     func open(on eventLoop: any EventLoop, before deadline: NIODeadline) -> EventLoopFuture<any Channel> {
         // The proxy makes the connection. A literal address is checked here, and a name is resolved and judged by the proxy.
         if target.proxy != nil, let address = target.address, !target.allows(address) {
@@ -75,7 +75,7 @@ struct UpstreamConnector: Sendable {
 
     /// Sets up a connected channel.
     ///
-    /// `connection` becomes ready when TLS is established.
+    /// `connection` becomes ready after the TLS handshake.
     func configure(_ channel: any Channel, _ connection: UpstreamConnectionHandler) throws {
         do {
             let pipeline = channel.pipeline.syncOperations
@@ -95,7 +95,7 @@ struct UpstreamConnector: Sendable {
         }
     }
 
-    /// Maps an error of connecting to a failure.
+    /// Returns the failure for an error that occurred while connecting.
     static func failure(_ error: any Error) -> UpstreamFailure {
         switch error {
         case is AddressRefused: .refusedAddress
@@ -107,19 +107,19 @@ struct UpstreamConnector: Sendable {
     }
 }
 
-/// One event loop's connections to one upstream.
+/// The connections of one event loop to one upstream.
 ///
-/// The most recently used one is used first, and surplus ones close after a while. The number of calls limits the open
+/// The most recently used connection is used first, and surplus ones close after a while. The number of calls limits the open
 /// connections, and this type limits the idle ones.
 final class UpstreamPool {
     let limits: UpstreamLimits
     let executor: EventLoopExecutor
     private let connector: UpstreamConnector
     private let eventLoop: any EventLoop
-    /// The idle connections, the most recently used one last.
+    /// The idle connections; the most recently used one is last.
     private var kept: [UpstreamConnectionHandler] = []
     private var open: [ObjectIdentifier: UpstreamConnectionHandler] = [:]
-    /// The open connections that have served their last call and wait for the upstream to close.
+    /// The connections that have served their last call and wait for the upstream to close them.
     private var lingering: Set<ObjectIdentifier> = []
     /// The calls that wait for a new connection, and the number of connections being made.
     private var waiting = CircularBuffer<UpstreamExchange>()
@@ -192,20 +192,20 @@ final class UpstreamPool {
         }
     }
 
-    /// Notes a connection whose upstream has a moment to close; returns false if there are too many.
+    /// Notes a connection that the upstream has a moment to close; returns false if there are too many of these.
     func letLinger(_ connection: UpstreamConnectionHandler) -> Bool {
         guard !isShutDown, lingering.count < limits.lingering else { return false }
         lingering.insert(ObjectIdentifier(connection))
         return true
     }
 
-    /// Keeps a connection for another call.
+    /// Keeps an idle connection for another call.
     func release(_ connection: UpstreamConnectionHandler) {
         guard !isShutDown, kept.count < limits.kept else { return connection.close() }
         kept.append(connection)
     }
 
-    /// Forgets a closed connection.
+    /// Removes a closed connection from the pool.
     func forget(_ connection: UpstreamConnectionHandler) {
         lingering.remove(ObjectIdentifier(connection))
         guard open.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }

@@ -1,21 +1,21 @@
 import NIOCore
 import NIOHTTP1
 
-/// The HTTP/1 decoder of a connection, which starts afresh with every call.
+/// The HTTP/1 decoder of a connection, which is reset for each call.
 ///
-/// NIO's decoder accepts the beginning of an unrequested answer silently, and would give the rest to the next call. Therefore
-/// the connection is notified of all bytes before they are decoded, and the decoder's state is reset when a call begins
+/// NIO's decoder silently accepts the beginning of an answer that was not requested, and would attribute the rest to the next
+/// call. Therefore the connection is notified of all bytes before they are decoded, and the decoder is reset when a call begins
 /// (SEC-79).
 ///
-/// The decoder is given one head at a time, and only the end of a chunked body. It would make a part of every chunk, and the
-/// upstream chooses their number.
+/// The decoder receives one head at a time, and only the end of a chunked body. Otherwise it would make a part of every chunk,
+/// and the upstream chooses their number.
 struct UpstreamDecoder: ByteToMessageDecoder {
     typealias InboundOut = HTTPClientResponsePart
 
     /// The part of an answer that contains the next bytes.
     enum Part { case head, chunks, other }
 
-    /// The last chunk of a body, in the form that NIO's decoder is given.
+    /// The last chunk of a body, which ends the body for NIO's decoder.
     private static let lastChunk = ByteBuffer(staticString: "0\r\n")
 
     private let connection: UpstreamConnectionHandler
@@ -23,7 +23,7 @@ struct UpstreamDecoder: ByteToMessageDecoder {
     private var emptyLine = EmptyLine()
     private var chunks: ChunkedBody?
     private var isInTrailers = false
-    /// The number of bytes at the front of the buffer that NIO's decoder has seen and left there.
+    /// The number of bytes at the front of the buffer that NIO's decoder has seen but not consumed.
     private var seen = 0
 
     init(_ connection: UpstreamConnectionHandler) { self.connection = connection }
@@ -42,7 +42,8 @@ struct UpstreamDecoder: ByteToMessageDecoder {
         base.decoderRemoved(context: context)
     }
 
-    /// Notes bytes, and resets the decoder with a call's first ones; returns false if the connection is closed.
+    /// Notifies the connection of bytes, and resets the decoder at a call's first bytes; returns false if the connection is
+    /// closed.
     private mutating func begin(_ context: ChannelHandlerContext) -> Bool {
         guard connection.received() else { return false }
         if let head = connection.takeBegun() {
@@ -87,7 +88,7 @@ struct UpstreamDecoder: ByteToMessageDecoder {
         }
     }
 
-    /// Gives NIO's decoder bytes of a head or of trailers, up to their end.
+    /// Gives NIO's decoder the bytes of a head or of trailers, up to the empty line that ends them.
     private mutating func readLines(_ context: ChannelHandlerContext, _ buffer: inout ByteBuffer) throws {
         var rest = buffer
         rest.moveReaderIndex(forwardBy: seen)
@@ -117,11 +118,11 @@ struct UpstreamDecoder: ByteToMessageDecoder {
     }
 }
 
-/// The limits on an answer before its body, which protect against a hostile server.
+/// The limits on an answer's heads and trailers, which protect against a hostile upstream.
 ///
 /// NIO's own limits are 2 MiB for a head and 80 KiB for a field, for each call in progress.
 enum AnswerLimits {
-    /// The bytes of all fields' names and values, trailers included.
+    /// The most bytes of all header fields' names and values, including trailers.
     static let head = 64 * 1024
 
     /// The limits for NIO's decoder.

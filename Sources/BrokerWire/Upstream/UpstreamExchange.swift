@@ -1,45 +1,45 @@
 package import NIOCore
 package import NIOHTTP1
 
-/// One call: its request, and its answer on the way from the connection to the reading task.
+/// One call to an upstream: its request, and its answer, which the connection passes to the reading task.
 ///
-/// An exchange is used on its event loop only. The task sees the call's end only after the reading of the request's body has
-/// ended.
+/// Only its event loop uses an exchange. The task is notified of the call's end only after the reading of the request's body
+/// has ended.
 final class UpstreamExchange {
     /// An answer's head.
     struct Head: Sendable {
         let head: HTTPResponseHead
         /// Whether the head came before the request's end was sent.
         let isEarly: Bool
-        /// Whether the request was sent before, with an unknown result.
+        /// Whether the request was sent once before, with an unknown result.
         let isRepeated: Bool
     }
 
-    /// The most bytes of a body that may wait for their reader.
+    /// The most bytes of the answer's body that may wait to be read.
     private static let ahead = 65_536
-    /// The largest merged piece, in bytes.
+    /// The largest piece, in bytes, that is made by merging small pieces.
     private static let merged = 8192
 
     let request: UpstreamRequest
-    /// Whether the request was sent again.
+    /// Whether the request is sent for the second time.
     var isRepeated = false
-    /// The latest time for connecting.
+    /// The latest time at which the connection must be made.
     var connectBy = NIODeadline.distantPast
-    /// The connection that carries the call.
+    /// The connection that carries the call; nil before there is one.
     var connection: UpstreamConnectionHandler?
     /// The reason why the request's body is incomplete.
     var requestFault: (any Error)?
     private var sender: Task<Void, Never>?
     private var isSending = false
     private var head: Head?
-    /// Whether the head has waited long enough for a piece of the body, and the timer for that.
+    /// Whether the head has waited long enough for the first piece of the body, and the timer for that wait.
     private var isHeadDue = false
     private var headTimer: Scheduled<Void>?
     private var headReader: CheckedContinuation<Result<Head, UpstreamFailure>, Never>?
     private var pieces = CircularBuffer<ByteBuffer>(initialCapacity: 2)
     private var bytes = 0
     private var reader: CheckedContinuation<Result<ByteBuffer?, UpstreamFailure>, Never>?
-    /// The end of the call.
+    /// The call's result; nil until the call has ended.
     private var end: Result<Void, UpstreamFailure>?
 
     init(_ request: UpstreamRequest) { self.request = request }
@@ -49,7 +49,7 @@ final class UpstreamExchange {
 
     // MARK: Requests of the task
 
-    /// Gives the head to the task, now or when it arrives.
+    /// Gives the answer's head to the task, at once or when the head arrives.
     func readHead(_ continuation: CheckedContinuation<Result<Head, UpstreamFailure>, Never>) {
         headReader = continuation
         tell()
@@ -68,7 +68,7 @@ final class UpstreamExchange {
         return .success(piece)
     }
 
-    /// Gives the next piece to the task, now or when it arrives.
+    /// Gives the answer's next piece to the task, at once or when the piece arrives.
     func read(_ continuation: CheckedContinuation<Result<ByteBuffer?, UpstreamFailure>, Never>) {
         reader = continuation
         tell()
@@ -82,7 +82,7 @@ final class UpstreamExchange {
 
     // MARK: Events of the connection
 
-    /// Stores the task that reads the request's body.
+    /// Stores the task that reads the request's body, so that it can be cancelled.
     func isSent(by task: Task<Void, Never>) { if isSending { sender = task } }
 
     func sendingBegins() { isSending = true }
@@ -103,7 +103,7 @@ final class UpstreamExchange {
 
     /// Notes that all received bytes are decoded.
     ///
-    /// A head without the beginning of its body is given to the task after `hold`.
+    /// If the head has arrived without the beginning of its body, the task receives the head after `hold`.
     func awaitsBody(for hold: TimeAmount, on eventLoop: any EventLoop) {
         guard head != nil, !isHeadDue, headTimer == nil, headReader != nil else { return }
         headTimer = eventLoop.assumeIsolated().scheduleTask(in: hold) {
@@ -112,9 +112,9 @@ final class UpstreamExchange {
         }
     }
 
-    /// Receives a piece of the answer's body; returns false if that is enough for now.
+    /// Stores a piece of the answer's body; returns false if the reader has enough for now.
     ///
-    /// Waiting pieces are merged, so that many small ones cost only their content.
+    /// Waiting pieces are merged, so that many small pieces cost no more memory than their content.
     func receive(_ piece: ByteBuffer) -> Bool {
         if reader == nil, !pieces.isEmpty { merge(piece) } else { pieces.append(piece) }
         bytes += piece.readableBytes
@@ -131,7 +131,7 @@ final class UpstreamExchange {
         pieces.append(whole)
     }
 
-    /// Ends the call.
+    /// Ends the call with its result.
     func finish(_ end: Result<Void, UpstreamFailure>) {
         guard self.end == nil else { return }
         self.end = isRepeated ? end.mapError(\.afterSending) : end
@@ -139,7 +139,7 @@ final class UpstreamExchange {
         tell()
     }
 
-    /// Resumes the waiting continuations that have a result.
+    /// Resumes each waiting continuation whose result is available.
     private func tell() {
         if let waiting = headReader, let next = nextHead {
             headReader = nil
@@ -152,7 +152,7 @@ final class UpstreamExchange {
         }
     }
 
-    /// The head, once its body has begun or is known to be empty, or the failure.
+    /// The head, once its body has begun or is known to be empty; or the call's failure; nil before that.
     private var nextHead: Result<Head, UpstreamFailure>? {
         switch end {
         case .failure(let failure) where pieces.isEmpty && !isHeadDue: isSending ? nil : .failure(failure)
@@ -161,7 +161,7 @@ final class UpstreamExchange {
         }
     }
 
-    /// Returns the call's failure for a failure of its connection.
+    /// Returns the call's failure for a failure of the connection.
     func failure(_ failure: UpstreamConnection.Failure) -> UpstreamFailure {
         guard failure == .requestCut, let requestFault else { return .call(failure) }
         return requestFault as? UpstreamFailure ?? .request(requestFault)
@@ -179,7 +179,7 @@ package final class UpstreamResponse: Sendable {
     package let headers: HTTPHeaders
     /// Whether the response came before the request was sent completely.
     package let isEarly: Bool
-    /// Whether the request was sent before, with an unknown result.
+    /// Whether the request was sent once before, with an unknown result.
     package let isRepeated: Bool
     private let exchange: NIOLoopBoundBox<UpstreamExchange>
 
@@ -193,15 +193,15 @@ package final class UpstreamResponse: Sendable {
 
     deinit { exchange.cancel() }
 
-    /// Returns the body's next piece, nil at its end; throws if the upstream breaks off.
+    /// Returns the body's next piece, or nil at its end; throws if the upstream breaks off.
     package func next() async throws(UpstreamFailure) -> ByteBuffer? {
         if exchange.eventLoop.inEventLoop, let ready = exchange.value.take() { return try ready.get() }
         return try await exchange.wait { $0.read($1) }.get()
     }
 
-    /// Abandons the rest and closes the connection, from any thread.
+    /// Abandons the rest of the response and closes the connection, from any thread.
     ///
-    /// A waiting `next` then throws.
+    /// A `next` in progress then throws.
     package func abandon() { exchange.cancel() }
 
     /// Reads the body to its end; throws if it is longer than `length`.

@@ -5,9 +5,9 @@ package import NIOHTTP1
 package struct UpstreamRequest: Sendable {
     /// A body that is read once, while it is sent.
     package struct Stream: Sendable {
-        /// The most bytes of the body.
+        /// The highest number of bytes that the body may have.
         private(set) var limit: Int
-        /// Begins to read.
+        /// Begins to read the body.
         ///
         /// The returned closure returns the next piece, and nil at the end.
         package let read: @Sendable () -> () async throws -> ByteBuffer?
@@ -25,9 +25,9 @@ package struct UpstreamRequest: Sendable {
             }
         }
 
-        /// Returns the same stream with a limit.
+        /// Returns the same stream with a limit on its bytes.
         ///
-        /// More than `limit` bytes are a failure.
+        /// Reading more than `limit` bytes fails.
         package func limited(to limit: Int) -> Stream {
             var copy = self
             copy.limit = limit
@@ -54,11 +54,11 @@ package struct UpstreamRequest: Sendable {
     let body: Body
     /// Whether a body follows the head.
     let hasBody: Bool
-    /// Whether the connection must end with this call, as the request announces.
+    /// Whether the connection must end with this call; the request then has `Connection: close`.
     let endsConnection: Bool
-    /// The longest time for the answer's head, in nanoseconds.
+    /// The longest time for the answer's head to arrive, in nanoseconds.
     let limit: Int64
-    /// The beginning of the call.
+    /// The time when the call began.
     let begun = Int64(clamping: NIODeadline.now().uptimeNanoseconds)
 
     /// Creates a request.
@@ -86,7 +86,7 @@ package struct UpstreamRequest: Sendable {
         self.limit = limit.nanoseconds
     }
 
-    /// The methods whose requests have no body for many servers (RFC 9110 section 9.3).
+    /// The methods whose requests many servers expect to have no body (RFC 9110 section 9.3).
     private static let bodiless: [HTTPMethod] = [.GET, .DELETE, .OPTIONS, .TRACE]
 
     /// The framing of the body.
@@ -103,8 +103,8 @@ package struct UpstreamRequest: Sendable {
         if case .stream = body { true } else { false }
     }
 
-    /// Whether the request can be sent again: it is idempotent (RFC 9110 section 9.2.2), its body is available, and it has no
-    /// DPoP proof.
+    /// Whether the request can be sent again: its method is idempotent (RFC 9110 section 9.2.2), its body is available, and it
+    /// has no DPoP proof.
     ///
     /// A proof may be sent only once (RFC 9449 section 11.1).
     var canBeRepeated: Bool {
@@ -113,16 +113,16 @@ package struct UpstreamRequest: Sendable {
     }
 }
 
-/// Writes requests to upstreams in the form of HTTP/1.1 (RFC 9112).
+/// Encodes requests to upstreams in the form of HTTP/1.1 (RFC 9112).
 ///
 /// Target and field values are checked when they are made, so a value cannot end its line.
 enum RequestEncoder {
-    /// The largest body, in bytes, that is copied behind its head, because a second write costs more.
+    /// The largest body, in bytes, that is copied behind its head, because a second write would cost more than the copy.
     private static let copied = 4096
 
-    /// Returns a request's head, followed by a small whole body.
+    /// Returns a request's head, followed by its complete body if that is small.
     ///
-    /// A larger whole body is returned in `rest`.
+    /// A larger complete body is returned in `rest`.
     static func begin(_ request: UpstreamRequest) -> (bytes: ByteBuffer, rest: ByteBuffer?) {
         var behind: ByteBuffer?
         var rest: ByteBuffer?

@@ -1,10 +1,10 @@
 /// The state machine of one pipelining connection: events go in, actions come out.
 ///
-/// The machine is free of libpq, threads and clocks. Each write ends with its own sync, so a failed write leaves its neighbours
-/// alone. A write is answered when its sync was, because only then is it committed. Reads that are sent together share a sync:
-/// if one fails, the server skips the reads behind it, and they are sent again.
+/// The machine is free of libpq, threads and clocks. Each write ends with its own sync, so a failed write leaves other writes
+/// alone. A write is answered when the server has answered its sync, because only then is it committed. Reads that are sent
+/// together share a sync: if one fails, the server skips the reads behind it, and they are sent again.
 struct ConnectionMachine {
-    /// Names an operation on this connection.
+    /// The number of an operation on this connection.
     typealias Ticket = UInt64
 
     enum Event: Equatable {
@@ -19,13 +19,13 @@ struct ConnectionMachine {
         case sent([Ticket], isWrite: Bool)
         /// The last statement of the oldest unfinished operation succeeded.
         ///
-        /// Its commit is still open.
+        /// The server has not committed the operation yet.
         case completed
         /// The oldest unfinished operation failed.
         case failed(ServerFault)
         /// The server warned that the standby may lack this commit.
         case warned
-        /// The sync of the oldest batch was answered.
+        /// The server answered the sync of the oldest batch.
         case synced
         case lost
         /// The lane is closed, so this connection gets no more operations.
@@ -35,17 +35,17 @@ struct ConnectionMachine {
     enum Action: Equatable {
         case connect
         case disconnect
-        /// Takes at most this many waiting operations and sends them.
+        /// Take at most this many waiting operations from the lane, and send them.
         case take(Int)
         case answer(Ticket, Verdict)
         case finish
     }
 
-    /// The fate of an operation.
+    /// The result of an operation that could not be completed normally.
     enum Verdict: Equatable {
         case done
         case refused(ServerFault)
-        /// The operation may have been done.
+        /// It is unknown whether the server executed the operation.
         case inDoubt
         /// The operation changed nothing that matters, so it can be sent again.
         case notDone
@@ -54,11 +54,11 @@ struct ConnectionMachine {
     struct Limits: Equatable {
         /// The highest number of operations in progress.
         var depth = 32
-        /// More operations are taken when at most this many are in progress.
+        /// The connection takes further operations from the lane when at most this many are in progress.
         var refill = 0
         /// The number of reads that share a sync.
         var batch = 1
-        /// The longest silence of the server.
+        /// The longest time that the server may be silent before the connection counts as lost.
         var answerWithin = Duration.seconds(6)
         var firstPause = Duration.milliseconds(50)
         var longestPause = Duration.seconds(2)
@@ -78,7 +78,7 @@ struct ConnectionMachine {
         var isWarned = false
         var fault: ServerFault?
 
-        /// Whether the batch certainly changed nothing: the server itself reported the failure, and before the commit.
+        /// Whether the server certainly changed nothing: it reported the failure itself, before the commit.
         var cameToNothing: Bool { completed == 0 && fault?.leavesDoubt == false }
     }
 
@@ -177,7 +177,7 @@ struct ConnectionMachine {
         return answers + more()
     }
 
-    /// Handles a connection that is lost, or as good as lost.
+    /// Handles a connection that is lost, or whose server is silent.
     private mutating func lost(at now: Duration) -> [Action] {
         guard phase == .ready else { return [] }
         // A failed operation changed nothing. If the server also ended the connection, the operations behind were left out.

@@ -4,17 +4,17 @@ import CLibPQ
 /// The settings of a connection to PostgreSQL: the operator's URL, and defaults for all that the URL leaves open (library note
 /// 11).
 package struct ConnectionSettings: Sendable {
-    /// Whether a pooler between broker and server lends out connections for single transactions.
+    /// Whether a pooler lends the broker a server connection for single transactions only.
     package let isPooled: Bool
     /// Keywords and values in libpq's reading order.
     ///
-    /// Later ones win.
+    /// If a keyword occurs twice, the later value is used.
     let parameters: [(keyword: String, value: String)]
     /// Whether each host is this machine.
     package let isLocal: Bool
     /// Whether the URL holds a password.
     package let hasPassword: Bool
-    /// The server's place in a form for people: only hosts and database.
+    /// The server's hosts and database, in a form for people.
     package let place: String
 
     private static let defaults: [(String, String)] = [
@@ -99,7 +99,7 @@ package struct ConnectionSettings: Sendable {
 /// In order of precedence: the given options, the service named in them or in the environment, the environment's other
 /// variables, libpq's defaults.
 package enum ResolvedOptions {
-    /// An invalid option: libpq fails on it after it resolved the options and before it contacts a server.
+    /// An invalid option, so that libpq resolves the options and then fails before it contacts a server.
     private static let stop = ("target_session_attrs", "none-at-all")
 
     /// Returns the options of a libpq connection.

@@ -1,7 +1,7 @@
 import Broker
 import CLibPQ
 
-/// A libpq connection, used by one thread at a time.
+/// A connection through libpq, used by one thread at a time.
 ///
 /// Each wait has a deadline, which limits the effect of a silent server.
 final class LibPQConnection {
@@ -11,9 +11,9 @@ final class LibPQConnection {
     private(set) var faultState: String?
     private let wakeup: Wakeup
 
-    /// Connects.
+    /// Connects to the server.
     ///
-    /// Blocks for up to `connect_timeout` for each host.
+    /// The call blocks for up to `connect_timeout` for each host.
     init(_ settings: ConnectionSettings, wakeup: Wakeup) throws(StoreOpenFailure) {
         self.wakeup = wakeup
         let keywords = settings.parameters.map(\.keyword)
@@ -35,12 +35,12 @@ final class LibPQConnection {
 
     var descriptor: CInt { PQsocket(handle) }
 
-    /// libpq's last message as one line for the operator.
+    /// libpq's last error message as one line for the operator.
     var message: String { Self.line(PQerrorMessage(handle)) }
 
-    /// Runs commands in order and returns the text of the last one's first row.
+    /// Runs SQL commands in order and returns the text of the first row of the last result.
     ///
-    /// For opening, migrating and listening; unusable in pipeline mode.
+    /// Use this only to open, migrate and listen; it is unusable in pipeline mode.
     @discardableResult
     func execute(_ sql: String, within limit: Duration) throws(StoreOpenFailure) -> [String?] {
         guard PQsendQuery(handle, sql) == 1 else { throw .unreachable(message) }
@@ -77,7 +77,7 @@ final class LibPQConnection {
 
     /// Sleeps for the given time.
     ///
-    /// Call this only on a thread of one's own.
+    /// Call this only on a thread that does no other work.
     func pause(for time: Duration) { _ = wakeup.wait(for: -1, events: 0, atMost: time) }
 
     private static func line(_ message: UnsafePointer<CChar>?) -> String {
@@ -106,10 +106,10 @@ final class LibPQConnection {
 ///
 /// Used only on the connection's thread, inside libpq's calls.
 final class NoticeSink {
-    /// Whether the server has warned since the last `takeWarning`.
+    /// Whether the server has sent a warning since the last `takeWarning`.
     private var warned = false
 
-    /// Returns whether the server has warned since the last call.
+    /// Returns whether the server has sent a warning since the last call.
     ///
     /// A warning means that the standby may lack the commit.
     func takeWarning() -> Bool {
@@ -135,11 +135,11 @@ final class NoticeSink {
     }
 }
 
-/// The settings of each direct connection.
+/// The settings that the broker makes on each direct connection.
 ///
-/// A pooler's connections get them from their role.
+/// Connections through a pooler get these settings from the database role.
 enum SessionSetup {
-    /// Names and values.
+    /// The names and values of the settings.
     ///
     /// Settings unknown to the engine are skipped.
     static let values: [(name: String, value: String)] = [
@@ -150,7 +150,7 @@ enum SessionSetup {
 
     /// The values of `synchronous_commit` that suffice (guarantee 4).
     ///
-    /// A stronger one is left as it is.
+    /// A stronger setting of the operator is kept.
     static let durable = ["on", "remote_apply"]
 
     static let sql = """

@@ -13,12 +13,12 @@ final class PipelineConnection {
 
     private struct Sent {
         let ticket: ConnectionMachine.Ticket
-        /// The first ticket of the batch that shares its sync.
+        /// The ticket of the first operation in the batch; all operations of a batch share one sync.
         let batch: ConnectionMachine.Ticket
         let job: any PipelineJob
-        /// The number of results that precede the last statement's result.
+        /// The number of results before the result of the operation's last statement.
         var before: Int
-        /// The names that this operation prepares, each with the index of its result.
+        /// The names of the statements that this operation prepares, each with the index of its result.
         var preparing: [(result: Int, name: String)]
         var seen = 0
     }
@@ -32,7 +32,7 @@ final class PipelineConnection {
     private let observer: ConnectionObserver
     private var machine: ConnectionMachine
     private var connection: LibPQConnection?
-    /// The names of statements that are prepared, or will be when the next operation arrives at the server.
+    /// The names of the statements that the server has prepared, or will have prepared before the next operation.
     private var prepared: Set<String> = []
     /// The number of statements sent since the last `DISCARD PLANS`.
     private var planned = 0
@@ -41,7 +41,7 @@ final class PipelineConnection {
     /// Through a pooler, plans are never kept.
     private var replans = false
     private var sent: [Sent] = []
-    /// The place in `sent` of the next result.
+    /// The index in `sent` of the operation that the next result belongs to.
     private var next = 0
     private let batch: Int
     private var nextTicket: ConnectionMachine.Ticket = 0
@@ -62,7 +62,7 @@ final class PipelineConnection {
         machine = ConnectionMachine(limits)
     }
 
-    /// Works until the lane is closed and all its jobs are answered.
+    /// Sends the lane's jobs and reads their results, until the lane is closed and all its jobs are answered.
     func run() {
         handle(.begin)
         while !isFinished {
@@ -151,7 +151,7 @@ final class PipelineConnection {
         }
     }
 
-    /// Sends jobs followed by one sync, so that the request fits one packet, and so does the answer.
+    /// Sends jobs followed by one sync, in so few bytes that the request fits into one packet, and so does the answer.
     private func send(_ jobs: ArraySlice<any PipelineJob>) {
         guard let connection, !isLost else { return giveBack(jobs) }
         let batch = nextTicket
@@ -195,7 +195,7 @@ final class PipelineConnection {
         giveBack(jobs)
     }
 
-    /// Puts jobs back at the front of the lane, in their order.
+    /// Returns jobs to the front of the lane's queue, in their order.
     private func giveBack(_ jobs: ArraySlice<any PipelineJob>) { for job in jobs.reversed() { lane.giveBack(job) } }
 
     private func prepare(_ statement: Statement, _ connection: LibPQConnection) -> Bool {
@@ -249,7 +249,7 @@ final class PipelineConnection {
         if PQstatus(connection.handle) != CONNECTION_OK { isLost = true }
     }
 
-    /// Reads the results that have come.
+    /// Reads the results that have arrived.
     private func collect(_ connection: LibPQConnection) {
         var empty = 0
         while !sent.isEmpty, !isLost, self.connection === connection, PQisBusy(connection.handle) == 0 {
@@ -267,7 +267,7 @@ final class PipelineConnection {
 
     /// Whether the next result belongs to an operation.
     ///
-    /// Otherwise only the batch's sync is outstanding.
+    /// Otherwise, only the answer to the batch's sync is missing.
     private var isNextDue: Bool { next < sent.count && sent[next].batch == sent[0].batch }
 
     private func note(_ result: OpaquePointer, _ connection: LibPQConnection) {

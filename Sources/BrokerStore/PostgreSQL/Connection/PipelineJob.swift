@@ -5,14 +5,14 @@ import Synchronization
 protocol PipelineJob: AnyObject, Sendable {
     /// The statements in order.
     ///
-    /// The last one's rows are the result, and the others prepare for it.
+    /// The last statement's rows are the result. The statements before it prepare the transaction.
     var statements: [BoundStatement] { get }
     var isWrite: Bool { get }
     /// The time until which the job may wait for a connection, by the process's monotonic clock.
     var patience: Duration { get }
     /// Decodes the result; called on the connection's thread.
     func keep(_ rows: ResultRows)
-    /// Gives the waiter the kept result, or the failure.
+    /// Resumes the caller that waits, with the kept result or with the failure.
     func finish(_ failure: JobFailure?)
 }
 
@@ -20,7 +20,7 @@ protocol PipelineJob: AnyObject, Sendable {
 enum JobFailure: Error, Sendable, Equatable {
     case server(ServerFault)
     case inDoubt
-    /// The job was never begun, or can safely be begun again.
+    /// The job was never begun, or it changed nothing, so it can safely be repeated.
     case store(StoreFailure)
 
     /// The failure that the store's caller receives.
@@ -33,7 +33,7 @@ enum JobFailure: Error, Sendable, Equatable {
     }
 }
 
-/// A job with a waiter for its result.
+/// A job whose caller waits for the result.
 final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
     typealias Answer = Result<Value, JobFailure>
 
@@ -74,7 +74,7 @@ final class WaitedPipelineJob<Value: Sendable>: PipelineJob {
     }
 }
 
-/// A write without a waiter.
+/// A write whose caller does not wait for the result.
 final class UnwaitedPipelineJob: PipelineJob {
     let statements: [BoundStatement]
     let patience: Duration

@@ -1,18 +1,19 @@
 import Broker
 import Synchronization
 
-/// The queue of jobs for one kind of connection.
+/// The queue of the jobs for one group of connections, for example those for single reads.
 ///
-/// Idle connections share out the waiting jobs. While all are busy, jobs gather and then share a round trip. A lane with
-/// `gathering` leaves jobs to the connections that are awake. It wakes another one when many jobs wait, or one waits long.
+/// Idle connections share the waiting jobs. While all connections are busy, jobs collect in the queue and then share a round
+/// trip. A lane with `gathering` leaves jobs to the connections that are awake. It wakes another connection when many jobs
+/// wait, or when one has waited long.
 final class PipelineLane: Sendable {
     /// The most jobs that may wait.
     ///
-    /// Further ones are refused.
+    /// The lane refuses further jobs.
     static let maximumWaiting = 10_000
     /// The longest wait of a job for a connection.
     static let patience = Duration.seconds(5)
-    /// The longest time that a silent connection keeps jobs from the others.
+    /// The longest time that jobs wait for a connection which is silent, before another connection takes them.
     static let haste = Duration.milliseconds(50)
 
     private struct State {
@@ -21,7 +22,7 @@ final class PipelineLane: Sendable {
         var head = 0
         /// The idle connections.
         var idle: [Int] = []
-        /// The connections that will take jobs unasked, because they are working or were just woken.
+        /// The connections that will take jobs without being woken, because they are working or were just woken.
         var awake: Set<Int> = []
         var isClosed = false
         /// The number of connections that have ended.
@@ -30,7 +31,7 @@ final class PipelineLane: Sendable {
 
         var count: Int { jobs.count - head }
 
-        /// Chooses a connection to wake.
+        /// Chooses an idle connection to wake; nil if there is none.
         mutating func wake() -> Int? {
             guard let woken = idle.popLast() else { return nil }
             awake.insert(woken)
@@ -61,9 +62,9 @@ final class PipelineLane: Sendable {
     /// Guards the queue and the lists of connections.
     private let state = Mutex(State())
     private let wakeups: [Wakeup]
-    /// The number of waiting jobs that are left to connections which are awake.
+    /// The number of jobs that may wait for connections which are already awake.
     private let gathering: Int
-    /// Wakes the ticker, which watches jobs that were left waiting.
+    /// Wakes the ticker, which checks for jobs that have waited too long.
     private let alarm: @Sendable () -> Void
     let monotonic: @Sendable () -> Duration
 
@@ -83,7 +84,7 @@ final class PipelineLane: Sendable {
     /// The number of connections that are working or were woken, for tests.
     var awakeCount: Int { state.withLock { $0.awake.count } }
 
-    /// Runs statements as one transaction and decodes the last one's rows with `decode`.
+    /// Runs statements as one transaction and decodes the last statement's rows with `decode`.
     func run<Value: Sendable>(
         _ statements: [BoundStatement], isWrite: Bool, _ decode: @escaping @Sendable (ResultRows) throws -> Value
     ) async -> Result<Value, JobFailure> {
@@ -98,9 +99,9 @@ final class PipelineLane: Sendable {
     /// The numbers of the lane's connections.
     var connections: Range<Int> { wakeups.indices }
 
-    /// Works as one of the lane's connections until the lane is closed.
+    /// Makes the calling thread serve as one of the lane's connections until the lane is closed.
     ///
-    /// Blocks the calling thread.
+    /// The call blocks the thread.
     func serve(
         _ index: Int, _ settings: ConnectionSettings, id: Int, limits: ConnectionMachine.Limits,
         observer: ConnectionObserver
@@ -112,7 +113,7 @@ final class PipelineLane: Sendable {
 
     /// Queues a job.
     ///
-    /// Its `finish` is called in every case.
+    /// The job's `finish` is called in every case, also if the lane is full or closed.
     func submit(_ job: any PipelineJob) {
         let (refusal, woken): (String?, Int?) = state.withLock { state in
             if state.isClosed { return ("closed", nil) }
@@ -128,7 +129,7 @@ final class PipelineLane: Sendable {
 
     /// Returns the connection's share of the waiting jobs, at most `limit`.
     ///
-    /// If the queue is empty, the connection counts as idle.
+    /// If the queue is empty, the connection becomes idle.
     func take(_ limit: Int, for connection: Int) -> [any PipelineJob] {
         let (jobs, isLast): ([any PipelineJob], Bool) = state.withLock { state in
             state.rest(connection)
@@ -146,7 +147,7 @@ final class PipelineLane: Sendable {
         return jobs
     }
 
-    /// Returns an undone job to the front of the queue.
+    /// Returns a job that was not executed to the front of the queue.
     ///
     /// A job that has waited too long fails.
     func giveBack(_ job: any PipelineJob) {
@@ -165,7 +166,7 @@ final class PipelineLane: Sendable {
         if let woken { wakeups[woken].signal() } else { alarm() }
     }
 
-    /// Notes that a connection cannot take jobs for now, and wakes another for the waiting ones.
+    /// Notes that a connection cannot take jobs for now, and wakes another connection for the waiting jobs.
     func rests(_ connection: Int) {
         let (waits, woken): (Bool, Int?) = state.withLock { state in
             state.rest(connection)
@@ -223,7 +224,7 @@ final class PipelineLane: Sendable {
     }
 }
 
-/// The connections' figures: how many are up, and how many were lost.
+/// Counts the connections of a store: those that are open, and those that were lost.
 final class ConnectionObserver: Sendable {
     private struct State {
         var up: Set<Int> = []
@@ -233,7 +234,7 @@ final class ConnectionObserver: Sendable {
     /// Guards the figures.
     private let state = Mutex(State())
 
-    /// The number of connections that are up.
+    /// The number of open connections.
     private let count = Atomic<Int>(0)
     var standing: Int { count.load(ordering: .relaxed) }
     /// The number of connections that were lost or failed to open.
@@ -249,13 +250,14 @@ final class ConnectionObserver: Sendable {
     func failed() { state.withLock { $0.losses += 1 } }
 }
 
-/// The connections of a store: some for single reads, some for writes, one for several rows, one for many.
+/// The connections of a store, in four groups: for single reads, for writes, for scans of several rows, and for walks over many
+/// rows.
 ///
-/// A walk over many rows may take seconds. With three or four connections in total, the last two share one connection.
+/// A walk over many rows may take seconds. With three or four connections in total, scans and walks share one connection.
 final class PostgreSQLLanes: Sendable {
-    /// The fewest connections that suffice.
+    /// The smallest number of connections with which the store works.
     static let fewest = 3
-    /// The number of single reads that wait for one connection before another is woken: half of a batch.
+    /// The number of single reads that may wait for an awake connection before another one is woken: half of a batch.
     private static let gathering = 32
 
     let points: PipelineLane

@@ -45,7 +45,7 @@ struct RowReader: ColumnReader {
 
 /// The rows of a libpq result.
 ///
-/// Valid for as long as the result, and only on the connection's thread.
+/// The rows are valid for as long as the result, and only on the connection's thread.
 struct ResultRows {
     fileprivate let result: OpaquePointer
 

@@ -4,18 +4,18 @@ import Broker
 ///
 /// Only this type interprets SQLSTATE codes.
 struct ServerFault: Error, Sendable, Equatable {
-    /// The remedy for a fault.
+    /// The way to handle a fault.
     enum Kind: Sendable, Equatable {
-        /// A conflict with another transaction, or a lost prepared statement: nothing was done, so the statement is sent again
-        /// (40001, 40P01, 26000, 42P05).
+        /// A conflict with another transaction, or a lost prepared statement. The statement changed nothing, so it is sent
+        /// again (40001, 40P01, 26000, 42P05).
         case `repeat`
-        /// The connection is unusable, so the statement is sent again on another (08…, 57P0…, 25006).
+        /// The connection is unusable, so the statement is sent again on another connection (08…, 57P0…, 25006).
         ///
-        /// Nothing was done, unless `leavesDoubt`.
+        /// The statement changed nothing, unless `leavesDoubt`.
         case reconnect
         /// The row already exists (23505).
         case duplicate
-        /// Nothing was done, and a retry would fail now.
+        /// The statement changed nothing, and a retry would fail now.
         case refused
     }
 
@@ -31,17 +31,17 @@ struct ServerFault: Error, Sendable, Equatable {
         }
     }
 
-    /// Whether the outcome is unknown (08…).
+    /// Whether it is unknown if the statement took effect (08…).
     ///
     /// The pooler pgbouncer reports 08P01 for a server that it lost and that may have committed.
     var leavesDoubt: Bool { state.hasPrefix("08") }
 
-    /// Whether the server then ends the connection, and skips the statements sent behind (57P0…).
+    /// Whether the server ends the connection after this fault, and skips the statements that were sent later (57P0…).
     var endsConnection: Bool { state.hasPrefix("57P0") }
 
     /// The failure that the store's caller receives.
     ///
-    /// The failure contains no values.
+    /// The failure contains no values of the statement.
     var failure: StoreFailure {
         switch state {
         case "53100": .full

@@ -1,6 +1,6 @@
 import Broker
 
-/// A statement with its name for preparing, and its parameters' types.
+/// An SQL statement, its name on the server after preparing, and the types of its parameters.
 struct Statement: Sendable {
     let name: String
     let types: [ParameterType]

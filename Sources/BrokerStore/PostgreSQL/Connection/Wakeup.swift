@@ -6,7 +6,7 @@ import Broker
     import Glibc
 #endif
 
-/// A pipe that ends a thread's `poll`.
+/// Wakes a thread from `poll`, through a pipe.
 final class Wakeup: Sendable {
     private let reading: CInt
     private let writing: CInt

@@ -2,7 +2,7 @@ import Broker
 import CLibPQ
 import Synchronization
 
-/// Sends and receives notices between replicas: which sessions ended (guarantee 6), and which changed by a step-up or a
+/// Exchanges notices between replicas: which sessions have ended (guarantee 6), and which have changed by a step-up or a
 /// presence key.
 ///
 /// Notices are sent after the commit and gathered for 100 ms, because each takes a lock on the whole database. Correctness does
@@ -11,9 +11,9 @@ final class EndingExchange: Sendable {
     static let channel = "coatcheck_endings"
     static let tell = Statement(
         "tell_endings", "T", "SELECT pg_notify('\(channel)', payload) FROM unnest($1) AS payload")
-    /// The most entries that wait to be sent.
+    /// The most notices that wait to be sent.
     ///
-    /// Further ones are dropped, because the other replicas' caches expire anyway.
+    /// Further notices are dropped, because the other replicas' cached rows expire anyway.
     private static let maximumWaiting = 100_000
 
     private struct State {
@@ -22,7 +22,7 @@ final class EndingExchange: Sendable {
         var listener: EndingListener?
     }
 
-    /// The name of this process, which ignores its own notices.
+    /// The name of this process in its notices, by which it recognises and ignores them.
     let origin = EndingPayload.origin()
     private let lane: PipelineLane
     private let ticker: StoreTicker
@@ -37,16 +37,16 @@ final class EndingExchange: Sendable {
         ticker.onTick { [weak self] in self?.flush() }
     }
 
-    /// Queues a notice for the other replicas.
+    /// Queues a notice to the other replicas about sessions that ended for one reason.
     ///
-    /// The notice is sent soon.
+    /// The notice is sent within 100 ms.
     func tell(_ tokenDigests: [Digest], _ reason: EndReason) {
         tell(tokenDigests.map { EndedSession(tokenDigest: $0, reason: reason) })
     }
 
-    /// Queues a notice for the other replicas.
+    /// Queues a notice to the other replicas about ended sessions, each with its reason.
     ///
-    /// The notice is sent soon.
+    /// The notice is sent within 100 ms.
     func tell(_ ended: [EndedSession]) {
         guard !ended.isEmpty else { return }
         state.withLock { state in
@@ -56,9 +56,9 @@ final class EndingExchange: Sendable {
         ticker.signal()
     }
 
-    /// Queues a notice about a changed session.
+    /// Queues a notice to the other replicas about a changed session.
     ///
-    /// The notice is sent soon.
+    /// The notice is sent within 100 ms.
     func tell(_ change: EndingPayload.Change, _ tokenDigest: Digest) {
         state.withLock { state in
             guard state.changes[change, default: []].count < Self.maximumWaiting else { return }
@@ -67,7 +67,7 @@ final class EndingExchange: Sendable {
         ticker.signal()
     }
 
-    /// Hands the waiting notices to a connection.
+    /// Sends the waiting notices.
     func flush() {
         let (ended, changes) = state.withLock { state in
             defer { (state.waiting, state.changes) = ([], [:]) }
@@ -85,7 +85,7 @@ final class EndingExchange: Sendable {
 
     /// Calls `handler` with the other replicas' notices.
     ///
-    /// Without a listening connection, `handler` receives only `deaf`.
+    /// While this process has no listening connection, `handler` receives `deaf`.
     func listen(_ handler: @escaping @Sendable (EndingNotice) -> Void) {
         guard let listening, let listener = EndingListener(listening, origin: origin, handler) else {
             return handler(.deaf)
@@ -102,40 +102,40 @@ final class EndingExchange: Sendable {
     }
 }
 
-/// The text of a notice: its kind, its origin and its entries.
+/// The text of a notice: the type of notice, the name of the sending process, and the entries.
 ///
-/// An entry is `reason:digest` for an ended session (1), or the digest of a changed one (2 and 3). A release ignores unknown
-/// kinds.
+/// An entry is `reason:digest` for an ended session (type 1), or the digest of a changed session (types 2 and 3). A release
+/// ignores types that it does not know.
 enum EndingPayload {
-    /// The kinds of change to a session, by the kind of notice.
+    /// The change to a session that a notice reports.
     enum Change: String, Hashable {
-        /// By a step-up that keeps the tokens' version.
+        /// A step-up that keeps the tokens' version.
         ///
-        /// Listeners to the session learn of it only from the notice.
+        /// The session's listeners learn of this step-up only from the notice.
         case steppedUp = "2"
-        /// By a step-up with another grant, or by a presence key.
+        /// A step-up with another grant, or a new presence key.
         case changed = "3"
     }
 
-    /// The content of a notice.
+    /// The decoded content of a notice.
     struct News: Equatable {
         var ended: [EndedSession] = []
         var steppedUp: [Digest] = []
         var changed: [Digest] = []
     }
 
-    /// PostgreSQL's limit is below 8000 bytes.
+    /// The longest text of a notice, in bytes; PostgreSQL's limit is below 8000.
     private static let maximumLength = 7_900
 
     /// Returns a name that is unique to this process.
     static func origin() -> String { String(UInt64.random(in: .min ... .max), radix: 36) }
 
-    /// Writes ended sessions into as many texts as they need.
+    /// Encodes ended sessions into as many texts as necessary.
     static func encode(_ ended: [EndedSession], origin: String) -> [String] {
         texts("1 \(origin)", ended.map { "\($0.reason.rawValue):\(Base64URL.encode($0.tokenDigest.bytes))" })
     }
 
-    /// Writes changed sessions into as many texts as they need.
+    /// Encodes changed sessions into as many texts as necessary.
     static func encode(_ change: Change, _ sessions: [Digest], origin: String) -> [String] {
         texts("\(change.rawValue) \(origin)", sessions.map { Base64URL.encode($0.bytes) })
     }
@@ -153,10 +153,10 @@ enum EndingPayload {
         return text.isEmpty ? texts : texts + [text]
     }
 
-    /// Reads a text; nil for this process's own notices and for foreign texts.
+    /// Decodes a notice's text; nil for this process's own notices, and for texts of other programs.
     ///
-    /// Every user of the database may send one, so malformed entries are skipped. An unknown reason becomes `admin`, because
-    /// the session has ended in any case.
+    /// Every user of the database may send a notice, so malformed entries are skipped. An unknown reason becomes `admin`,
+    /// because the session has ended in any case.
     static func decode(_ text: String, origin: String) -> News? {
         let parts = text.split(separator: " ", omittingEmptySubsequences: true)
         guard parts.count >= 2, parts[1] != origin else { return nil }

@@ -1,21 +1,21 @@
-/// Brings the PostgreSQL schema up to date.
+/// Migrates the PostgreSQL schema to the newest version.
 ///
 /// A lock ensures that one of several processes does the work. A migration may wait for a table that a transaction is reading,
-/// and all later users of the table wait behind the migration. Therefore its wait is short. Then everything is rolled back,
-/// other transactions proceed for a while, and the migration is tried again.
+/// and all later users of the table wait behind the migration. Therefore its wait is short. When the wait ends in vain,
+/// everything is rolled back, other transactions proceed for a while, and the migration is tried again.
 struct Migrator {
     let connection: LibPQConnection
     let isPooled: Bool
 
     private static let limit = Duration.seconds(600)
-    /// The longest wait for a table in milliseconds, with all its other users queued behind.
+    /// The longest time in milliseconds that a migration waits for a table, with all the table's later users queued behind it.
     private static let lockTimeout = 800
     /// The first pause between two attempts.
     ///
     /// Each pause is twice the last one, up to the longest.
     private static let pause = Duration.seconds(1)
     private static let longestPause = Duration.seconds(8)
-    /// A lock timeout and a deadlock.
+    /// The SQLSTATE codes of a lock timeout and a deadlock, after which the migration is tried again.
     private static let busy = ["55P03", "40P01"]
 
     /// Returns the schema's version before and after; throws the reason if the schema cannot be used.
@@ -68,7 +68,7 @@ struct Migrator {
         return (found, PostgreSQLSchema.newest)
     }
 
-    /// Stores on the role the settings that cannot be sent to a pooler's single connections.
+    /// Stores, on the database role, the settings that cannot be sent through a pooler.
     func setRole() throws(StoreOpenFailure) {
         guard isPooled else { return }
         for (name, value) in SessionSetup.values {

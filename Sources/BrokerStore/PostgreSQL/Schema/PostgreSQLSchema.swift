@@ -11,7 +11,7 @@ enum PostgreSQLSchema {
 
     /// The newest row format that this program writes and reads.
     static let rowFormat: Int64 = 1
-    /// The number of the lock that migrators take: `coat`.
+    /// The number of the PostgreSQL advisory lock that migrators take: `coat`.
     static let lock: Int64 = 0x636F_6174
 
     static let versionTable = """

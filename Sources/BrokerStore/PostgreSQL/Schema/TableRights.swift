@@ -3,7 +3,7 @@ package import Broker
 /// The rights on its tables that the broker's role needs.
 ///
 /// A migration that another role has run may leave tables that the broker's role cannot use. Triggers run as the role of the
-/// statement that fires them, so one such table can fail statements on another.
+/// statement that fires them, so missing rights on one table can fail statements on another.
 enum TableRights {
     private static let all = ["SELECT", "INSERT", "UPDATE", "DELETE"]
 
@@ -16,7 +16,7 @@ enum TableRights {
             "registrations", "session_states", "sessions", "taken_proofs",
         ].map { ($0, all) } + [("audit", ["SELECT", "INSERT"]), ("schema_version", ["SELECT"])]
 
-    /// Returns one text with the role and the rights that it lacks; null if it lacks none.
+    /// Returns one text with the role and the rights that the role lacks; null if it has all.
     ///
     /// A missing table is reported by the migration.
     static let lacking = Statement(
@@ -39,12 +39,12 @@ enum TableRights {
 }
 
 extension PostgreSQLStore {
-    /// Returns the rights that the store's role lacks, in a sentence for the operator; nil if it lacks none.
+    /// Returns the rights that the broker's role lacks, in a sentence for the operator; nil if it has all.
     package func lackingRights() async throws(StoreFailure) -> String? {
         try await read(TableRights.lacking, []) { rows in try rows.first { try $0.optionalText() } ?? nil }
     }
 
-    /// Returns the lacking rights for a command, over a connection of its own.
+    /// Returns the rights that the broker's role lacks; used by a command, over a connection of its own.
     package static func lackingRights(_ settings: ConnectionSettings) async throws(StoreOpenFailure) -> String? {
         try await connected(settings) { connection throws(StoreOpenFailure) in
             try connection.execute(TableRights.lacking.sql, within: .seconds(5)).first ?? nil

@@ -2,7 +2,7 @@ import Broker
 
 /// The steps that end sessions, shared by all statements that do so.
 enum EndingSQL {
-    /// Ends the sessions of a step `doomed (token, reason)` at the time in parameter `now`.
+    /// Ends the sessions of a step named `doomed (token, reason)` at the time in parameter `now`.
     ///
     /// `buried (token, reason)` are the sessions that it ended. Their rows are locked first, parents before children and
     /// otherwise in key order, and then read in their current state. If a refresh committed meanwhile, its new token pair is
@@ -11,8 +11,8 @@ enum EndingSQL {
     /// The list of keys makes PostgreSQL expect few rows. With `doomed` alone it would join both tables whole
     /// (`PostgreSQLMaintenanceSQL`).
     ///
-    /// The end of a row is tested by its reason, as in every query by key. With `ended_at IS NULL` the planner could choose the
-    /// indexes of live sessions, which it takes for empty while they are young (decision 38).
+    /// A live row is recognised by its missing reason, as in every query by key. With `ended_at IS NULL`, the planner could
+    /// choose the indexes of live sessions, which it believes to be empty while they are young (decision 38).
     static func steps(now: Int) -> String {
         """
         locked AS MATERIALIZED (
@@ -45,7 +45,7 @@ enum EngineClock {
 
     /// Whether the claim of `row` is valid at `moment`.
     ///
-    /// An end further away than any claim lasts means that the clock was set back after the claim was made.
+    /// A claim that ends later than any new claim could means that the clock was set back, so it does not count as valid.
     static func stands(_ row: String, _ moment: String) -> String {
         "(\(row).claim_until > \(moment) AND \(row).claim_until <= \(moment) + 600000)"
     }

@@ -52,8 +52,8 @@ enum PostgreSQLAudienceSQL {
 
     /// Stores an exchanged token and releases its claim.
     ///
-    /// Values: the row's, then the token version and the tokens. The rows are locked in the order that endings use, and read in
-    /// their current state.
+    /// Values: the row's, then the token version and the tokens. The rows are locked in the same order as for endings, and read
+    /// in their current state.
     static let keep = Statement(
         "keep_audience", "bbiiitb" + "ib",
         """
@@ -69,8 +69,8 @@ enum PostgreSQLAudienceSQL {
         SELECT count(*) FROM held
         """)
 
-    /// The steps that store a row for the session in `step (token)`, and remove the tokens that were longest unused beyond the
-    /// allowed number.
+    /// The steps that store a row for the session of `step (token)`, and delete the tokens unused for longest if the session
+    /// then has too many.
     ///
     /// The row's values begin at parameter `first`.
     static func storing(from step: String, first: Int) -> String {

@@ -11,7 +11,7 @@ enum PostgreSQLSessionSQL {
         s.tokens_key, s.tokens, s.parent, s.place, s.presence_key, s.presence, st.version
         """
     private static let joined = "sessions s JOIN session_states st ON st.token = s.token"
-    /// A form of the join for pages, with one lookup for each row of `sessions`.
+    /// The join of `sessions` and the state table for pages, written as one lookup for each row of `sessions`.
     ///
     /// PostgreSQL plans for an unknown limit, and would join both tables whole for a small page.
     static let walked = "sessions s CROSS JOIN LATERAL (SELECT * FROM session_states WHERE token = s.token LIMIT 1) st"
@@ -19,7 +19,7 @@ enum PostgreSQLSessionSQL {
     static let byToken = Statement("session_by_token", "b", "SELECT \(columns) FROM \(joined) WHERE s.token = $1")
     static let byHandle = Statement("session_by_handle", "t", "SELECT \(columns) FROM \(joined) WHERE s.handle = $1")
 
-    /// The live children of a list of parents at a time.
+    /// The children of a list of parents that are live at a given time.
     static let children = Statement(
         "children", "Bi",
         """
@@ -28,12 +28,12 @@ enum PostgreSQLSessionSQL {
             AND s.format = 1 AND st.format = 1
         ORDER BY s.created_at, s.handle
         """)
-    /// Locks a parent, so that inserting a child waits for other insertions and for the parent's end.
+    /// Locks a parent, so that insertions of its children happen one after the other, and never while the parent ends.
     static let lockParent = Statement(
         "lock_parent", "b", "SELECT token FROM session_states WHERE token = $1 FOR UPDATE")
     /// Inserts a child of a live parent, after `lockParent` in the same transaction.
     ///
-    /// Values: the columns of `insert` and `insertState`, then parent, place and the most other places.
+    /// Values: the columns of `insert` and `insertState`, then the parent, the child's place, and the most other places.
     static let insertChild = Statement(
         "insert_child", "btbbbbbiittbtb" + "iiiioiioo" + "bbi",
         """
@@ -81,12 +81,12 @@ enum PostgreSQLSessionSQL {
     /// The verdicts of `claim`, which repeats in SQL the rules that `RefreshMarks.claim` has for the other engines.
     enum Verdict: Int, Sendable {
         case newerFormat, gone, moved
-        /// Another owner's claim is still valid.
+        /// The claim of another owner is still valid.
         case busy
-        /// Another owner's claim has lapsed, but a take-over is refused, at least for now.
+        /// The claim of another owner has lapsed, but may not be taken over, at least for now.
         case lapsed
         case heldBack
-        /// The claim was already granted under this name.
+        /// The claim was granted before, to a request with the same name.
         case again
         case takenOver, granted
 
@@ -158,13 +158,13 @@ enum PostgreSQLSessionSQL {
             from:
                 "SELECT token, token_version, grant_version, ended, format, true AS is_same FROM session_states WHERE token = $1 FOR UPDATE"
         ))
-    /// Commits for a target, only if the row's tokens equal the last value.
+    /// Commits refreshed tokens for a target, only if the row's tokens equal the last value.
     ///
-    /// The rows are locked in the order that endings use, and read in their current state.
+    /// The rows are locked in the same order as for endings, and read in their current state.
     static let commitRotated = Statement("commit_rotated", "bitbtbioioob" + "b", committing(from: compared))
-    /// Commits for a target, together with a token for another API.
+    /// Commits refreshed tokens for a target, together with a token for another API.
     ///
-    /// The values of its row follow.
+    /// The values of the other token's row follow.
     static let commitAudience = Statement(
         "commit_audience", "bitbtbioioob" + "b" + "bbiiitb",
         committing(from: compared, and: "\(PostgreSQLAudienceSQL.storing(from: "won", first: 14)),"))
@@ -240,7 +240,7 @@ enum PostgreSQLSessionSQL {
     /// Stores a presence key if the session has none.
     ///
     /// Values: the session's token, the ring's key, the envelope, and the audit record's columns. The rows are locked in the
-    /// order that endings use, and read in their current state.
+    /// same order as for endings, and read in their current state.
     static let registerPresence = Statement(
         "register_presence", "btb" + "itttt",
         """
@@ -299,10 +299,10 @@ enum PostgreSQLSessionSQL {
             """)
     }
 
-    /// Uses a logout token.
+    /// Records a logout token as used, and ends the sessions that it selects.
     ///
     /// Values: the selector's, then reason, time, limit, id and its end. If two requests use the same id at once, the one that
-    /// stored it first wins.
+    /// stored it first succeeds.
     static func consume(_ selector: SessionSelector) -> Statement {
         let (name, types, _) = part(selector)
         let (condition, order) = chosen(selector)
@@ -330,7 +330,7 @@ enum PostgreSQLSessionSQL {
             """)
     }
 
-    /// A page of a selector's live or ended sessions: each row's place in the order, then the row.
+    /// A page of a selector's live or ended sessions: each row's position in the order, then the row.
     ///
     /// Values: the selector's, the cursor's, the time for live sessions, the limit.
     static func page(_ selector: SessionSelector, _ state: SessionState, after: Bool) -> Statement {
@@ -373,7 +373,7 @@ enum PostgreSQLSessionSQL {
         }
     }
 
-    /// The condition and order that choose the sessions to end.
+    /// The condition and the order that select the sessions to end.
     ///
     /// A selector for many sessions names parents only, because the trigger ends and locks the children after their parents.
     /// Children share the selected column with their parents. If they were named too, they would be locked in key order, and
@@ -384,7 +384,7 @@ enum PostgreSQLSessionSQL {
         return (range(shared) + parents, shared + ", ")
     }
 
-    /// The column of a selector whose values many sessions share.
+    /// The column of a selector that has the same value in many sessions.
     ///
     /// PostgreSQL expects each of the column's few values to be equally frequent. For a provider with ten sessions it would
     /// walk all sessions in the order of creation. A range over the column, in an order that begins with it, leads to a single
@@ -399,7 +399,7 @@ enum PostgreSQLSessionSQL {
 
     private static func range(_ column: String) -> String { "\(column) BETWEEN $1 AND $1 AND " }
 
-    /// A selector's name, the types of its values, and its condition.
+    /// The name of a selector's statement, the types of the selector's values, and its condition.
     private static func part(_ selector: SessionSelector) -> (name: String, types: String, condition: String) {
         switch selector {
         case .token: ("token", "b", "s.token = $1 AND ")

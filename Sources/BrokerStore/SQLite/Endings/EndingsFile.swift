@@ -6,7 +6,7 @@ package import Broker
     import Glibc
 #endif
 
-/// The endings file on its volume: opened under a lock, appended to with a sync, and shortened from time to time.
+/// The endings file on its volume, which is opened under a lock, appended to with a sync, and shortened from time to time.
 ///
 /// Every call blocks. The owner, `EndingsLog`, calls it from one thread at a time.
 final class EndingsFile {
@@ -22,15 +22,15 @@ final class EndingsFile {
     private var isTorn = false
     /// Whether the file's name is known to be on disk.
     private var isNamed = false
-    /// The length of the file that causes the next check for shortening.
+    /// The length at which the file is next checked for shortening.
     private var lookAt = EndingsFile.smallest
 
-    /// The size below which a file is left unshortened.
+    /// The size, in bytes, below which the file is never shortened.
     private static let smallest = 1 << 20
 
     /// Opens the file, or creates it.
     ///
-    /// `each` receives the entries.
+    /// `each` receives the entries that the file already has.
     init(
         _ place: EndingsPlace, step: @escaping @Sendable (EndingsStep) -> Void, each: (EndingEntry) -> Void
     ) throws(StoreOpenFailure) {
@@ -93,7 +93,7 @@ final class EndingsFile {
         if length >= lookAt { try? shorten(always: false) }
     }
 
-    /// Keeps endings for a longer lifetime from now on.
+    /// Sets a longer lifetime of sessions, for which endings are kept from now on.
     ///
     /// A shorter one is ignored, because stored sessions may have the longer one.
     func adopt(longestLifetime: Duration) {
@@ -111,14 +111,14 @@ final class EndingsFile {
 
     // MARK: The file's place
 
-    /// Whether the open file is the one under its name.
+    /// Whether the file's name still leads to the open file.
     private var stands: Bool {
         var (open, named) = (stat(), stat())
         return descriptor >= 0 && fstat(descriptor, &open) == 0 && lstat(path, &named) == 0
             && open.st_ino == named.st_ino && open.st_dev == named.st_dev
     }
 
-    /// Reopens the file under its name, after its volume was away and has come back.
+    /// Reopens the file under its name, after its volume was missing and has come back.
     ///
     /// The file is never created here, because an empty folder may be the mount point of a missing volume. Another file is
     /// refused, because it lacks lines that were written to this one. At a start, a new file receives the database's endings.
@@ -237,12 +237,12 @@ final class EndingsFile {
     }
 }
 
-/// The place of the endings file, which is needed on the day of a restore (decision 33).
+/// The settings of the endings file, which is needed on the day of a restore (decision 33).
 package struct EndingsPlace: Sendable {
     package let path: String
     /// The longest lifetime that a session may have.
     package let longestLifetime: Duration
-    /// The beginning of a new file.
+    /// The time from which a new file's record of endings is complete.
     package let now: WallTime
 
     package init(path: String, longestLifetime: Duration, now: WallTime) {
@@ -252,7 +252,7 @@ package struct EndingsPlace: Sendable {
     }
 }
 
-/// The reason why an endings file accepts no lines at the moment, in words for the operator.
+/// The reason why an endings file accepts no lines now, in words for the operator.
 struct EndingsFailure: Error, CustomStringConvertible {
     let description: String
 
@@ -263,12 +263,12 @@ struct EndingsFailure: Error, CustomStringConvertible {
 enum EndingsStep: Sendable, Equatable, CaseIterable {
     /// The endings are in the database, but not yet in the file.
     case noted
-    /// The lines are written, but may not be on disk.
+    /// The lines are written to the file, but may not be on disk.
     case written
-    /// The lines are on disk, but their waiters have not been answered.
+    /// The lines are on disk, but the callers that wait for them have not been answered.
     case synced
     /// A shorter file is complete, next to the old one.
     case rewritten
-    /// The shorter file has replaced the old one.
+    /// The shorter file has replaced the old file.
     case renamed
 }

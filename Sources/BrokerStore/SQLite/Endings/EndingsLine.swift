@@ -34,7 +34,7 @@ struct EndingEntry: Sendable, Equatable {
     let at: WallTime
     let reason: EndReason
 
-    /// The line, with its end.
+    /// The entry as a line, with its line end.
     var line: String {
         EndingsLine.text([Base64URL.encode(tokenDigest.bytes), String(at.milliseconds), reason.rawValue])
     }
@@ -57,18 +57,18 @@ struct EndingEntry: Sendable, Equatable {
 
 /// The first line of an endings file.
 struct EndingsHeader: Sendable, Equatable {
-    /// The beginning of the file's complete record of endings.
+    /// The time from which the file's record of endings is complete.
     var since: WallTime
-    /// The longest lifetime of sessions since then.
+    /// The longest lifetime of sessions since that time.
     ///
     /// A session that ended longer ago has lapsed in every backup.
     var longestLifetime: Duration
 
-    /// Identifies Coatcheck's files.
+    /// The first word of the line, which identifies Coatcheck's files.
     private static let name = "coatcheck-endings"
     private static let version = "1"
 
-    /// The line, with its end.
+    /// The header as a line, with its line end.
     var line: String {
         EndingsLine.text([
             Self.name, Self.version, String(since.milliseconds), String(longestLifetime.wholeMilliseconds),

@@ -5,11 +5,11 @@ import Synchronization
 /// Writes endings to the endings file after they are in the database.
 ///
 /// Endings that arrive during a sync are written together. A file that fails is tried again every second. Until it works,
-/// waiters are answered that the ending is not kept. The missing endings stay in memory, and their number is limited by the
+/// callers are answered that the ending is not kept. The unwritten endings stay in memory, and their number is limited by the
 /// number of live sessions.
 final class EndingsLog: Sendable {
     private struct State {
-        /// The entries in the order of writing.
+        /// The entries that wait to be written, in order.
         var waiting: [EndingEntry] = []
         /// Sessions whose endings are not in the file yet.
         var unwritten: Set<Digest> = []
@@ -18,7 +18,7 @@ final class EndingsLog: Sendable {
         var failure: String?
         var closed = false
 
-        /// Whether the file lacks one of these endings.
+        /// Returns whether one of these sessions' endings is not in the file yet.
         func lacks(_ tokenDigests: [Digest]) -> Bool { tokenDigests.contains { unwritten.contains($0) } }
     }
 
@@ -26,7 +26,7 @@ final class EndingsLog: Sendable {
     private static let patience = DispatchTimeInterval.seconds(10)
     private static let interval = DispatchTimeInterval.seconds(1)
 
-    /// Used on the queue alone.
+    /// The file, which is used only on the queue.
     private nonisolated(unsafe) let file: EndingsFile
     private let step: @Sendable (EndingsStep) -> Void
     private let queue = DispatchQueue(label: "coatcheck.store.endings")
@@ -61,7 +61,7 @@ final class EndingsLog: Sendable {
         if start { queue.async { self.write() } }
     }
 
-    /// Waits until these endings are in the file, or with nil all that are queued now.
+    /// Waits until the endings of these sessions are in the file; with nil, until all endings queued now are.
     ///
     /// Returns false if the file fails.
     func isWritten(_ tokenDigests: [Digest]?) async -> Bool {
@@ -85,7 +85,7 @@ final class EndingsLog: Sendable {
         }
     }
 
-    /// Ends all waiting for a hanging disk, until the disk answers.
+    /// Ends all waits because the disk hangs; until the disk answers, later calls fail at once.
     private func hangs(_ tokenDigests: [Digest]) {
         state.withLock { state in
             guard state.isWriting, state.failure == nil, state.lacks(tokenDigests) else { return }
@@ -162,7 +162,7 @@ final class EndingsLog: Sendable {
     }
 }
 
-/// A waiter for endings to be kept, which is answered once.
+/// A caller that waits for endings to be kept, and is answered once.
 final class EndingsWaiter: Sendable {
     /// Guards the continuation; nil once it was resumed.
     private let continuation: Mutex<UnsafeContinuation<Bool, Never>?>

@@ -56,12 +56,12 @@ enum EndingsReader {
     }
 }
 
-/// The summary of an endings file.
+/// Counts and times of the endings in a file.
 package struct EndingsSummary: Sendable, Equatable {
-    /// The beginning of the file's complete record of endings.
+    /// The time from which the file's record of endings is complete.
     package let since: WallTime
     package var longestLifetime: Duration
-    /// The number of its endings.
+    /// The number of the file's endings.
     package var entries = 0
     /// The number of unreadable lines.
     ///

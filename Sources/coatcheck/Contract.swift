@@ -15,50 +15,52 @@ info:
 
     This file is the normative contract. The following rules hold everywhere and are not repeated below.
 
-    - Bodies are JSON in UTF-8, names are in `snake_case`, times are RFC 3339 in UTC with whole seconds. `Accept` is not
-      negotiated, because everything has one representation. So there is no 406.
-    - Request bodies are parsed strictly and have at most 64 KiB. One `invalid_request` names all faults together in
-      `errors`: unknown and missing members, members that occur twice, and members of the wrong type.
+    - Bodies are JSON in UTF-8, names are in `snake_case`, and times are RFC 3339 in UTC with whole seconds. The broker
+      ignores `Accept` and never answers 406, because each resource has one representation.
+    - The broker parses request bodies strictly, and accepts at most 64 KiB. One `invalid_request` names all faults
+      together in `errors`: unknown and missing members, members that occur twice, and members of the wrong type.
     - Every error is an RFC 9457 problem document with a stable `code`; `docs/problems.md#<code>` has the advice for each.
       The description of each answer lists its codes. (`/v1/introspect` and `/v1/token` use OAuth's error format instead.)
-    - An unlisted path is 404 `not_found`. So is a path with an empty segment, a trailing slash or, outside the relay, a
-      percent sign. An unlisted method is 405 `method_not_allowed` with `Allow`.
-    - HEAD is answered like GET, without the body, and changes nothing. OPTIONS is answered for the listed origins of
-      `session.allowed_origins`.
-    - A request whose framing is ambiguous (RFC 9112) is 400 `invalid_request` and the connection closes.
-    - 503 always has `Retry-After` and never clears a cookie.
+    - A path that this file does not list is answered 404 `not_found`. The same answer goes to a path with an empty
+      segment, a trailing slash or, outside the relay, a percent sign. A method that this file does not list for its path
+      is answered 405 `method_not_allowed` with `Allow`.
+    - HEAD is answered like GET, without the body, and changes nothing. OPTIONS is answered for the origins that
+      `session.allowed_origins` lists.
+    - A request with ambiguous framing (RFC 9112) is answered 400 `invalid_request`, and the connection closes.
+    - An answer 503 always has `Retry-After` and never clears a cookie.
     - Every answer has `X-Request-Id`, the security headers listed under `components/headers`, and
       `Cache-Control: no-store`. Only the public files (this one and the app association files) may be cached.
-    - The session travels as the cookie `__Host-coatcheck`, or for clients with `transport: bearer` as
-      `Authorization: Bearer`. A request with both must name the same session with both, else 400. Two values for one
-      cookie name are 400.
-    - With `server.public_url` on plain http (development) the cookies are called `coatcheck`, `coatcheck-login` and
+    - The app sends the session token as the cookie `__Host-coatcheck`. A client with `transport: bearer` sends it as
+      `Authorization: Bearer`. A request with both must name the same session twice, or it is answered 400. Two values
+      for one cookie name are answered 400.
+    - If `server.public_url` is plain http (development), the cookies are called `coatcheck`, `coatcheck-login` and
       `coatcheck-pass` and lack `Secure`.
-    - **Bound sessions.** A client with `binding` gives its sessions to a key that never leaves the device. Such a session
-      needs evidence in addition to its token on every operation that takes a session, except `DELETE /v1/session`. The
-      evidence is a proof, or a pass if the client's `evidence` is `pass`. If both are there, the proof decides. For
-      unbound sessions proofs are ignored.
+    - **Bound sessions.** If a client has `binding`, each of its sessions belongs to a key that never leaves the device.
+      Such a session needs evidence in addition to its token on every operation that takes a session, except
+      `DELETE /v1/session`. The evidence is a proof, or a pass if the client's `evidence` is `pass`. If a request has
+      both, only the proof is checked. For unbound sessions the broker ignores proofs.
     - A proof is the header `DPoP` (RFC 9449 section 4.2; `ES256`). `htu` is the address of `public_url` and the path,
-      `nonce` is the broker's, and `ath` is of the session token (not judged at the three sign-in operations). `iat` is
-      never judged.
-    - A pass is the cookie `__Host-coatcheck-pass`, or `Coatcheck-Pass` for bearer clients. `Authorization: DPoP` is read
-      as `Bearer`; neither scheme is evidence.
-    - Missing evidence is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid` with `DPoP-Nonce` and
-      `Coatcheck-Code`. This 401 clears no cookie, and proves nothing about the session.
-    - **Presence.** A bound session may have a second key, which the device's system uses only with its user
-      (`PUT /v1/session/presence-key`). A call that needs presence (`require: {presence: true}`) also needs that key's
-      proof over this very request.
-    - That proof is the header `Coatcheck-Presence`, exactly one, in the form of `DPoP` (`typ` `dpop+jwt`, `ES256`, `htm`,
-      `htu`, `jti`, `iat`, `nonce`, and always `ath`). Both proofs may have the same nonce. The proofs do not cover the
-      body and the query of a request.
-    - A proof of presence takes any living `DPoP-Nonce`, from any replica and for every method. It is judged again when it
-      is taken. It is taken once over all replicas, 30 times a minute for each session.
-    - A missing or bad proof of presence is 401 `presence_required` or `presence_invalid`, with `DPoP-Nonce` and
-      `Coatcheck-Code`. The session and its cookie stay, and no other sign-in is needed.
-    - **Cross-origin rule.** It applies to unsafe methods, and to every method of the relay and the event stream. The
-      request has to carry the broker's cookie or no credential. `Sec-Fetch-Site`, if present, must be `same-origin` or
-      `none`; else `Origin`, if present, must be the broker's own. An `Origin` listed in `session.allowed_origins` always
-      passes. Otherwise 403 `cross_origin`.
+      and `nonce` comes from the broker. `ath` is the digest of the session token, and the three sign-in operations do
+      not check it. The broker never checks `iat`.
+    - A pass is the cookie `__Host-coatcheck-pass`, or `Coatcheck-Pass` for bearer clients. `Authorization: DPoP` has the
+      same meaning as `Bearer`; neither scheme is evidence.
+    - If evidence is missing, the answer is 401 `proof_required`, `use_dpop_nonce` or `proof_invalid`, with `DPoP-Nonce`
+      and `Coatcheck-Code`. This 401 clears no cookie. It does not mean that the session has ended.
+    - **Presence.** A bound session may have a second key, which the device's system uses only after its user has agreed
+      (`PUT /v1/session/presence-key`). A call that needs presence (`require: {presence: true}`) also needs a proof by
+      that key over the same request.
+    - The proof of presence is exactly one header `Coatcheck-Presence`, in the form of `DPoP` (`typ` `dpop+jwt`, `ES256`,
+      `htm`, `htu`, `jti`, `iat`, `nonce`, and always `ath`). Both proofs may have the same nonce. The proofs do not cover
+      the body and the query of a request.
+    - A proof of presence may use any valid `DPoP-Nonce`, from any replica and for every method. The broker checks the
+      nonce again when it uses the proof up. Over all replicas a proof can be used once. A session can use 30 such proofs
+      in a minute.
+    - A missing or bad proof of presence is answered 401 `presence_required` or `presence_invalid`, with `DPoP-Nonce` and
+      `Coatcheck-Code`. The session and its cookie stay, and the user does not have to sign in again.
+    - **Cross-origin rule.** This rule applies to unsafe methods, and to every method of the relay and the event stream,
+      if the request carries the broker's cookie or no credential. `Sec-Fetch-Site`, if present, must be `same-origin` or
+      `none`. If it is absent, an `Origin`, if present, must be the broker's own. An `Origin` that
+      `session.allowed_origins` lists always passes. Any other request is answered 403 `cross_origin`.
   license: {name: Apache-2.0, identifier: Apache-2.0}
 servers:
   - url: https://auth.example.com
@@ -74,9 +76,10 @@ tags:
     description: Upstream APIs, called with the session's access token.
   - name: backend
     description: |
-      For services of the operator's that ask about a session. They use the public listener, or a separate listener with
-      `server.backend_listen`. That listener has nothing else, and the public one then answers 404. There alone, a TCP
-      peer listed in `backends.NAME.peers` needs no credential, and the listener's own address is a `Host`, too.
+      The operator's services use these operations to ask about a session. They use the public listener, or a separate
+      listener if `server.backend_listen` is set. The separate listener has only these operations, and the public
+      listener then answers them 404. Only on the separate listener, a TCP peer that `backends.NAME.peers` lists needs no
+      credential, and the listener's own address is accepted as a `Host`, too.
   - name: provider
     description: For providers.
   - name: public
@@ -98,13 +101,13 @@ paths:
         has this secret, so only the starter can finish the login. A request with the login token of a pending login joins
         it, so that several logins of one device share a starter.
 
-        With a proof the login is bound to its key, and only that key can finish it. A client with
-        `binding: {mode: enforce}` has to bring one.
+        If the request has a proof, the login is bound to the proof's key, and only that key can finish the login. A client
+        with `binding: {mode: enforce}` has to send a proof.
 
-        With `step_up` the user has to sign in as it demands. If the request also presents a session, the login is of that
-        session. (A bound session needs a proof; a pass is not enough.) The login's forward needs the login token and the
-        session, and answers 200 with the same session. `provider` and `client` may be left out then, or are the
-        session's; the login asks for the session's scope.
+        With `step_up` the user has to sign in as `step_up` demands. If the request also presents a session, the login
+        steps up that session. (A bound session needs a proof; a pass is not enough.) The login's forward needs the login
+        token and the session, and the answer is 200 with the same session. In this case `provider` and `client` are the
+        session's, and the request may leave them out. The login asks for the session's scope.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -144,8 +147,8 @@ paths:
         '403':
           description: |
             `client_not_allowed`: the client is set to `login: app`, the provider lacks the ability that `step_up` asks
-            for, or a child session asks. `step_up_failed`: the demands of `step_up` and those configured for every
-            sign-in have no class in common. `cross_origin`: see the cross-origin rule.
+            for, or a child session makes the call. `step_up_failed`: the demands of `step_up` and the demands that are
+            configured for every sign-in have no class in common. `cross_origin`: see the cross-origin rule.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -167,31 +170,34 @@ paths:
       operationId: forwardCode
       summary: Forward a code and get a session.
       description: |
-        One of:
+        The body has one of these forms:
 
-        - `{callback_url}`: the whole URL with which the provider returned to the app (flow A). The login token comes as
-          the cookie or as `login_token`.
+        - `{callback_url}`: the whole URL with which the provider returned to the app (flow A). The app sends the login
+          token as the cookie or as `login_token`.
         - `{handoff}`: the one-time value that the hosted callback passed to the app (flow C).
         - `{provider, client, code | callback_url, …}`: a login that the app started itself (flow B), for clients with
           `login: app` or `both`.
         - `{provider, client, code, login_token, nonce}`: a code from a native SDK, for clients with `native_code: true`.
         - `{provider, client, id_token, nonce}`: an id_token of a native SDK (Google's Credential Manager, Sign in with
-          Apple, Facebook's Limited Login), for clients with `native_code: true`. It is verified like one from the token
-          endpoint. Its `aud` is the client id or one of the client's `trusted_audiences`. The nonce is required, raw or
-          as SHA-256.
-        - `{provider, client, tokens}`: tokens the app already holds, for clients with `import_tokens: true`.
+          Apple, Facebook's Limited Login), for clients with `native_code: true`. The broker verifies it like an id_token
+          from the token endpoint. Its `aud` is the client id or one of the client's `trusted_audiences`. The nonce is
+          required, and the id_token has it raw or as SHA-256.
+        - `{provider, client, tokens}`: tokens that the app already holds, for clients with `import_tokens: true`.
 
-        The session of an id_token has no tokens of the provider's: `tokens` is `{expires_at: null, refreshable: false}`
-        and `scope` is empty. A refresh is `not_refreshable`, the relay `upstream_not_allowed`, `POST /v1/session/token`
-        `client_not_allowed`, and `POST /v1/token` `invalid_target`. With `login_token` the app can repeat the request.
+        A session that is made from an id_token has no tokens of the provider's: `tokens` is
+        `{expires_at: null, refreshable: false}` and `scope` is empty. A refresh of this session is refused with
+        `not_refreshable`, a relayed call with `upstream_not_allowed`, `POST /v1/session/token` with
+        `client_not_allowed`, and `POST /v1/token` with `invalid_target`. With `login_token` the app can repeat the
+        request.
 
-        One code makes at most one call at the provider, and one id_token one session. The same starter (same
-        `login_token`, else same `code_verifier`) gets the same session with the same cookie for 10 minutes; anyone else
-        gets `code_already_used`. A session presented with the request ends with the reason `replaced`.
+        One code makes at most one call at the provider, and one id_token makes at most one session. For 10 minutes the
+        same starter (same `login_token`, else same `code_verifier`) gets the same session with the same cookie. Any
+        other caller gets `code_already_used`. If the request also presents a session, that session ends with the reason
+        `replaced`.
 
-        A login of a session (`step_up`) needs that session, too. This is judged before the code is spent: without the
-        session `session_required`, with another `login_not_yours`. The answer is 200 with the same session. A failure
-        leaves the session unchanged.
+        The forward of a step-up's login (`step_up`) has to present the session that is stepped up. The broker checks this
+        before the code is spent. Without a session the answer is `session_required`, and with another session
+        `login_not_yours`. On success the answer is 200 with the same session. A failure leaves the session unchanged.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -238,8 +244,8 @@ paths:
       responses:
         '200':
           description: |
-            The presented session, stepped up: the same handle and token. A cookie is set again for its `Max-Age` alone.
-            For 10 minutes the same starter gets the session again, in its state at that time.
+            The presented session is stepped up, and keeps its handle and token. The cookie is set again only to renew its
+            `Max-Age`. For 10 minutes the same starter gets the session again, in its state at the time of the repeat.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -274,9 +280,11 @@ paths:
                 fields: [{name: first-name, type: string, required: true}]
         '400':
           description: |
-            `invalid_request`; `invalid_callback` (not a callback of this login: wrong target, a parameter twice, no
-            code); `state_mismatch` (no such login); `issuer_mismatch` (RFC 9207); `code_rejected` (the provider refused
-            the code, or the id_token or the imported token is not for this client); `verifier_mismatch` (PKCE).
+            `invalid_request`; `invalid_callback` (the URL is not a callback of this login: it has the wrong target, a
+            parameter twice, or no code); `state_mismatch` (no login has this state); `issuer_mismatch` (the issuer is
+            not the expected one, RFC 9207); `code_rejected` (the provider refused
+            the code, or the id_token or the imported token is not for this client); `verifier_mismatch` (the
+            `code_verifier` does not fit the challenge, PKCE).
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -291,7 +299,8 @@ paths:
         '401': {$ref: '#/components/responses/ProofOrSessionWanted'}
         '403':
           description: |
-            `login_not_yours` (another starter's login, which is burned now); `access_denied` (the user refused);
+            `login_not_yours` (another starter began the login, and the login is invalid from now on); `access_denied`
+            (the user refused);
             `client_not_allowed` (the client did not opt in to this flow); `email_domain_denied`; `cross_origin`;
             `step_up_failed` (the sign-in does not meet `step_up`, with `required` and `got`).
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
@@ -302,8 +311,9 @@ paths:
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '409':
           description: |
-            `code_already_used` (by another starter); `login_required` (a callback without a state, or a code whose fate
-            is unknown; the problem carries a fresh `login` if one could be started); `interaction_required` (the provider
+            `code_already_used` (by another starter); `login_required` (the callback has no state, or it is unknown
+            whether the code was used; the problem has a new `login` if the broker could start one);
+            `interaction_required` (the provider
             has to ask the user, and the login has `prompt=none`); `too_many_sessions`; `subject_mismatch` (the user is
             not the user of the session that is stepped up).
           headers:
@@ -326,8 +336,8 @@ paths:
                   expires_at: '2026-11-20T21:10:00Z'
         '410':
           description: |
-            `login_expired` (the login is older than 10 minutes); `handoff_expired` (older than 60 seconds, or used);
-            `state_key_expired`.
+            `login_expired` (the login is older than 10 minutes); `handoff_expired` (the handoff is older than 60
+            seconds, or used); `state_key_expired`.
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -345,14 +355,14 @@ paths:
       operationId: listSessions
       summary: The user's sessions, on all devices.
       description: |
-        The sessions of this session's subject at this provider, each with its children behind it. Does not slide the idle
-        time.
+        Lists the sessions of this session's subject at this provider. The children of a session follow their parent in
+        the list. The call does not extend the idle time.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       parameters:
         - {$ref: '#/components/parameters/Cursor'}
       responses:
         '200':
-          description: A page of sessions, newest first; those of a family count as one.
+          description: A page of sessions, newest first. A session and its children count as one item for the page's size.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -419,9 +429,10 @@ paths:
       operationId: finishRegistration
       summary: Finish a Zephr partial registration.
       description: |
-        Sends the missing attributes to Zephr with the `state_key` and makes a session of the answer. A state key lives 15
-        minutes and is used once; after `registration_rejected` the app may correct the attributes once. The same starter
-        with the same attributes gets the same session for 10 minutes.
+        Sends the missing attributes to Zephr with the `state_key`, and makes a session from Zephr's answer. A state key
+        is valid for 15 minutes and can be used once. After `registration_rejected` the app may correct the attributes
+        once. If the same starter repeats the request with the same attributes within 10 minutes, the answer has the same
+        session.
       security: [{}, {loginCookie: []}, {sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -474,7 +485,7 @@ paths:
       tags: [session]
       operationId: getSession
       summary: This session.
-      description: Does not slide the idle time.
+      description: Returns the session that the request presents. The call does not extend the idle time.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200': {$ref: '#/components/responses/Session'}
@@ -492,18 +503,19 @@ paths:
       operationId: logOut
       summary: Log out.
       description: |
-        The session ends here at once, and its tokens are revoked in the background. If the provider has `end_session`,
-        the provider's own session is ended in the background, too. 204 with or without a session.
+        The session ends at the broker at once, and the broker revokes the session's tokens in the background. If the
+        provider has `end_session`, the broker also ends the provider's own session in the background. The answer is 204
+        with or without a session.
 
-        With `logout_url=true` the answer is 200 with the provider's log-out page, for the app to open in the user's
-        browser, if the provider has `end_session`. The background call to it is then not made. The page is null without a
-        session, and for one that had ended. It is also null if the provider has no page, or its address did not arrive in
-        time.
+        With `logout_url=true` the answer is 200 with the address of the provider's log-out page. The app opens this page
+        in the user's browser, and the broker does not call `end_session` itself. The address is null if the request has
+        no session, or if the session had already ended. It is also null if the provider has no such page, or if the
+        broker did not get the page's address in time.
       security: [{}, {sessionCookie: []}, {sessionBearer: []}]
       parameters:
         - name: logout_url
           in: query
-          description: Whether the provider's log-out page is wanted.
+          description: Asks for the address of the provider's log-out page.
           schema: {type: string, enum: ['true', 'false'], default: 'false'}
           example: 'true'
       responses:
@@ -532,9 +544,10 @@ paths:
       operationId: handOutToken
       summary: The provider's access token, for an SDK on the device.
       description: |
-        Only for clients with `hand_out_access_token: true`. The token is refreshed if needed; the refresh token is never
-        returned. The call counts as use of the session. A Zephr session has no access token. A bound session needs a
-        proof, because the token outlives a pass.
+        Only clients with `hand_out_access_token: true` may call this. The broker refreshes the access token first if
+        needed, and never returns the refresh token. The call extends the session's idle time. A Zephr session has no
+        access token. A bound session needs a proof and not only a pass, because the access token lives longer than a
+        pass.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -567,9 +580,9 @@ paths:
       operationId: grantPass
       summary: A pass for a bound session, in exchange for a proof.
       description: |
-        Good for some minutes (`binding: {pass}`), on every replica. Clients with cookies get it as the cookie
-        `__Host-coatcheck-pass`, bearer clients as `pass`, which they send as `Coatcheck-Pass`. Only a proof renews it; an
-        expired pass counts as no pass.
+        The pass is valid for some minutes (`binding: {pass}`), on every replica. Clients with cookies get it as the
+        cookie `__Host-coatcheck-pass`. Bearer clients get it as `pass`, and send it as `Coatcheck-Pass`. To renew the
+        pass, the app needs a new proof. An expired pass counts as no pass.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -602,25 +615,27 @@ paths:
     put:
       tags: [session]
       operationId: registerPresenceKey
-      summary: The key that the device uses only with its user.
+      summary: Register the presence key, which the device uses only after its user has agreed.
       description: |
-        For a bound session that is not a child. The request needs a proof (a pass is not enough) and, in
-        `Coatcheck-Presence`, a second proof by the new key. That proof covers the same method, address and session token
-        (`ath`), with a nonce of the broker's, which may be the same one. The request has no body.
+        Only a bound session that is not a child can have a presence key. The request needs a proof by the session's key
+        (a pass is not enough) and, in `Coatcheck-Presence`, a second proof by the new key. The second proof covers the
+        same method, address and session token (`ath`). It needs a nonce from the broker, which may be the nonce of the
+        first proof. The request has no body.
 
-        The call has to come within ten minutes of `authenticated_at`. Otherwise it is 401 `step_up_required` with
-        `step_up: {max_age: 600}`, or 403 `step_up_failed` if the provider is unable to step up in this way.
+        The call has to come within ten minutes of `authenticated_at`. A later call is answered 401 `step_up_required`
+        with `step_up: {max_age: 600}`, or 403 `step_up_failed` if the provider is unable to step up in this way.
 
-        A session has one presence key in its life. The same key again is 200 at any time, so a lost answer costs nothing.
-        Another key is 401 `presence_invalid` with the reason `key`, and so is the session's own key. After the loss of
-        the key the user has to sign in again.
+        A session can have only one presence key in its life. If the app registers the same key again, the answer is 200
+        at any time, so the app can repeat the call after a lost answer. Another key, and the session's own key, are
+        answered 401 `presence_invalid` with the reason `key`. If the device loses the presence key, the user has to sign
+        in again.
 
-        The answer is the session with its new `version`. Keep it, because another replica may answer with the former
-        state for a second. Event streams send `session.presence_key_changed`.
+        The answer is the session with its new `version`. The app should keep this session object, because another replica
+        may answer with the former state for a second. Event streams send `session.presence_key_changed`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
-          description: The session with its presence key, which is new or was registered before.
+          description: The session with its presence key. The key is new, or was registered before.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -648,20 +663,23 @@ paths:
     post:
       tags: [session]
       operationId: makeChild
-      summary: A session for a widget, a watch or an extension, behind this one.
+      summary: Make a child session for a widget, a watch or an extension.
       description: |
-        For clients with `children`. A child has no tokens of the provider's: the relay and the exchange use its parent's,
-        so one refresh serves all of them. Its kind lists its rights (`upstreams`, `backends`). A child ends with its
-        parent (`parent_ended`), may end alone, and never outlives it.
+        Only clients with `children` may call this. A child has no tokens of the provider's. The relay and the exchange use
+        its parent's tokens, so one refresh serves all of them. The child's kind lists its rights (`upstreams`,
+        `backends`). A child ends with its parent (`parent_ended`). It may end earlier, but never lives longer than its
+        parent.
 
-        `kind` and `name` are the child's place, and a session has 16 places. A new child in a place ends the former one
-        (`replaced`). So a caller whose answer was lost can repeat the call.
+        `kind` and `name` together are the child's place, and a session has 16 places. If the place has a child already,
+        the new child ends the former child (`replaced`). So a caller that got no answer can repeat the call.
 
-        The token always comes in the body and goes as `Authorization: Bearer`, for every transport of the client. A bound
-        session needs a proof, not a pass, and `jkt` (else 400 with the pointer `/jkt`). The child belongs to that key,
-        which it proves at its first use. A wrong `jkt` makes a child that opens nothing.
+        The child's token always comes in the body, and the child sends it as `Authorization: Bearer`, for every transport
+        of the client. If the session is bound, the call needs a proof (not a pass) and `jkt`; without `jkt` the answer is
+        400 with the pointer `/jkt`. The child belongs to the key of `jkt`, and proves this key at its first use. A child
+        with a wrong `jkt` is useless.
 
-        A child gets 403 `client_not_allowed` here and from `/v1/session/token`, `/v1/session/refresh` and `/v1/sessions`.
+        If a child makes this call, the answer is 403 `client_not_allowed`. A child gets the same answer from
+        `/v1/session/token`, `/v1/session/refresh` and `/v1/sessions`.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -706,17 +724,18 @@ paths:
     post:
       tags: [session]
       operationId: beginHandover
-      summary: A ticket for a web view of the app's own.
+      summary: Get a ticket that signs the user in to the app's own web view.
       description: |
-        For clients with `children: {web}`, and a page at one of its `origins`. The app makes a secret (43 to 128
-        base64url characters) and sends `challenge`, its base64url SHA-256. It puts the secret as the cookie
-        `__Host-coatcheck-handover` (`Secure; HttpOnly; Path=/; SameSite=Strict; Max-Age=60`) into the web view's store
-        for the page's origin. When the cookie is there, it loads `url`. The address alone is worthless, so system
-        browsers and frames are not served.
+        Only clients with `children: {web}` may call this, for a page at one of its `origins`. The app makes a secret (43
+        to 128 base64url characters) and sends the secret's base64url SHA-256 as `challenge`. It puts the secret as the
+        cookie `__Host-coatcheck-handover` (`Secure; HttpOnly; Path=/; SameSite=Strict; Max-Age=60`) into the web view's
+        cookie store for the page's origin. When the cookie is in the store, the app loads `url` in the web view. The
+        address is useless without the cookie, so a system browser or a frame cannot use it.
 
-        For an origin of the broker's own `url` is `/handover/{ticket}` here. For another it is the page with
-        `?handover={ticket}`, and the page's backend redeems the ticket (`POST /v1/handovers/redeem`). A ticket lasts 60
-        seconds, and a session has eight in that time. A bound session needs a proof, not a pass.
+        If the page is at the broker's own origin, `url` is `/handover/{ticket}` at the broker. If the page is elsewhere,
+        `url` is the page with `?handover={ticket}`, and the page's backend redeems the ticket
+        (`POST /v1/handovers/redeem`). A ticket is valid for 60 seconds, and a session can get eight tickets in that time.
+        A bound session needs a proof, not a pass.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       requestBody:
         required: true
@@ -752,11 +771,12 @@ paths:
       operationId: refreshSession
       summary: Refresh the provider's tokens now.
       description: |
-        One refresh at a time for each session, on all replicas; callers that come meanwhile get its result. The session's
-        own cookie does not change.
+        Over all replicas, at most one refresh of a session is in progress at a time. Callers that come during a refresh
+        get its result. The session's own cookie does not change.
 
-        In two cases the answer is the stored session, and the provider is not called. One is a minute after a refresh
-        that an app or an upstream has forced. The other is a refresh by another replica that was still unknown here.
+        In two cases the broker does not call the provider, and answers with the stored session. The first case is a call
+        within a minute after a refresh that an app or an upstream has forced. The second case is a session that another
+        replica has just refreshed.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200': {$ref: '#/components/responses/Session'}
@@ -765,7 +785,7 @@ paths:
         '403': {$ref: '#/components/responses/NotForChildren'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '409':
-          description: '`not_refreshable`: the provider gave no refresh token; the session ends with its access token.'
+          description: '`not_refreshable`: the provider gave no refresh token, so the session ends when its access token expires.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -783,18 +803,20 @@ paths:
       operationId: sessionEvents
       summary: This session's events, as server-sent events.
       description: |
-        The first event is `session` with the session object. These follow:
+        The first event is `session` with the session object. These events may follow:
 
-        - `tokens_refreshed`, which another replica may also send for an access token of another API
-        - `session.presence_key_changed`: read the session again for its `presence`
-        - at the end `session_ended` with `{"reason": …}`, after which the stream closes
+        - `tokens_refreshed`: the tokens were refreshed. If another replica refreshed, this event may also come for an
+          access token of another API.
+        - `session.presence_key_changed`: the app should read the session again for its `presence`.
+        - `session_ended` with `{"reason": …}`: the session has ended, and the stream closes after this event.
 
-        The stream ends within a second of the session's end on every replica, also after a lapse. A comment every 25
-        seconds keeps it open. Events are not replayed: after a reconnect the first event has the present state.
+        On every replica the stream ends within a second of the session's end, also if the session lapsed. A comment every
+        25 seconds keeps the stream open. The broker does not repeat events, because after a reconnect the first event has
+        the present state.
 
-        A session has eight streams at a time, and a subject and client twice as many as they may have sessions. A child
-        has four of its own, and receives its parent's refreshes. One more ends the oldest, without an event. The
-        cross-origin rule applies.
+        A session can have eight streams at a time. A subject at one client can have twice as many streams as sessions. A
+        child can have four streams of its own, and also receives the events of its parent's refreshes. One stream more
+        ends the oldest stream, without an event. The cross-origin rule applies.
       security: [{sessionCookie: []}, {sessionBearer: []}]
       responses:
         '200':
@@ -862,7 +884,7 @@ paths:
       tags: [session]
       operationId: showHandover
       summary: The page that spends a ticket by its own script, or by a button.
-      description: Changes nothing and names no user, for every caller. Refusals are small pages, unless `Accept` asks for problem documents.
+      description: The call changes nothing, and the page names no user. Refusals are small HTML pages, unless `Accept` asks for problem documents.
       security: [{}]
       responses:
         '200':
@@ -880,7 +902,7 @@ paths:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '410':
-          description: '`handover_expired`: late, unknown, of another origin, or its session is over.'
+          description: '`handover_expired`: the ticket is too old, unknown, or of another origin, or its session has ended.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -901,7 +923,7 @@ paths:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '429':
-          description: '`rate_limited`: too many unknown tickets.'
+          description: '`rate_limited`: the address has sent too many unknown tickets.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -933,21 +955,21 @@ paths:
       operationId: spendHandover
       summary: Spend a ticket, from that page alone.
       description: |
-        The secret comes from the cookie `__Host-coatcheck-handover`. The call spends the ticket and sends the browser to
-        the page with a session of kind `web` in the cookie `__Host-coatcheck-web`, which never replaces the app's. The
-        same secret gets the same session for the ticket's 60 seconds. The request must be same-origin, shown by
-        `Sec-Fetch-Site` or the broker's own `Origin`; `Origin: null` is refused.
+        The browser sends the secret in the cookie `__Host-coatcheck-handover`. The call spends the ticket and redirects
+        the browser to the page. It sets the cookie `__Host-coatcheck-web` with a session of kind `web`; the app's cookie
+        stays. During the ticket's 60 seconds the same secret gets the same session. The request must be same-origin,
+        which `Sec-Fetch-Site` or the broker's own `Origin` has to show. `Origin: null` is refused.
       security: [{}]
       responses:
         '303':
-          description: To the page.
+          description: A redirect to the page.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
             Location: {required: true, schema: {type: string}}
             Set-Cookie: {required: true, schema: {type: string}}
         '400':
-          description: '`verifier_mismatch`: the secret is missing, that of another ticket, or shorter than 43 characters; nothing is spent. `invalid_request`.'
+          description: '`verifier_mismatch`: the secret is missing, belongs to another ticket, or is shorter than 43 characters. The ticket is not spent. `invalid_request`: the request is malformed.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -961,14 +983,14 @@ paths:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '409':
-          description: '`other_session`: the browser holds a living session of another user; nothing is spent. `too_many_sessions`.'
+          description: '`other_session`: the browser has a living session of another user. The ticket is not spent. `too_many_sessions`: all places of the family are taken.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '410':
-          description: '`handover_expired`: late, unknown, of another origin, or its session is over.'
+          description: '`handover_expired`: the ticket is too old, unknown, or of another origin, or its session has ended.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -989,7 +1011,7 @@ paths:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '429':
-          description: '`rate_limited`: too many unknown tickets or wrong secrets.'
+          description: '`rate_limited`: the address has sent too many unknown tickets or wrong secrets.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             text/html: {schema: {type: string}}
@@ -1020,45 +1042,49 @@ paths:
   /v1/relay/{upstream}/{path}:
     description: |
       `{path}` is everything after the upstream's name, slashes included. Any method in the upstream's `allow` list may be
-      used. (Generated clients percent-encode the slashes of a path parameter, which is 400 here: build this URL by hand.)
-      Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//` and invalid UTF-8 in `{path}` are 400. The
-      cross-origin rule applies to every method.
+      used. Generated clients percent-encode the slashes of a path parameter, and the relay answers that with 400.
+      Therefore build this URL by hand. Dot segments in any encoding, `%2f`, `%5c`, `%00`, `\`, `;`, `//` and invalid
+      UTF-8 in `{path}` are answered 400, too. The cross-origin rule applies to every method.
 
-      *Header fields.* The upstream's answer is passed on, without some fields. Dropped are hop-by-hop and
-      `Connection`-named fields, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
-      `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `X-Forwarded-*`, `X-Coatcheck-*`, `Coatcheck-*`. Fields that
-      set policy for the broker's origin are dropped, too (`NEL`, `Report-To`, `*-Report-Only`, `Accept-CH`,
-      `Permissions-Policy` and their like). `X-Accel-Buffering` passes with `no` or `yes`; other event streams get `no`.
-      An offer of `h2c` in `Upgrade` is ignored, any other upgrade is 400.
+      *Header fields.* The relay passes the upstream's answer on, without some fields. It drops hop-by-hop fields, the
+      fields that `Connection` names, `Set-Cookie`, `WWW-Authenticate`, `Clear-Site-Data`, `Strict-Transport-Security`,
+      `Alt-Svc`, `Access-Control-*`, `Server`, `X-Auth-*`, `X-Forwarded-*`, `X-Coatcheck-*`, `Coatcheck-*`. It also drops
+      fields that set policy for the broker's origin (`NEL`, `Report-To`, `*-Report-Only`, `Accept-CH`,
+      `Permissions-Policy` and similar fields). The relay passes `X-Accel-Buffering` on if its value is `no` or `yes`, and
+      adds `no` to other event streams. It ignores an offer of `h2c` in `Upgrade`, and answers any other upgrade with 400.
 
-      *Caches and redirects.* Without a `Cache-Control` the answer is `private, no-store`. With one, `private` and
-      `Vary: Cookie, Authorization` are added, unless it has `public` or `s-maxage`. `Coatcheck-Source` names the author
-      of the answer. An upstream's redirect is passed on, not followed. A `Location` or `Content-Location` under its base
-      URL becomes its path here, an absolute one elsewhere stays, every other is left out.
+      *Caches and redirects.* If the upstream's answer has no `Cache-Control`, the relay sets `private, no-store`. If it
+      has one, the relay adds `private` and `Vary: Cookie, Authorization`, unless the field has `public` or `s-maxage`.
+      `Coatcheck-Source` names the author of the answer. The relay passes an upstream's redirect on and does not follow
+      it. If a `Location` or `Content-Location` is under the upstream's base URL, the relay replaces it by its path at the
+      relay. An absolute address elsewhere stays. The relay drops every other value of these two fields.
 
-      *Limits.* Bodies stream both ways. If the app sends one too slowly, it is 408 (`limits.relay_minimum_rate`,
-      `limits.relay_upload_deadline`). One user may have a quarter of an upstream's places, one session half of that.
-      Beyond it the answer is 429, and when all are taken, 503.
+      *Limits.* Bodies stream in both directions. If the app sends its body too slowly, the answer is 408
+      (`limits.relay_minimum_rate`, `limits.relay_upload_deadline`). The calls of one user may take a quarter of an
+      upstream's places, and the calls of one session half of that. If a user or session already has its share, the answer
+      is 429. If all places are taken, the answer is 503.
 
-      *Tokens.* An upstream's 401 causes one refresh and, if the body can be replayed, one more try. A 401 that remains is
-      passed on and never ends the session. An upstream may have an access token of its own (`upstreams.NAME.token`). If
-      the provider refuses it, the answer is 502 `provider_error`; if the session can get none, 403.
+      *Tokens.* If the upstream answers 401, the broker refreshes the token once and, if it can replay the body, repeats
+      the call once. If the upstream answers 401 again, the app gets that answer, and the session goes on. An upstream may
+      have an access token of its own (`upstreams.NAME.token`). If the provider refuses to give this token, the answer is
+      502 `provider_error`. If the session has no way to ask for this token, the answer is 403.
 
       *Sign-in.* The operator's `require` or an upstream's own challenge (RFC 9470) may demand a stronger or more recent
-      sign-in: 401 `step_up_required`. If the session already meets the upstream's challenge, it is 403 `step_up_failed`
-      with the reason `upstream`.
+      sign-in. The answer is then 401 `step_up_required`. If the session already meets the upstream's challenge, the
+      answer is 403 `step_up_failed` with the reason `upstream`.
 
-      *Presence.* A call that needs presence (`require: {presence: true}`) is 401 `presence_required` without
-      `Coatcheck-Presence`, or for a session without a presence key. A proof that is not accepted is 401
+      *Presence.* A call may need presence (`require: {presence: true}`). If `Coatcheck-Presence` is missing, or the
+      session has no presence key, the answer is 401 `presence_required`. If the proof is not accepted, the answer is 401
       `presence_invalid`. An unbound session gets 403 `step_up_failed`.
 
-      The proof of presence is judged last and taken just before the call goes out, for a stream at its beginning. It
-      never goes to the upstream. The app may send it again while its nonce lives, if the upstream was surely not reached.
-      The same holds if the upstream refused the call with a 401 and the relay answers a problem of its own.
+      The relay checks the proof of presence last, and uses it up just before the call goes out. If the app streams a
+      body, this happens at the beginning of the stream. The proof never goes to the upstream. If the upstream was surely
+      not reached, the app may send the same proof again while its nonce is valid. The same holds if the upstream refused
+      the call with a 401 and the relay answers with a problem of its own.
 
-      *The session's end* ends an answer in progress. An event stream without a length ends within a second, as a whole
-      answer; any other is cut after five seconds. A call that carries bytes is use of its session, except with a web
-      page's cookie.
+      *The session's end* also ends an answer in progress. An event stream without a length ends within a second, and
+      looks like a complete answer. Any other answer is cut after five seconds. A relayed call that carries bytes extends
+      the session's idle time, unless the call came with a web page's cookie.
     parameters:
       - name: upstream
         in: path
@@ -1215,24 +1241,27 @@ paths:
       operationId: forwardAuth
       summary: May this request pass? For nginx, Traefik, Caddy, Envoy, HAProxy.
       description: |
-        The session is the cookie's, else that of `X-Coatcheck-Session`. If the caller proved itself by
-        `X-Coatcheck-Backend` or as a peer on the backends' own listener, `Authorization: Bearer` is the third choice. The
-        answer depends on the session alone. Headers with the original URI are ignored, except for the proof of a bound
-        session at a backend with `original_request: true`. A bound session's pass is taken as the app sent it.
+        The broker takes the session token from the cookie, or else from `X-Coatcheck-Session`. If the caller proved itself
+        by `X-Coatcheck-Backend` or as a peer on the backends' own listener, the third choice is `Authorization: Bearer`.
+        The answer depends only on the session. The broker ignores headers with the original URI. The exception is the
+        proof of a bound session, at a backend with `original_request: true`. The proxy passes a bound session's pass on as
+        the app sent it.
 
-        A child session passes only if its kind names this backend (403 `backend_not_allowed`), and slides its parent's
-        idle time, too. Any failure denies; there is no redirect. Slides the idle time.
+        A child session passes only if its kind names this backend; otherwise the answer is 403 `backend_not_allowed`. The
+        call extends the session's idle time, and for a child also the idle time of its parent. The proxy must treat any
+        failure as a refusal, because the broker never answers with a redirect.
 
-        `acr` and `max_age` in the query are the proxy's own demands on the sign-in, in addition to those of
-        `backends.NAME.require`: too little is 401 `step_up_required`. They count for every caller, because they only
-        tighten. Other parameters, doubled and malformed ones deny (403 `backend_not_allowed`).
+        `acr` and `max_age` in the query are the proxy's own demands on the sign-in, in addition to the demands of
+        `backends.NAME.require`. If the session does not meet them, the answer is 401 `step_up_required`. They are accepted
+        from every caller, because they can only make the check stricter. A query with other, doubled or malformed
+        parameters is refused (403 `backend_not_allowed`).
 
-        `presence=1` demands a proof of presence over the original request, in `Coatcheck-Presence` as the app sent it,
-        which this answer takes. It needs a backend with `original_request: true` and a proxy that sends method and URL
-        (else 403 `backend_not_allowed`).
+        `presence=1` demands a proof of presence over the original request. The proxy passes it on in `Coatcheck-Presence`
+        as the app sent it, and this call uses it up. The backend needs `original_request: true`, and the proxy has to
+        send method and URL; otherwise the answer is 403 `backend_not_allowed`.
       parameters:
-        - {name: acr, in: query, schema: {type: string, minLength: 1, maxLength: 1608}, description: 'One of these words has to be the session''s `acr`.'}
-        - {name: max_age, in: query, schema: {type: integer, minimum: 60, maximum: 2147483648}, description: The most seconds since the sign-in.}
+        - {name: acr, in: query, schema: {type: string, minLength: 1, maxLength: 1608}, description: 'Words with spaces between them. The session''s `acr` has to be one of them.'}
+        - {name: max_age, in: query, schema: {type: integer, minimum: 60, maximum: 2147483648}, description: The largest allowed number of seconds since the sign-in.}
         - {name: presence, in: query, schema: {type: integer, minimum: 1, maximum: 1}, description: 'The request needs a proof of presence.'}
       security:
         - {backendHeader: [], sessionCookie: []}
@@ -1267,9 +1296,9 @@ paths:
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401':
           description: |
-            `session_required`, `session_ended` with its reason, or `backend_unauthorized`; for a bound session
-            `proof_required`, `use_dpop_nonce` or `proof_invalid`, which sign no user out; `step_up_required`;
-            `presence_required`, `presence_invalid`.
+            `session_required`, `session_ended` with its reason, or `backend_unauthorized`. For a bound session also
+            `proof_required`, `use_dpop_nonce` or `proof_invalid`, which do not mean that the session has ended. If the
+            call has a demand also `step_up_required`, `presence_required` or `presence_invalid`.
           headers:
             Coatcheck-Code: {$ref: '#/components/headers/Coatcheck-Code'}
             DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -1295,9 +1324,10 @@ paths:
       operationId: introspect
       summary: Introspect a session. RFC 7662.
       description: |
-        Slides the idle time only for a backend with `slides: true`. The caller may also use HTTP Basic with the backend's
-        name, or send name and credential as `client_id` and `client_secret` in the body, one of these ways at a time.
-        Empty and unknown fields are ignored (RFC 6749 section 3.2). Each field has to be unique.
+        The call extends the idle time only for a backend with `slides: true`. A caller may send its credential in a header
+        field, by HTTP Basic with the backend's name, or as `client_id` and `client_secret` in the body, but only in one of
+        these ways in a request. The broker ignores empty and unknown fields (RFC 6749 section 3.2). Each field may occur
+        once.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -1319,10 +1349,10 @@ paths:
       responses:
         '200':
           description: |
-            The session, or `{"active":false}` for a token that opens none, or none for this backend. A child session
-            whose kind does not name the backend is not for it. A bound session without good evidence gets
-            `{"active":false, "code", "reason"?}` and `DPoP-Nonce`. Answer the app 401 with this code and nonce, and sign
-            no user out.
+            The session. The answer is `{"active":false}` if the token opens no session, or a session that this backend may
+            not see, for example a child session whose kind does not name the backend. For a bound session without valid
+            evidence the answer is `{"active":false, "code", "reason"?}` with `DPoP-Nonce`. The backend should then answer
+            the app 401 with this code and nonce, and keep the user signed in.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -1352,13 +1382,13 @@ paths:
       operationId: redeemHandover
       summary: Spend a ticket for a page of this backend's.
       description: |
-        For backends with `may: [handover]` and the page's origin among their `origins`. `verifier` is the secret in the
-        cookie `__Host-coatcheck-handover` **of that very request**, never a value from its address or page. Otherwise an
-        attacker's link could sign a victim in to the attacker's account. The same secret gets the same session for the
-        ticket's 60 seconds.
+        Only backends with `may: [handover]` and the page's origin among their `origins` may call this. `verifier` is the
+        secret in the cookie `__Host-coatcheck-handover` **of the same browser request** that brought the ticket. Never take
+        it from the address or the page, because an attacker's link could then sign a victim in to the attacker's account.
+        During the ticket's 60 seconds the same secret gets the same session.
 
-        Keep `session_token` for yourself, and give the browser a cookie of your own. Ask by introspection or exchange
-        whether the session lives.
+        Do not send `session_token` to the browser; give the browser a cookie of your own. Use introspection or exchange to
+        find out whether the session is still live.
       security: [{backendBearer: []}, {backendHeader: []}]
       requestBody:
         required: true
@@ -1375,7 +1405,7 @@ paths:
             application/json:
               schema: {$ref: '#/components/schemas/NewSession'}
         '400':
-          description: '`verifier_mismatch`: the secret belongs to another ticket; nothing is spent. `invalid_request`.'
+          description: '`verifier_mismatch`: the secret belongs to another ticket. The ticket is not spent. `invalid_request`: the request is malformed.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -1384,13 +1414,13 @@ paths:
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
         '408': {$ref: '#/components/responses/RequestTimeout'}
         '409':
-          description: '`too_many_sessions`: all places of the family are taken, and none by a web view.'
+          description: '`too_many_sessions`: all places of the family are taken, and no web view has one of them.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
               schema: {$ref: '#/components/schemas/Problem'}
         '410':
-          description: '`handover_expired`: late, unknown, for another origin or backend, or its session is over.'
+          description: '`handover_expired`: the ticket is too old, unknown, or for another origin or backend, or its session has ended.'
           headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
           content:
             application/problem+json:
@@ -1409,27 +1439,30 @@ paths:
       operationId: exchangeToken
       summary: The provider's access token for a session. RFC 8693.
       description: |
-        The token is refreshed first if needed, and the call slides the idle time. Without `resource`, `audience` and
-        `scope` the answer is the session's own token. A dead session is 400 `invalid_grant`. A Zephr session, which has
-        no access token, is `invalid_target`. A bound session without good evidence is `invalid_grant` with the `code`
-        `proof_required`, `use_dpop_nonce` or `proof_invalid`, and `DPoP-Nonce`.
+        The broker refreshes the token first if needed, and the call extends the session's idle time. Without `resource`,
+        `audience` and `scope` the answer has the session's own token. If the session has ended, the answer is 400
+        `invalid_grant`. For a Zephr session it is `invalid_target`, because such a session has no access token. For a
+        bound session without valid evidence it is `invalid_grant` with the `code` `proof_required`, `use_dpop_nonce` or
+        `proof_invalid`, and with `DPoP-Nonce`.
 
-        *Bound tokens.* The provider may have bound the access token to a key of the broker's. The token then goes out
-        with a proof for one request alone, and `token_type` is `DPoP`. The fields `dpop_htm` and `dpop_htu` name that
-        request: the backend's own, not the app's request of `htm` and `htu`. Without them, or with an endpoint of the
-        provider's own, it is `invalid_target`. A token that is bound to the client's certificate is always
-        `invalid_target`, because it is good on the broker's own connections alone.
+        *Bound tokens.* The provider may have bound the access token to a key of the broker's. The backend then gets the
+        token together with a proof that is good for one request, and `token_type` is `DPoP`. The fields `dpop_htm` and
+        `dpop_htu` name the request that the backend will make (`htm` and `htu` name the app's request). If they are
+        missing, or name an endpoint of the provider's own, the answer is `invalid_target`. For a token that is bound to
+        the client's certificate the answer is always `invalid_target`, because such a token works only on the broker's
+        own connections.
 
-        *Sign-in.* If the session lacks a demand of `backends.NAME.require`, it is 400 `insufficient_user_authentication`
-        with `acr_values` and `max_age` (RFC 9470).
+        *Sign-in.* If the session does not meet the demands of `backends.NAME.require`, the answer is 400
+        `insufficient_user_authentication` with `acr_values` and `max_age` (RFC 9470).
 
-        *Another API.* `resource`, `audience` and `scope` name another API for the token. Together they have to be one
-        entry of `backends.NAME.tokens`, as a whole and in any order, else 400 `invalid_target`. So is a session that can
-        get no such token, because it has no refresh token, or its provider's tokens are for one API alone. A provider's
-        refusal is 502, which ends no session.
+        *Another API.* `resource`, `audience` and `scope` name another API for the token. Together they have to be exactly
+        one entry of `backends.NAME.tokens`, in any order; otherwise the answer is 400 `invalid_target`. The answer is the
+        same if the session has no refresh token, or if its provider's tokens are for one API only. If the provider refuses
+        the token, the answer is 502, and the session goes on.
 
-        The credential may come in the body, as at introspection. Unknown fields are refused, stricter than RFC 6749
-        section 3.2, because a misspelt target would hand out the session's own token.
+        The credential may come in the body, as at introspection. This call refuses unknown fields and is therefore
+        stricter than RFC 6749 section 3.2. The reason is that with a misspelt target the backend would get the session's
+        own token.
       security: [{backendBearer: []}, {backendHeader: []}, {backendBasic: []}]
       requestBody:
         required: true
@@ -1498,13 +1531,14 @@ paths:
       operationId: hostedCallback
       summary: The hosted callback (flow C).
       description: |
-        For providers that return to https addresses only. Sends the browser to the client's registered
-        `hosted_callback_to` with `?handoff=…&login_id=…` (one use, 60 seconds) or `?error=<code>&login_id=…`. The
-        provider's code never reaches the device. An arrival without a state goes on as
-        `?error=login_required&provider=…&client=…`. HEAD and prefetch change nothing.
+        This callback is for providers that return only to https addresses. It redirects the browser to the client's
+        registered `hosted_callback_to` with `?handoff=…&login_id=…` or `?error=<code>&login_id=…`. The handoff can be
+        used once, within 60 seconds. The provider's code never reaches the device. If the callback has no state, the
+        redirect has `?error=login_required&provider=…&client=…`. HEAD and prefetch change nothing.
 
-        The same callback gives the same handoff. While it lives, another callback of the login is
-        `?error=state_mismatch`. An address that makes too many handoffs gets `?error=rate_limited`.
+        If the same callback comes again, the redirect has the same handoff. While this handoff is valid, a different
+        callback of the same login gets `?error=state_mismatch`. An address that makes too many handoffs gets
+        `?error=rate_limited`.
       security: []
       parameters:
         - {name: code, in: query, schema: {$ref: '#/components/schemas/CallbackValue'}}
@@ -1525,7 +1559,7 @@ paths:
       tags: [provider]
       operationId: hostedFormCallback
       summary: The hosted callback by `response_mode=form_post` (Apple).
-      description: Like the GET. No cookie is read or set. The state protects it, so the cross-origin rule does not apply.
+      description: This call does the same as the GET. It neither reads nor sets a cookie. The cross-origin rule does not apply, because the state protects the call.
       security: []
       requestBody:
         required: true
@@ -1538,7 +1572,7 @@ paths:
                 state: {$ref: '#/components/schemas/CallbackValue'}
                 iss: {$ref: '#/components/schemas/CallbackValue'}
                 error: {$ref: '#/components/schemas/CallbackValue'}
-                user: {type: string, maxLength: 4096, description: Apple's JSON with the name; it comes once.}
+                user: {type: string, maxLength: 4096, description: Apple's JSON with the user's name. Apple sends it only at the first sign-in.}
       responses:
         '303': {$ref: '#/components/responses/ToTheApp'}
         '400': {$ref: '#/components/responses/InvalidCallback'}
@@ -1560,8 +1594,9 @@ paths:
       operationId: backchannelLogout
       summary: OpenID Connect Back-Channel Logout 1.0.
       description: |
-        Ends the session that the token's `sid` names, or all of its `sub`'s. The answer is the same with and without such
-        a session. Cookies are ignored; the token's signature is the authentication.
+        Ends the session that the logout token's `sid` names. Without a `sid` it ends all sessions of the token's `sub`.
+        The answer is the same with and without such a session. The broker ignores cookies, because the token's signature
+        authenticates the call.
       security: []
       requestBody:
         required: true
@@ -1672,7 +1707,7 @@ paths:
       tags: [management]
       operationId: livez
       summary: Is the process alive?
-      description: HTTP/1.0 may ask without a `Host`, as HAProxy's `option httpchk` does.
+      description: An HTTP/1.0 request may come without a `Host`, as HAProxy's `option httpchk` sends it.
       security: []
       responses:
         '200':
@@ -1686,13 +1721,14 @@ paths:
     get:
       tags: [management]
       operationId: readyz
-      summary: Can it serve? Store reachable, migrations done, the store's own key ring, no shutdown.
+      summary: Can the process serve? It can if the store is reachable and migrated, the key ring is the store's own, and no shutdown has begun.
       description: |
-        HTTP/1.0 may ask without a `Host`, as HAProxy's `option httpchk` does.
+        An HTTP/1.0 request may come without a `Host`, as HAProxy's `option httpchk` sends it.
 
-        Several faults are shown and do not count, because sessions are served all the same. These are the providers'
-        state, a revocation endpoint that cannot be called (`problems` names it), a clock ahead of the database's, and a
-        full disk. A shutdown turns it red at once; the listeners close `server.drain_delay` later.
+        The answer also shows some faults that leave the status at 200, because the broker still serves sessions. These are
+        the providers' state, a revocation endpoint that cannot be called (`problems` names it), a clock ahead of the
+        database's, and a full disk. When a shutdown begins, the answer is 503 at once, and the listeners close
+        `server.drain_delay` later.
       security: []
       responses:
         '200':
@@ -1728,10 +1764,11 @@ paths:
       operationId: adminListSessions
       summary: Live or ended sessions by subject, provider or client.
       description: |
-        Needs an admin token with `read`. With no admin token configured, `/admin` is 404. Ended sessions are found for 30
-        days, with the reason: "why was I logged out?". A session that ran out by time is refused at once. It is in
-        neither list for about a day, because its row is kept whole in case the clock was wrong. Then it is listed as
-        ended, with that time as `ended_at`.
+        The call needs an admin token with `read`. If no admin token is configured, every path under `/admin` is answered
+        404. Ended sessions are listed for 30 days with their reason, which answers a user's "why was I logged out?". If a
+        session reaches its time limit, the broker refuses it at once, but keeps its row whole for about a day in case the
+        clock was wrong. During this day the session is in neither list. Then it is listed as ended, with the time limit
+        as `ended_at`.
       security: [{adminBearer: []}]
       parameters:
         - {name: subject, in: query, schema: {type: string, minLength: 1, maxLength: 512, pattern: '^[\x20-\x7E]+$'}, description: Needs `provider` too.}
@@ -1739,13 +1776,13 @@ paths:
         - {name: client, in: query, schema: {$ref: '#/components/schemas/Name'}, description: Needs `provider` too.}
         - name: state
           in: query
-          description: Live ones by their creation, or ended ones by their end.
+          description: The kind of sessions. Live sessions are sorted by their creation, ended sessions by their end.
           schema: {type: string, enum: [live, ended], default: live}
         - {$ref: '#/components/parameters/Binding'}
         - {$ref: '#/components/parameters/Cursor'}
       responses:
         '200':
-          description: A page of sessions, newest first. `ended_at` and `reason` are null for live ones.
+          description: A page of sessions, newest first. `ended_at` and `reason` are null for live sessions.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -1764,9 +1801,9 @@ paths:
       operationId: adminEndSessions
       summary: End every session of a provider, or of one of its clients, with the reason `admin`.
       description: |
-        Needs an admin token with `end`. The audit row is written first; if that fails, nothing happens. `binding=none`
-        ends the sessions that belong to no key, for some seconds. While `next_cursor` is not null, call again with it as
-        `cursor`.
+        The call needs an admin token with `end`. The broker writes the audit row first, and ends no session if that fails.
+        With `binding=none` the call ends only the sessions that belong to no key, and stops after some seconds. While
+        `next_cursor` is not null, repeat the call with its value as `cursor`.
       security: [{adminBearer: []}]
       parameters:
         - {name: provider, in: query, required: true, schema: {$ref: '#/components/schemas/Name'}}
@@ -1790,7 +1827,7 @@ paths:
       tags: [management]
       operationId: adminEndSession
       summary: End one session, with the reason `admin`.
-      description: Needs an admin token with `end`. The audit row is written first; if that fails, nothing happens.
+      description: The call needs an admin token with `end`. The broker writes the audit row first, and ends no session if that fails.
       security: [{adminBearer: []}]
       parameters:
         - {$ref: '#/components/parameters/Handle'}
@@ -1863,8 +1900,8 @@ paths:
       operationId: adminKeys
       summary: The key ring's keys, newest first, with the number of stored values that need each.
       description: |
-        Needs an admin token with `read`. Every row is counted. Exchanges count as long as their answers can be repeated.
-        A key that rows name and the ring does not have is `missing`.
+        The call needs an admin token with `read`. The broker counts every row. It counts an exchange as long as the
+        exchange's answer can be repeated. A key is `missing` if rows name it and the ring does not have it.
       security: [{adminBearer: []}]
       responses:
         '200':
@@ -1894,7 +1931,7 @@ paths:
     get:
       tags: [management]
       operationId: adminResealProgress
-      summary: The progress of sealing again in this process.
+      summary: Show how far this process has sealed the stored values again.
       security: [{adminBearer: []}]
       responses:
         '200':
@@ -1917,12 +1954,12 @@ paths:
       operationId: adminReseal
       summary: Seal everything under the newest key, in the background.
       description: |
-        Needs an admin token with `maintain`. If it runs already, it goes on; `elsewhere` is another process. The audit
-        row is written first; if that fails, nothing happens.
+        The call needs an admin token with `maintain`. If the sealing already runs, it goes on; the state `elsewhere` means
+        that another process does it. The broker writes the audit row first, and starts nothing if that fails.
       security: [{adminBearer: []}]
       responses:
         '202':
-          description: Sealing runs, here or elsewhere.
+          description: The sealing runs, in this process or in another one.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -1943,8 +1980,9 @@ paths:
       operationId: adminBackUp
       summary: Write a backup of the SQLite database to a new file on the broker's machine, and check it.
       description: |
-        Needs an admin token with `maintain`. The file is made with mode 0600; an existing file or a link is refused. 404
-        if the store is not SQLite. The audit row is written first; if that fails, nothing happens.
+        The call needs an admin token with `maintain`. The broker makes the file with mode 0600, and refuses an existing
+        file or a link. The answer is 404 if the store is not SQLite. The broker writes the audit row first, and makes no
+        file if that fails.
       security: [{adminBearer: []}]
       requestBody:
         required: true
@@ -1959,7 +1997,7 @@ paths:
             example: {file: /var/backups/coatcheck-2026-11-22.db}
       responses:
         '201':
-          description: Written, and SQLite's integrity check passes.
+          description: The backup is written, and SQLite's integrity check of it has passed.
           headers:
             X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
             Cache-Control: {$ref: '#/components/headers/No-Store'}
@@ -1971,10 +2009,10 @@ paths:
                 properties:
                   file: {type: string}
                   bytes: {type: integer, minimum: 0}
-                  sessions: {type: integer, minimum: 0, description: Live ones and tombstones.}
+                  sessions: {type: integer, minimum: 0, description: 'The number of sessions in the backup, tombstones included.'}
                   schema_version: {type: integer, minimum: 1}
-                  opens: {type: boolean, description: Whether the key ring opens a sample of it.}
-                  ring: {type: string, description: A sentence about that.}
+                  opens: {type: boolean, description: Whether the key ring opens a sample of the backup's rows.}
+                  ring: {type: string, description: A sentence about the result of that test.}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
@@ -1993,9 +2031,10 @@ paths:
       operationId: adminCompareConfiguration
       summary: Compare a configuration's settings with the running ones.
       description: |
-        Needs an admin token with `configure`. Values of neither side are sent. A setting's digest is the SHA-256 of the
-        salt, a zero byte, its path, a zero byte and its value as text. `{env: …}` and `{file: …}` count with their
-        contents. The answer has every path of either side. `coatcheck config diff` makes this call.
+        The call needs an admin token with `configure`. Neither side sends values. A setting's digest is the SHA-256 of the
+        salt, a zero byte, the setting's path, a zero byte and its value as text. For `{env: …}` and `{file: …}` the value
+        is the content of the variable or file. The answer has every path that either side has. `coatcheck config diff`
+        makes this call.
       security: [{adminBearer: []}]
       requestBody:
         required: true
@@ -2030,16 +2069,16 @@ paths:
                 type: object
                 required: [changed, items]
                 properties:
-                  changed: {type: integer, minimum: 0, description: How many differ.}
+                  changed: {type: integer, minimum: 0, description: The number of settings that differ.}
                   items:
                     type: array
                     items:
                       type: object
                       required: [path, state, needs_restart]
                       properties:
-                        path: {type: string, description: 'Where the setting stands, as a dotted path.'}
+                        path: {type: string, description: 'The place of the setting, as a dotted path.'}
                         state: {type: string, description: '`same` or `changed`.'}
-                        needs_restart: {type: boolean, description: Whether it differs and a reload would refuse it.}
+                        needs_restart: {type: boolean, description: Whether the setting differs and a reload would refuse the change.}
         '400': {$ref: '#/components/responses/InvalidRequest'}
         '401': {$ref: '#/components/responses/AdminUnauthorized'}
         '403': {$ref: '#/components/responses/BackendNotAllowed'}
@@ -2070,7 +2109,7 @@ components:
       type: apiKey
       in: cookie
       name: __Host-coatcheck-web
-      description: The token of a session of kind `web`, and of no other. `coatcheck-web` if `public_url` is plain http.
+      description: The token of a session of kind `web`. No other session uses this cookie. `coatcheck-web` if `public_url` is plain http.
     sessionHeader:
       type: apiKey
       in: header
@@ -2096,7 +2135,7 @@ components:
     Binding:
       name: binding
       in: query
-      description: Only sessions that belong to no key of a device. So a page may have fewer items, or none, and a `next_cursor`.
+      description: Selects only the sessions that belong to no key of a device. A page may therefore have few or no items and still have a `next_cursor`.
       schema: {type: string, enum: [none]}
     Cursor:
       name: cursor
@@ -2145,8 +2184,8 @@ components:
       schema: {type: string}
     Next-Nonce:
       description: |
-        The nonce for the next proof (RFC 9449 section 8): on every 401 for missing evidence, and on answers to a proof
-        whose nonce is about to end.
+        The nonce for the next proof (RFC 9449 section 8). It is on every 401 for missing evidence, and on the answer to a
+        proof whose nonce is about to expire.
       schema: {type: string, pattern: '^[A-Za-z0-9_-]{16}$'}
     Coatcheck-Code:
       description: The `code` of a 401 for missing evidence, for gateways that lose its body.
@@ -2158,16 +2197,16 @@ components:
     Coatcheck-Reason:
       description: |
         The `reason` of `session_ended` and of `presence_invalid`, for proxies that ask by a subrequest and lose the body.
-        Never with another code.
+        Answers with another code do not have this field.
       schema: {type: string, description: 'An `EndReason` of `session_ended`; of `presence_invalid` the problem''s `reason`.'}
     X-Auth:
       description: |
-        Always there, empty when unknown, percent-encoded outside 0x21–0x7E, 256 bytes at most. The proxy replaces the
-        client's own field of that name with it.
+        The field is always there, and is empty if its value is unknown. Characters outside 0x21–0x7E are percent-encoded.
+        The value has at most 256 bytes. The proxy must replace a field of this name that the client sent.
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     X-Auth-Email:
-      description: Like the others. Also empty if the provider does not call the address verified (`email_verified` is present, and is neither `true` nor the text `true`).
+      description: The user's e-mail address, in the same form as the other fields. It is also empty if the provider reports that the address is not verified (`email_verified` is present, and is neither `true` nor the text `true`).
       required: true
       schema: {type: string, maxLength: 256, pattern: '^[\x21-\x7E]*$'}
     Strict-Transport-Security:
@@ -2262,9 +2301,9 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     ProofOrSessionWanted:
       description: |
-        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of
-        this answer. `proof_invalid`: `reason` names the fault. For a step-up, `session_required` and `session_ended` of
-        its session as well. Nothing was spent.
+        `proof_required`: a sign-in of this client needs a proof by a key. `use_dpop_nonce`: make the proof with the nonce
+        of this answer. `proof_invalid`: `reason` names the fault. For a step-up also `session_required` and `session_ended`,
+        if its session is missing or has ended. The code was not spent.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2276,8 +2315,8 @@ components:
           example: {type: 'urn:coatcheck:problem:session_required', title: Session required, status: 401, code: session_required, detail: The request has no session. Sign in first., request_id: req_7bq3yqk0W8b}
     ProofWanted:
       description: |
-        `proof_required`: the client's sign-ins have to prove a key. `use_dpop_nonce`: make the proof with the nonce of
-        this answer. `proof_invalid`: `reason` names the fault. Nothing was spent.
+        `proof_required`: a sign-in of this client needs a proof by a key. `use_dpop_nonce`: make the proof with the nonce
+        of this answer. `proof_invalid`: `reason` names the fault. The state key was not spent.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2289,9 +2328,10 @@ components:
           example: {type: 'urn:coatcheck:problem:use_dpop_nonce', title: Use the nonce, status: 401, code: use_dpop_nonce, detail: Make the proof with the nonce of this answer., request_id: req_7bq3yqk0W8b}
     NoSession:
       description: |
-        `session_required`: the request has no session, or an unknown one; forget a cookie that was sent, because it is
-        not cleared. `session_ended`: the session ended, `reason` is why, and the cookie is cleared. For a bound session
-        `proof_required`, `use_dpop_nonce`, or `proof_invalid` with its `reason`: the session and the cookie stay.
+        `session_required`: the request has no session, or an unknown session. The answer does not clear a cookie that was
+        sent, so the app should forget it. `session_ended`: the session has ended for the given `reason`, and the answer
+        clears the cookie. For a bound session also `proof_required`, `use_dpop_nonce`, or `proof_invalid` with its
+        `reason`: the evidence is missing or bad, and the session and the cookie stay.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         DPoP-Nonce: {$ref: '#/components/headers/Next-Nonce'}
@@ -2310,8 +2350,9 @@ components:
               value: {type: 'urn:coatcheck:problem:session_ended', title: Session ended, status: 401, code: session_ended, detail: The session has ended., request_id: req_7bq3yqk0W8b, reason: grant_revoked}
     PresenceKeyUnauthorized:
       description: |
-        `session_required`, `session_ended`; `proof_required`, `use_dpop_nonce`, `proof_invalid`: the session's own proof.
-        `step_up_required`: the user did not sign in within ten minutes. `presence_required`: there is no
+        `session_required`, `session_ended`: the session is missing or has ended. `proof_required`, `use_dpop_nonce`,
+        `proof_invalid`: the proof by the session's own key is missing or bad. `step_up_required`: the last sign-in is
+        more than ten minutes ago. `presence_required`: the request has no
         `Coatcheck-Presence`. `presence_invalid`: `reason` names the fault.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
@@ -2330,7 +2371,7 @@ components:
             other:
               value: {type: 'urn:coatcheck:problem:presence_invalid', title: Invalid proof of presence, status: 401, code: presence_invalid, detail: The session has another presence key already. Another key is another session., request_id: req_7bq3yqk0W8b, reason: key}
     AdminUnauthorized:
-      description: '`backend_unauthorized`: no admin token, or an unknown one.'
+      description: '`backend_unauthorized`: the request has no credential, or an unknown one.'
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2339,16 +2380,16 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     ForwardAuthForbidden:
       description: |
-        `backend_not_allowed`: the credential may not do this, or not for this session. Also: the query is unreadable, or
-        it demands presence and the original request is missing. `client_not_allowed`: a child session of a kind that is
-        not configured. `step_up_failed`: no sign-in of the session's provider can meet the demand, or presence is
-        demanded of an unbound session.
+        `backend_not_allowed`: the credential may not do this, or not for this session. The code has two more causes: the
+        query is unreadable, or it demands presence and the original request is missing. `client_not_allowed`: the session
+        is a child of a kind that is not configured. `step_up_failed`: no sign-in at the session's provider can meet the
+        demand, or the call needs presence and the session is unbound.
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     BackendNotAllowed:
-      description: '`backend_not_allowed`: the credential may not do this, or not for this session; `client_not_allowed`: a child session of a kind that is not configured.'
+      description: '`backend_not_allowed`: the credential may not do this, or not for this session. `client_not_allowed`: the session is a child of a kind that is not configured.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
@@ -2360,7 +2401,7 @@ components:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     NotForChildren:
-      description: '`client_not_allowed`: the session is a child, whose parent has to make this call, or of a kind that is not configured; `cross_origin`.'
+      description: '`client_not_allowed`: the session is a child, and its parent has to make this call, or the child''s kind is not configured. `cross_origin`: see the cross-origin rule.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content:
         application/problem+json:
@@ -2447,8 +2488,8 @@ components:
           schema: {$ref: '#/components/schemas/Problem'}
     Unavailable:
       description: |
-        `provider_unavailable`, `store_unavailable` or `shutting_down`. With `retry: new_login` the same code is useless
-        now.
+        `provider_unavailable`, `store_unavailable` or `shutting_down`. If the problem has `retry: new_login`, the app
+        cannot use the code again, and has to start a new login.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Retry-After: {$ref: '#/components/headers/Retry-After'}
@@ -2458,7 +2499,8 @@ components:
     RelayUnavailable:
       description: |
         `upstream_busy` (all of the upstream's places are taken), `upstream_nonce` (the upstream wants another proof of
-        the broker's, and the request's body is gone: send it again), `provider_unavailable`, `store_unavailable` or
+        the broker's, and the broker no longer has the request's body, so the app has to send the request again),
+        `provider_unavailable`, `store_unavailable` or
         `shutting_down`.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
@@ -2481,10 +2523,10 @@ components:
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
     RelayUnauthorized:
       description: |
-        As everywhere: `session_required`, `session_ended`, and of bound sessions `proof_required`, `use_dpop_nonce`,
-        `proof_invalid`. `step_up_required`: the call needs a stronger or more recent sign-in. `step_up` has the demand;
-        the session and the cookie stay. `presence_required`, `presence_invalid`: the call needs the presence key's proof
-        over this very request, made with the nonce of this answer.
+        As at other operations `session_required`, `session_ended`, and for bound sessions `proof_required`,
+        `use_dpop_nonce`, `proof_invalid`. `step_up_required`: the call needs a stronger or more recent sign-in. The member
+        `step_up` has the demand, and the session and the cookie stay. `presence_required`, `presence_invalid`: the call
+        needs a proof by the presence key over the same request, made with the nonce of this answer.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2500,10 +2542,11 @@ components:
     RelayForbidden:
       description: |
         `upstream_not_allowed`: the method and path are not on the upstream's list, the session is of another provider, or
-        it has no access token because it was made of an id_token. Also: it can get no token for this upstream, or is a
-        child whose kind does not name the upstream. `client_not_allowed`: a child of a kind that is not configured.
-        `cross_origin`. `step_up_failed`: no sign-in of this provider's can meet the demand, the session already meets the
-        upstream's challenge, or the call needs presence and the session is unbound.
+        it has no access token because it was made from an id_token. The code has two more causes: the session has no way
+        to get a token for this upstream, or is a child whose kind does not name the upstream. `client_not_allowed`: the
+        session is a child of a kind that is not configured. `cross_origin`: see the cross-origin rule. `step_up_failed`:
+        no sign-in at this provider can meet the demand, the session already meets the upstream's challenge, or the call
+        needs presence and the session is unbound.
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
@@ -2527,7 +2570,7 @@ components:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     RelayTimeout:
-      description: '`upstream_timeout`: no head from the upstream in 30 seconds.'
+      description: '`upstream_timeout`: the upstream did not send the head of its answer within 30 seconds.'
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         Coatcheck-Source: {$ref: '#/components/headers/Coatcheck-Source'}
@@ -2546,7 +2589,7 @@ components:
         application/problem+json:
           schema: {$ref: '#/components/schemas/Problem'}
     OAuthUnauthorized:
-      description: '`invalid_client`: no credential, or an unknown one.'
+      description: '`invalid_client`: the request has no credential, or an unknown one.'
       headers:
         X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}
         WWW-Authenticate: {$ref: '#/components/headers/WWW-Authenticate'}
@@ -2560,7 +2603,7 @@ components:
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
     OAuthUnsupportedMediaType:
-      description: '`unsupported_media_type`: the body is a form.'
+      description: '`unsupported_media_type`: the body has to be a form.'
       headers: {X-Request-Id: {$ref: '#/components/headers/X-Request-Id'}}
       content: {application/json: {schema: {$ref: '#/components/schemas/OAuthError'}}}
     OAuthRateLimited:
@@ -2587,7 +2630,7 @@ components:
       pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
     Handle:
       type: string
-      description: A session's public name. Not a secret, opens nothing.
+      description: A session's public name. It is not a secret, because it opens nothing.
       pattern: '^ses_[A-Za-z0-9_-]{22}$'
     Token:
       type: string
@@ -2629,18 +2672,18 @@ components:
       properties:
         acr_values:
           type: string
-          description: Space-separated, at most eight; one of them has to be the id_token's `acr`.
+          description: At most eight words with spaces between them. The id_token's `acr` has to be one of them.
           minLength: 1
           maxLength: 1608
           pattern: '^[\x21\x23-\x5B\x5D-\x7E]{1,200}( [\x21\x23-\x5B\x5D-\x7E]{1,200}){0,7}$'
-        max_age: {type: integer, minimum: 0, maximum: 2147483648, description: The most seconds since the sign-in.}
+        max_age: {type: integer, minimum: 0, maximum: 2147483648, description: The largest allowed number of seconds since the sign-in.}
     DemandedSignIn:
       type: object
       description: The demanded class and age of the sign-in, in the form of `step_up`.
       properties:
-        acr_values: {type: string, description: Space-separated; one of them has to be the id_token's `acr`.}
-        max_age: {type: integer, minimum: 0, description: The most seconds since the sign-in.}
-        presence: {type: boolean, description: 'Whether the call needs the presence key''s proof. Not a member of `POST /v1/logins`, because a sign-in cannot bring it.'}
+        acr_values: {type: string, description: Words with spaces between them. The id_token's `acr` has to be one of them.}
+        max_age: {type: integer, minimum: 0, description: The largest allowed number of seconds since the sign-in.}
+        presence: {type: boolean, description: 'Whether the call needs a proof by the presence key. `POST /v1/logins` does not have this member, because a sign-in cannot bring such a proof.'}
     StartLogin:
       type: object
       additionalProperties: false
@@ -2649,10 +2692,10 @@ components:
         provider: {$ref: '#/components/schemas/Name', description: 'Required, unless `step_up` is sent with a session.'}
         client: {$ref: '#/components/schemas/Name', description: May be left out if the provider has one client.}
         step_up: {$ref: '#/components/schemas/StepUp'}
-        redirect_uri: {$ref: '#/components/schemas/RedirectURI', description: The client's first one if left out.}
+        redirect_uri: {$ref: '#/components/schemas/RedirectURI', description: 'If it is left out, the client''s first redirect URI.'}
         scope:
           type: string
-          description: Space-separated; a part of the client's scope. All of it if left out.
+          description: 'A part of the client''s scope, words with spaces between them. If it is left out, the whole scope of the client.'
           minLength: 1
           maxLength: 2048
           pattern: '^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$'
@@ -2663,11 +2706,11 @@ components:
         code_challenge_method: {type: string, const: S256}
         social_provider:
           type: string
-          description: For Zephr, required unless exactly one is configured.
+          description: The social provider, for Zephr only. It is required unless exactly one is configured.
           pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'
         parameters:
           type: object
-          description: Added to the authorization request. Names must be in the client's `allowed_parameters`.
+          description: Parameters that the broker adds to the authorization request. Their names must be in the client's `allowed_parameters`.
           maxProperties: 16
           propertyNames: {pattern: '^[A-Za-z0-9_.-]{1,64}$'}
           additionalProperties: {type: string, maxLength: 1024, pattern: '^[\x20-\x7E]*$'}
@@ -2677,22 +2720,23 @@ components:
       required: [login_id, authorization_url, state, expires_at]
       properties:
         login_id: {type: string, pattern: '^lgn_[A-Za-z0-9_-]{22}$'}
-        authorization_url: {type: string, format: uri, description: To be opened in the system browser.}
-        app_url: {type: string, description: 'To be opened instead if the provider''s own app is on the device (Clever, `app_start`).'}
-        state: {type: string, minLength: 1, description: The state of the later callback. The app may compare it; it proves nothing here.}
+        authorization_url: {type: string, format: uri, description: The address that the app opens in the system browser.}
+        app_url: {type: string, description: 'The address that the app opens instead, if the provider''s own app is on the device (Clever, `app_start`).'}
+        state: {type: string, minLength: 1, description: The state that the callback will have. The app may compare the two. The broker does not need this comparison.}
         expires_at: {$ref: '#/components/schemas/Time'}
         open_by: {$ref: '#/components/schemas/Time', description: 'The last moment to open `authorization_url`, if that is before `expires_at` (a pushed request, RFC 9126). A user who has opened it has until `expires_at`.'}
         login_token: {$ref: '#/components/schemas/LoginToken', description: For bearer clients only; others have it as a cookie.}
     ForwardCode:
       type: object
       description: |
-        At least `callback_url`, or `handoff`, or `provider` with `code`, with `id_token`, or with `tokens`.
+        The body needs at least `callback_url`, or `handoff`, or `provider` with one of `code`, `id_token` and `tokens`.
       additionalProperties: false
       properties:
         callback_url:
           type: string
           description: |
-            The whole URL of the provider's return, unchanged. Unknown parameters may be written in any way.
+            The whole URL with which the provider returned to the app, unchanged. Parameters that the broker does not know
+            may have any form.
           minLength: 1
           maxLength: 8192
           pattern: '^[^\x00-\x1F\x7F]+$'
@@ -2713,8 +2757,8 @@ components:
         scope:
           type: string
           description: |
-            Flow B. Space-separated; the scope that the app requested, a part of the client's. It is the session's if the
-            provider's answer names none (RFC 6749 section 5.1).
+            Flow B. The scope that the app requested, words with spaces between them. It has to be a part of the client's
+            scope. If the provider's answer has no scope, this is the session's scope (RFC 6749 section 5.1).
           minLength: 1
           maxLength: 2048
           pattern: '^[\x21\x23-\x5B\x5D-\x7E]+( [\x21\x23-\x5B\x5D-\x7E]+)*$'
@@ -2733,7 +2777,7 @@ components:
       required: [access_token]
       properties:
         access_token: {$ref: '#/components/schemas/Opaque'}
-        refresh_token: {$ref: '#/components/schemas/Opaque', description: 'For Clover; left out for a token from before its tokens expired, which is then traded for a pair. Clever has none.'}
+        refresh_token: {$ref: '#/components/schemas/Opaque', description: 'For Clover. The app leaves it out if the access token is from the time before Clover''s tokens expired; the broker then trades that token for a pair. Clever has no refresh tokens.'}
         merchant_id: {type: string, pattern: '^[A-Za-z0-9]{1,64}$', description: 'For Clover, required.'}
     FinishRegistration:
       type: object
@@ -2745,14 +2789,15 @@ components:
         state_key: {$ref: '#/components/schemas/Opaque'}
         attributes:
           type: object
-          description: By their names (letters, digits, `_`, `.`, `-`), each a string (to 1024), a number or a boolean.
+          description: The attributes by name. A name has letters, digits, `_`, `.` and `-`. A value is a string of at most 1024 characters, a number or a boolean.
           maxProperties: 64
           additionalProperties: true
         login_token: {$ref: '#/components/schemas/LoginToken'}
     ForwardOutcome:
       description: |
-        The result of a forward: with 201 a session, with 200 the one that was stepped up, with 202 a registration to
-        finish. (One type for all of them, because most generators give an operation one type of answer.)
+        The result of a forward. With 201 it is a new session, with 200 the session that was stepped up, with 202 a
+        registration that the app has to finish. (They have one type, because most generators give an operation one type
+        of answer.)
       oneOf:
         - {$ref: '#/components/schemas/NewSession'}
         - {$ref: '#/components/schemas/RegistrationRequired'}
@@ -2792,14 +2837,14 @@ components:
         refreshable: {type: boolean}
     Session:
       type: object
-      description: Never holds a token. Every member is always there.
+      description: The session object. It never has a token. Every member is always there.
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. After a higher number the app must ignore an answer with a lower one, because a replica may answer with a state of some seconds ago. If two answers have the same number, the later answer is the newer state.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
-        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        subject: {type: string, minLength: 1, description: 'The user''s name at the provider. Provider and subject together identify the account.'}
         identity: {$ref: '#/components/schemas/Identity'}
         scope: {type: array, items: {type: string}, description: Empty when unknown.}
         created_at: {$ref: '#/components/schemas/Time'}
@@ -2809,7 +2854,7 @@ components:
         tokens: {$ref: '#/components/schemas/SessionTokens'}
         acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
         amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`. It is null if the provider does not report it, because the time of the sign-in at the broker is not a substitute.'}
         kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2820,13 +2865,13 @@ components:
       required: [origin, challenge]
       properties:
         origin: {type: string, minLength: 1, maxLength: 255, pattern: '^[\x21-\x7E]+$', description: One of the client's `children.web.origins`.}
-        path: {type: string, minLength: 1, maxLength: 2048, pattern: '^/[\x21-\x7E]*$', description: 'The page: begins with one `/`; no backslash and no fragment. `/` by default.'}
+        path: {type: string, minLength: 1, maxLength: 2048, pattern: '^/[\x21-\x7E]*$', description: 'The path of the page. It begins with one `/`, and has no backslash and no fragment. `/` by default.'}
         challenge: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: The base64url SHA-256 of the secret.}
     Handover:
       type: object
       required: [url, expires_at]
       properties:
-        url: {type: string, description: 'The web view''s address, to be loaded once the cookie is in its store.'}
+        url: {type: string, description: 'The address that the web view loads when the cookie is in its store.'}
         expires_at: {$ref: '#/components/schemas/Time'}
     RedeemHandover:
       type: object
@@ -2841,19 +2886,19 @@ components:
       required: [kind, name]
       properties:
         kind: {type: string, minLength: 1, maxLength: 63, pattern: '^[A-Za-z0-9][A-Za-z0-9_.-]*$', description: A kind of the client's `children`.}
-        name: {type: string, minLength: 1, maxLength: 32, pattern: '^[a-z0-9-]+$', description: 'Its name within its kind.'}
-        device: {type: string, minLength: 1, maxLength: 64, description: The name in lists of sessions.}
-        jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: 'The thumbprint (RFC 7638) of the child''s own P-256 key; needed of a bound session.'}
+        name: {type: string, minLength: 1, maxLength: 32, pattern: '^[a-z0-9-]+$', description: 'The name of the child within its kind.'}
+        device: {type: string, minLength: 1, maxLength: 64, description: The name that lists of sessions show.}
+        jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: 'The thumbprint (RFC 7638) of the child''s own P-256 key. It is required if the parent is a bound session.'}
     SessionBinding:
       type: object
-      description: The key that a bound session belongs to.
+      description: The key of a bound session.
       required: [jkt, evidence]
       properties:
         jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: The key's thumbprint (RFC 7638).}
         evidence: {type: string, description: 'The evidence that its requests may show: `pass` (or a proof), or `proof`.'}
     SessionPresence:
       type: object
-      description: The key that the device uses only with its user.
+      description: The presence key, which the device uses only after its user has agreed.
       required: [jkt, registered_at]
       properties:
         jkt: {type: string, pattern: '^[A-Za-z0-9_-]{43}$', description: The key's thumbprint (RFC 7638).}
@@ -2867,14 +2912,14 @@ components:
         pass: {type: string, pattern: '^[A-Za-z0-9_-]{32}$', description: For clients with `transport bearer` only.}
     NewSession:
       type: object
-      description: A new session; the token for bearer clients alone.
+      description: A new session. Only bearer clients get its token here.
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. After a higher number the app must ignore an answer with a lower one, because a replica may answer with a state of some seconds ago. If two answers have the same number, the later answer is the newer state.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
-        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        subject: {type: string, minLength: 1, description: 'The user''s name at the provider. Provider and subject together identify the account.'}
         identity: {$ref: '#/components/schemas/Identity'}
         scope: {type: array, items: {type: string}, description: Empty when unknown.}
         created_at: {$ref: '#/components/schemas/Time'}
@@ -2884,7 +2929,7 @@ components:
         tokens: {$ref: '#/components/schemas/SessionTokens'}
         acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
         amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`. It is null if the provider does not report it, because the time of the sign-in at the broker is not a substitute.'}
         kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2897,10 +2942,10 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, current, device]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. After a higher number the app must ignore an answer with a lower one, because a replica may answer with a state of some seconds ago. If two answers have the same number, the later answer is the newer state.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
-        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        subject: {type: string, minLength: 1, description: 'The user''s name at the provider. Provider and subject together identify the account.'}
         identity: {$ref: '#/components/schemas/Identity'}
         scope: {type: array, items: {type: string}, description: Empty when unknown.}
         created_at: {$ref: '#/components/schemas/Time'}
@@ -2910,7 +2955,7 @@ components:
         tokens: {$ref: '#/components/schemas/SessionTokens'}
         acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
         amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`. It is null if the provider does not report it, because the time of the sign-in at the broker is not a substitute.'}
         kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2923,10 +2968,10 @@ components:
       required: [handle, version, provider, client, subject, identity, scope, created_at, last_used_at, idle_expires_at, expires_at, tokens, acr, amr, authenticated_at, kind, parent, binding, presence, device, sender_constrained, ended_at, reason]
       properties:
         handle: {$ref: '#/components/schemas/Handle'}
-        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. Never take a lower one after a higher one, because a replica may answer with a state of some seconds ago. Of two with the same number the later answer is the newer.'}
+        version: {type: integer, minimum: 1, description: 'The number of this state. A step-up and a presence key raise it, a refresh does not. After a higher number the app must ignore an answer with a lower one, because a replica may answer with a state of some seconds ago. If two answers have the same number, the later answer is the newer state.'}
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
-        subject: {type: string, minLength: 1, description: 'With the provider, the account''s key.'}
+        subject: {type: string, minLength: 1, description: 'The user''s name at the provider. Provider and subject together identify the account.'}
         identity: {$ref: '#/components/schemas/Identity'}
         scope: {type: array, items: {type: string}, description: Empty when unknown.}
         created_at: {$ref: '#/components/schemas/Time'}
@@ -2936,7 +2981,7 @@ components:
         tokens: {$ref: '#/components/schemas/SessionTokens'}
         acr: {type: [string, 'null'], description: 'The class of the sign-in, from the id_token; only a sign-in sets it.'}
         amr: {type: array, items: {type: string}, description: 'The methods of the sign-in, from the id_token.'}
-        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`; null if the provider does not report it. Never the time of the sign-in here.'}
+        authenticated_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$', description: 'The id_token''s `auth_time`. It is null if the provider does not report it, because the time of the sign-in at the broker is not a substitute.'}
         kind: {type: [string, 'null'], description: 'A child session''s kind, from the configuration; null for others.'}
         parent: {type: [string, 'null'], pattern: '^ses_[A-Za-z0-9_-]{22}$', description: 'The handle of a child session''s parent; null for others.'}
         binding: {oneOf: [{$ref: '#/components/schemas/SessionBinding'}, {type: 'null'}]}
@@ -2945,8 +2990,9 @@ components:
         sender_constrained:
           type: [string, 'null']
           description: >-
-            The means by which the provider has bound its tokens, so that a copy opens nothing: `dpop` (RFC 9449), `mtls`
-            (RFC 8705). Null if they are not bound, and once the session has ended. A child has its parent's.
+            The way in which the provider has bound the session's tokens, so that a copied token is useless: `dpop` (RFC
+            9449) or `mtls` (RFC 8705). It is null if they are not bound, and after the session's end. A child has the value
+            of its parent.
         ended_at: {type: [string, 'null'], format: date-time, pattern: '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$'}
         reason: {oneOf: [{$ref: '#/components/schemas/EndReason'}, {type: 'null'}]}
     HowManyEnded:
@@ -2954,8 +3000,8 @@ components:
       required: [ended]
       properties:
         ended: {type: integer, minimum: 0}
-        unreadable: {type: integer, minimum: 0, description: 'With `binding=none`; sessions that the broker cannot open now, so they stay.'}
-        next_cursor: {type: [string, 'null'], description: With `binding=none`; if it is a string there may be more.}
+        unreadable: {type: integer, minimum: 0, description: 'With `binding=none`: the number of sessions that the broker is unable to open now, and therefore does not end.'}
+        next_cursor: {type: [string, 'null'], description: 'With `binding=none`: if it is a string, there may be more sessions to end.'}
     LogOutPage:
       type: object
       required: [logout_url]
@@ -2964,8 +3010,8 @@ components:
           type: [string, 'null']
           format: uri
           description: |
-            `end_session` with `client_id` and, if the client has one, `post_logout_redirect_uri` and a fresh `state`. The
-            app compares that state when it is opened again. Never an id_token.
+            The address of `end_session` with `client_id` and, if the client has one, `post_logout_redirect_uri` and a new
+            `state`. The app compares that state when the browser returns to the app. The address never has an id_token.
     HandedOutToken:
       type: object
       required: [access_token, token_type, expires_at, scope]
@@ -3005,7 +3051,7 @@ components:
       required: [name, login, transport, pkce, redirect_uris, scope, binding]
       properties:
         name: {$ref: '#/components/schemas/Name'}
-        login: {type: string, description: 'The starter of its logins: `broker`, `app` or `both`.'}
+        login: {type: string, description: 'The side that starts the client''s logins: `broker`, `app` or `both`.'}
         transport: {type: string, description: '`cookie` or `bearer`.'}
         pkce: {type: string, description: '`required` or `unsupported`.'}
         redirect_uris: {type: array, items: {type: string}}
@@ -3016,14 +3062,15 @@ components:
       type: object
       required: [mode, evidence]
       properties:
-        mode: {type: string, description: '`off`, `observe`, or `enforce`: sign-ins have to prove a key.'}
+        mode: {type: string, description: '`off`, `observe`, or `enforce`. With `enforce` each sign-in needs a proof by a key.'}
         evidence: {type: string, description: '`pass` or `proof`.'}
     ProviderKind: {type: string, description: '`oidc`, `oauth2`, `clever`, `clover`, `zephr`; more may come.'}
     BreakerState:
       type: string
       description: |
-        The provider's circuit breaker. `closed` is good, its calls go through. `open` means that they do not, after
-        failures. `half_open` means that one call is tried. `unknown` means that the provider has no breaker.
+        The state of the provider's circuit breaker. `closed` is the normal state, and calls go to the provider. `open` means
+        that the broker makes no calls because of earlier failures. `half_open` means that the broker tries one call.
+        `unknown` means that the provider has no breaker.
     ProviderState:
       type: object
       required: [name, kind, breaker, issuer, failures_in_a_row]
@@ -3039,18 +3086,18 @@ components:
       properties:
         status: {type: string, description: '`ready`, `store_unavailable`, `store_rights_missing`, `keys_do_not_fit` or `shutting_down`.'}
         store: {type: string, description: '`ok` or `unavailable`.'}
-        disk: {type: string, description: 'Of the store, `ok` or `full`. Full: sign-ins are refused, sessions are served and ended; it does not count.'}
-        endings_file: {type: string, description: 'With `store.endings_file`: `ok`, or the reason of its failure. Log-outs are then in force and answered with 503; it does not count.'}
+        disk: {type: string, description: 'The store''s disk, `ok` or `full`. If it is full, sign-ins are refused, and sessions are still served and ended. It does not change `status`.'}
+        endings_file: {type: string, description: 'With `store.endings_file`: `ok`, or the reason of its failure. During a failure log-outs take effect but are answered with 503. It does not change `status`.'}
         keys: {type: string, description: 'Whether the key ring opens a sample of the stored rows: `ok` or `do_not_open_the_store`.'}
-        clock_ahead_seconds: {type: integer, description: "The seconds that the clock is ahead of the database's, if that has one; beyond a minute it is not believed."}
+        clock_ahead_seconds: {type: integer, description: "The number of seconds that this machine's clock is ahead of the database's clock, if the database has one. Beyond a minute the broker does not trust its clock."}
         problems: {type: array, items: {type: string}, description: 'The faults, a sentence each, for people.'}
         providers:
           type: object
-          description: '`ok`; `failing`: the last calls failed, or were answered 5xx; `open`: the breaker refuses calls; `unknown`. It does not count.'
+          description: 'The state of each provider: `ok`; `failing` (the last calls failed, or were answered 5xx); `open` (the breaker refuses calls); `unknown`. It does not change `status`.'
           additionalProperties: {type: string, description: '`ok`, `failing`, `open` or `unknown`.'}
         certificates:
           type: array
-          description: 'The certificates that clients show to their provider, if there are any. They do not count.'
+          description: 'The certificates that clients show to their provider, if there are any. They do not change `status`.'
           items: {$ref: '#/components/schemas/CertificateState'}
 
     CertificateState:
@@ -3059,8 +3106,8 @@ components:
       properties:
         provider: {$ref: '#/components/schemas/Name'}
         client: {$ref: '#/components/schemas/Name'}
-        not_after: {type: string, format: date-time, description: 'The expiry of the first certificate of its chain.'}
-        days_left: {type: integer, description: 'Whole days until then; below zero after the expiry.'}
+        not_after: {type: string, format: date-time, description: 'The expiry of the first certificate in the client''s chain.'}
+        days_left: {type: integer, description: 'The number of whole days until the expiry. It is below zero after the expiry.'}
 
     KeyState:
       type: object
@@ -3068,23 +3115,23 @@ components:
       properties:
         id: {type: string}
         use: {type: string, description: '`seals`, `opens`, `waits` or `missing`.'}
-        seals_from: {type: [string, 'null'], format: date-time, description: 'The time from which it seals, while it waits.'}
-        values: {type: integer, minimum: 0, description: The number of stored values that need it.}
+        seals_from: {type: [string, 'null'], format: date-time, description: 'The time from which the key seals. It is null unless the key waits.'}
+        values: {type: integer, minimum: 0, description: The number of stored values that need this key.}
     ResealProgress:
       type: object
       required: [state, key, total, seen, resealed, unopened]
       properties:
         state: {type: string, description: '`idle`, `running`, `elsewhere` (another replica does it) or `done`.'}
-        key: {type: [string, 'null'], description: The key that it seals with.}
-        total: {type: integer, minimum: 0, description: The number of values at its beginning.}
+        key: {type: [string, 'null'], description: The name of the key that the values are sealed with.}
+        total: {type: integer, minimum: 0, description: The number of values when the work began.}
         seen: {type: integer, minimum: 0}
         resealed: {type: integer, minimum: 0}
-        unopened: {type: integer, minimum: 0, description: 'Values that do not open with this ring, and stay unchanged.'}
+        unopened: {type: integer, minimum: 0, description: 'The number of values that do not open with this ring. They stay unchanged.'}
 
     Introspection:
       type: object
       required: [active]
-      description: For a token that opens no session, `active` alone; else every member.
+      description: If the token opens no session, the answer has only `active`. Otherwise it has every member.
       properties:
         active: {type: boolean}
         sub: {type: string}
@@ -3100,7 +3147,7 @@ components:
         parent: {$ref: '#/components/schemas/Handle', description: 'The parent of a child session; only for such a session.'}
         token_type: {type: string, description: '`DPoP`; only for a bound session.'}
         cnf: {type: object, required: [jkt], properties: {jkt: {type: string}}, description: 'The key of a bound session (RFC 9449 section 6.2).'}
-        code: {type: string, description: 'Why a bound session is not shown: `proof_required`, `use_dpop_nonce` or `proof_invalid`.'}
+        code: {type: string, description: 'The reason for which a bound session is not shown: `proof_required`, `use_dpop_nonce` or `proof_invalid`.'}
         reason: {type: string, description: 'The fault of a proof or pass.'}
     ExchangedToken:
       type: object
@@ -3109,7 +3156,7 @@ components:
         access_token: {type: string, minLength: 1}
         issued_token_type: {type: string, description: '`urn:ietf:params:oauth:token-type:access_token`.'}
         token_type: {type: string, description: '`Bearer`, or `DPoP` for a token that goes out with `dpop_proof`.'}
-        dpop_proof: {type: string, description: 'The proof of the one named request, for its header `DPoP`.'}
+        dpop_proof: {type: string, description: 'The proof for the request that the backend named. The backend sends it in the header `DPoP` of that request.'}
         expires_in: {type: integer, minimum: 0, description: Left out when unknown.}
         scope: {type: string}
     OAuthError:
@@ -3125,8 +3172,8 @@ components:
         error_description: {type: string}
         code: {$ref: '#/components/schemas/ProblemCode'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        acr_values: {type: string, description: 'With `insufficient_user_authentication`: one of these words has to be the `acr`.'}
-        max_age: {type: integer, minimum: 0, description: 'With `insufficient_user_authentication`: the most seconds since the sign-in.'}
+        acr_values: {type: string, description: 'With `insufficient_user_authentication`: the words of which the `acr` has to be one.'}
+        max_age: {type: integer, minimum: 0, description: 'With `insufficient_user_authentication`: the largest allowed number of seconds since the sign-in.'}
 
     Problem:
       type: object
@@ -3136,18 +3183,18 @@ components:
         title: {type: string}
         status: {type: integer, minimum: 400, maximum: 599}
         code: {$ref: '#/components/schemas/ProblemCode'}
-        detail: {type: string, description: For a developer. Never holds input.}
+        detail: {type: string, description: A text for developers. It never repeats input.}
         request_id: {type: string, pattern: '^req_[A-Za-z0-9_-]{11}$'}
         errors: {type: array, minItems: 1, items: {$ref: '#/components/schemas/FieldFault'}}
-        reason: {type: string, description: 'With `session_ended` the reason of the end, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. With `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`. With `presence_invalid` the same except `pass`, and `nonce`. With `step_up_failed` `upstream`: the session already meets the upstream''s challenge.'}
-        retry: {type: string, description: '`new_login`: the same code is useless now; start a new login.'}
+        reason: {type: string, description: 'With `session_ended` the reason of the end, as in `EndReason`: `logged_out`, `logged_out_elsewhere`, `replaced`, `idle_expired`, `expired`, `token_expired`, `grant_revoked`, `refresh_lost`, `subject_changed`, `provider_logout`, `parent_ended`, `admin`, `session_limit` or `integrity`. With `proof_invalid` `malformed`, `algorithm`, `method`, `address`, `token`, `key`, `replayed`, `signature` or `pass`. With `presence_invalid` the same words without `pass`, or `nonce`. With `step_up_failed` `upstream`: the session already meets the upstream''s challenge.'}
+        retry: {type: string, description: '`new_login`: the app cannot use the code again, and has to start a new login.'}
         login: {$ref: '#/components/schemas/StartedLogin'}
         step_up: {$ref: '#/components/schemas/DemandedSignIn', description: 'With `step_up_required`: the `step_up` for `POST /v1/logins`. With `presence_required`: `{"presence": true}`.'}
-        parent: {type: boolean, description: 'With `step_up_required` for a child session: its parent steps up, and makes a new one. With `presence_required`: its parent makes the call itself.'}
+        parent: {type: boolean, description: 'For a child session. With `step_up_required`: the parent has to step up, and then make a new child. With `presence_required`: the parent has to make the call itself.'}
         required: {$ref: '#/components/schemas/DemandedSignIn', description: 'With `step_up_failed`: the demand.'}
         got:
           type: object
-          description: 'With `step_up_failed`: the sign-in''s own values; left out if unknown.'
+          description: 'With `step_up_failed`: the values that the sign-in had. It is left out if they are unknown.'
           required: [acr, authenticated_at]
           properties:
             acr: {type: [string, 'null']}
@@ -3166,7 +3213,8 @@ components:
     ProblemCode:
       type: string
       description: |
-        The failure, for programs. More codes may come with a minor version: use `status` for an unknown one.
+        The name of the failure, for programs. A minor version may add codes, so a program that does not know a code
+        should use `status`. The codes are:
         `invalid_request`, `invalid_callback`, `state_mismatch`, `issuer_mismatch`, `code_rejected`, `verifier_mismatch`,
         `registration_rejected`, `session_required`, `session_ended`, `backend_unauthorized`, `proof_required`,
         `use_dpop_nonce`, `proof_invalid`, `step_up_required`, `presence_required`, `presence_invalid`, `login_not_yours`,
@@ -3181,12 +3229,13 @@ components:
     EndReason:
       type: string
       description: |
-        Why a session ended; more may come with a minor version. `logged_out`; `logged_out_elsewhere` (from another
-        device); `replaced` (a new login by the same device); `idle_expired`; `expired`; `token_expired` (the tokens died
-        and cannot be refreshed); `grant_revoked` (according to the provider); `refresh_lost` (the provider rotated the
-        token and its answer was lost); `subject_changed` (a refresh came back for another user); `provider_logout`
-        (Back-Channel Logout); `parent_ended` (of a child: its parent ended); `admin`; `session_limit`; `integrity` (the
-        stored row was changed).
+        The reason of a session's end. A minor version may add reasons. `logged_out`; `logged_out_elsewhere` (from another
+        device); `replaced` (by a new login on the same device); `idle_expired`; `expired`; `token_expired` (the tokens
+        expired and cannot be refreshed); `grant_revoked` (the provider reports that the grant is revoked); `refresh_lost`
+        (the provider rotated the refresh token and its answer was lost); `subject_changed` (a refresh returned tokens of
+        another user); `provider_logout` (Back-Channel Logout); `parent_ended` (the parent of this child session ended);
+        `admin` (an operator ended it); `session_limit` (the user had too many sessions); `integrity` (the stored row was
+        changed).
 
   examples:
     Session:

@@ -50,18 +50,19 @@ package struct AdminSessions: Sendable {
         return try await EndSession(context).end(selector, reason: .admin)
     }
 
-    /// The part of an ending that one call has completed.
+    /// The result of one call that ends sessions, which may not have ended all of them.
     package struct PartlyEnded: Sendable {
         package var ended = 0
-        /// The sessions that stay because this process cannot open them (of another version, or under a key that it lacks).
+        /// The number of sessions that live on because this process cannot open them (a newer version wrote them, or their key
+        /// is missing).
         package var unreadable = 0
-        /// The cursor to continue with, if there may be more sessions.
+        /// The cursor for the next call; nil if no further sessions are left.
         package var nextCursor: String?
     }
 
-    /// Ends the unbound sessions of a filter, for a few seconds.
+    /// Ends the unbound sessions of a filter, and stops after a few seconds.
     ///
-    /// Each session is read, because its binding is sealed.
+    /// Each session is read, because only the opened facts show whether it is unbound.
     package func endUnbound(
         _ filter: Filter, cursor: String?, actor: String
     ) async throws(BrokerProblem) -> PartlyEnded {

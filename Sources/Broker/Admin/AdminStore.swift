@@ -12,7 +12,7 @@ package struct AdminStore: Sendable {
 
     /// Returns the number of stored values that need each key.
     ///
-    /// Exchanges count as long as their answers can be repeated.
+    /// An exchange is included for as long as its answer can be repeated.
     package func keyUse() async throws(BrokerProblem) -> [String: Int] {
         do throws(StoreFailure) {
             return try await store.keyUse(

@@ -2,24 +2,24 @@ import Synchronization
 
 /// The short-lived memory of a process about tokens for other APIs: refusals by the provider, and uses that were noted.
 ///
-/// A forgotten entry costs one more call. Entries are forgotten at a restart, and when there are too many.
+/// A forgotten entry costs one more provider call. Entries are lost at a restart, and when there are too many.
 final class AudienceMemory: Sendable {
     /// The reason why a token is not requested now.
     enum Refusal: Sendable, Equatable {
         /// The provider refuses the target.
         case refused
-        /// The last answer could not be used. The provider may be called again after this time.
+        /// The last answer was unusable. The provider may be called again after this time.
         case rests(for: Duration)
     }
 
-    /// A target of a client, in any session.
+    /// A target of a client, which all sessions of the client share.
     struct Place: Hashable {
         let provider: ProviderName
         let client: ClientName
         let target: TokenTarget
     }
 
-    /// A refusal of a session's target.
+    /// The provider's refusal of a target in one session.
     private struct Refused {
         let session: Digest
         let until: Duration
@@ -32,13 +32,13 @@ final class AudienceMemory: Sendable {
         var used: [Digest: Duration] = [:]
     }
 
-    /// The pause of a session's target after a refusal.
+    /// The time during which a refused target is not requested again for the same session.
     static let refusal = Duration.seconds(60)
-    /// The pause of the target for the client's other sessions.
+    /// The time during which a refused target is not requested for the client's other sessions.
     static let pause = Duration.seconds(5)
-    /// The pause of a target whose token came unbound or unusable, together with a good refresh token.
+    /// The pause of a target after an answer whose access token was unbound or unusable, but whose refresh token was good.
     static let withheld = Duration.seconds(30)
-    /// The shortest time between two noted uses of a token.
+    /// The shortest time between two uses of a token that are written to the store.
     static let noting = Duration.seconds(60)
     private static let capacity = 20_000
 
@@ -71,7 +71,7 @@ final class AudienceMemory: Sendable {
         }
     }
 
-    /// Notes that a call begins.
+    /// Notes that a provider call for a target begins.
     ///
     /// If the client's target was refused a short while ago, other sessions wait for the result of this call.
     func begins(_ place: Place, at moment: Duration) {
@@ -80,11 +80,12 @@ final class AudienceMemory: Sendable {
         }
     }
 
-    /// Notes a refusal.
+    /// Notes that the provider refused a session's target.
     ///
-    /// If it is `ofClient`, it concerns the client's configuration, and holds for the client's other sessions for a moment.
+    /// If the refusal is `ofClient`, it concerns the client's configuration, and also holds for the client's other sessions for
+    /// a moment.
     ///
-    /// A refusal of one user ends the pause of the other sessions, which the start of this call may have renewed.
+    /// A refusal that concerns one user ends the pause of the other sessions, which the start of this call may have renewed.
     func refused(_ key: Digest, of session: Digest, _ place: Place, ofClient: Bool, at moment: Duration) {
         state.withLock { state in
             Self.note(Refused(session: session, until: moment + Self.refusal), key, in: &state.refused)
@@ -96,7 +97,7 @@ final class AudienceMemory: Sendable {
         }
     }
 
-    /// Notes that an answer could not be used.
+    /// Notes that the provider's answer about a target was unusable.
     func rests(_ key: Digest, for rest: Duration, at moment: Duration) {
         state.withLock { state in
             Self.note(max(moment + rest, state.rests[key] ?? moment), key, in: &state.rests)
@@ -118,9 +119,9 @@ final class AudienceMemory: Sendable {
 
     // MARK: Use
 
-    /// Returns whether a use is to be noted.
+    /// Returns whether the use of a token is to be written to the store.
     ///
-    /// The last noted use has to be old enough.
+    /// This is the case if the last written use is old enough.
     func notes(_ key: Digest, at moment: Duration) -> Bool {
         state.withLock { state in
             if let last = state.used[key], moment - last < Self.noting { return false }

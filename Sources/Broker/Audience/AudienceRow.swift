@@ -2,7 +2,7 @@
 ///
 /// The row is deleted together with the session, or with the token's grant.
 package struct AudienceRow: Sendable, Equatable {
-    /// The most rows of a session.
+    /// The most rows that a session may have.
     ///
     /// If one more is stored, the row unused for longest is deleted.
     package static let perSession = 8
@@ -11,9 +11,9 @@ package struct AudienceRow: Sendable, Equatable {
     ///
     /// The seal is bound to this digest.
     package let key: Digest
-    /// The session's token digest.
+    /// The digest of the session's token.
     package let session: Digest
-    /// The fence of the claim that fetched the token, and so different for each token of a session.
+    /// The fence of the claim that fetched the token; each token of a session has another fence.
     package let version: Int64
     package let storedAt: WallTime
     /// The time of the last use, to the minute.

@@ -7,11 +7,11 @@ package struct AudienceTokens: Sendable {
 
     /// Returns an access token for a target, which is fetched or renewed if the kept one has too little time left.
     ///
-    /// `refused` is a token that an `upstream` has refused; a newer one is then returned. A child uses its parent's tokens. A
-    /// token younger than a minute is not renewed for a child.
+    /// `refused` is an access token that an `upstream` has refused; a newer one is then returned. A child uses its parent's
+    /// tokens. A token younger than a minute is not renewed for a child.
     ///
     /// Throws `provider_error` if the provider refuses the target; the session lives on. Throws `not_refreshable` if the
-    /// session has nothing to call with, or if the upstream refuses every newer token.
+    /// session has no token to present to the provider, or if the upstream refuses every newer token.
     package func accessToken(
         for given: LiveSession, at target: TokenTarget, insteadOf refused: AccessToken? = nil, by upstream: String = ""
     ) async throws(BrokerProblem) -> AccessToken {
@@ -101,9 +101,9 @@ package struct AudienceTokens: Sendable {
         }
     }
 
-    /// Joins the session's flight, or begins one.
+    /// Joins the session's refresh in progress, or begins one.
     ///
-    /// After a flight for another purpose, the caller tries again.
+    /// If that refresh has another purpose, the caller tries again after it.
     private func fetch(
         _ session: LiveSession, _ audience: Audience, _ need: RefreshStateMachine.Need, _ kept: KeptAudience?,
         for asker: ForcedRefreshes.Asker?
@@ -183,7 +183,7 @@ package struct AudienceTokens: Sendable {
 }
 
 extension BrokerProblem {
-    /// The problem of a token that is not requested now.
+    /// Returns the problem for a token that is not requested now.
     fileprivate init(_ refusal: AudienceMemory.Refusal) {
         switch refusal {
         case .refused:
@@ -201,7 +201,7 @@ extension BrokerProblem {
 }
 
 extension SharedFlight.Outcome {
-    /// Throws the result of a flight for another purpose if it holds for every caller.
+    /// Throws the result of a refresh for another purpose if that result holds for every caller.
     ///
     /// For example, the store is away or the session is over.
     func throwIfFinal() throws(BrokerProblem) {

@@ -1,6 +1,6 @@
 /// A parsed DPoP proof, still to be judged (RFC 9449 section 4.2).
 package struct DPoPProof: Sendable {
-    /// The longest field taken, in bytes.
+    /// The longest accepted value of the header field, in bytes.
     package static let maximumBytes = 4096
     /// The longest `jti`, in bytes.
     static let maximumIdentifierBytes = 128
@@ -59,7 +59,7 @@ package struct DPoPProof: Sendable {
     }
 }
 
-/// The public P-256 key of a proof (RFC 7518 section 6.2.1).
+/// The public P-256 key in a proof (RFC 7518 section 6.2.1).
 ///
 /// The signature check detects a point that is off the curve. An earlier check would cost as much arithmetic.
 package struct ProofKey: Sendable, Hashable {

@@ -1,10 +1,10 @@
-/// Judges the evidence that a request shows for a bound session, which is a proof by its key or a pass.
+/// Checks the evidence that a request shows for a bound session, which is a proof by the session's key or a pass.
 ///
 /// An unbound session needs no evidence, and evidence that is shown anyway is ignored.
 struct EvidenceCheck: Sendable {
     let context: BrokerContext
 
-    /// Judges the evidence; throws the reason if it is not enough.
+    /// Checks the evidence; throws the reason if it is insufficient.
     ///
     /// - Returns: The end of the pass, if a pass was accepted.
     func check(
@@ -27,7 +27,8 @@ struct EvidenceCheck: Sendable {
         }
     }
 
-    /// Judges the cheap part and takes no proof, for a caller that has to decide whether to read on.
+    /// Checks the evidence without the signature, and without using a proof up, for a caller that must decide whether to read
+    /// the body.
     ///
     /// - Returns: Whether the evidence is good. For a proof this is false, because its signature is still unchecked.
     func look(
@@ -70,12 +71,12 @@ struct EvidenceCheck: Sendable {
 
 /// The evidence that a request shows in addition to a session token, and the request that a proof has to match.
 package struct PresentedEvidence: Sendable {
-    /// The values of the request's `DPoP` fields.
+    /// The values of the request's `DPoP` header fields.
     package let proofs: [String]
-    /// The values of the request's passes, from cookie and field.
+    /// The passes in the request, from the cookie and the header field.
     package let passes: [Secret]
     package let target: ProofTarget
-    /// The payer of the checks, if the proofs are a session's.
+    /// The party that pays for checking the proofs of a session.
     package let charge: ProofCharge
 
     /// Creates the evidence of a request.
@@ -88,15 +89,15 @@ package struct PresentedEvidence: Sendable {
         self.charge = charge
     }
 
-    /// Reads a request's evidence once a session needs it; few sessions belong to a key.
+    /// Reads a request's evidence on demand, because few sessions belong to a key.
     package typealias Reading = () throws(BrokerProblem) -> PresentedEvidence
 
     /// No evidence, which is enough for an unbound session.
     package static let none = PresentedEvidence(proofs: [], target: ProofTarget(method: "", address: .own(path: "/")))
 
-    /// Returns the only pass, or nil.
+    /// Returns the request's only pass; nil if it has none.
     ///
-    /// Two different passes are a 400, because one of them was planted.
+    /// Two different passes cause a 400, because an attacker may have planted one of them.
     func pass() throws(BrokerProblem) -> Secret? {
         guard let first = passes.first else { return nil }
         guard passes.dropFirst().allSatisfy({ $0.reveal().hasBytes(of: first.reveal()) }) else {
@@ -111,9 +112,9 @@ package struct PresentedEvidence: Sendable {
 /// The request that a proof has to match in method and address (`htm`, `htu`).
 package struct ProofTarget: Sendable {
     package enum Address: Sendable {
-        /// A path of this broker, as it arrived and without its query, at any of the broker's origins.
+        /// A path of this broker, as received and without its query; the proof may name any of the broker's origins.
         case own(path: String)
-        /// The address of another service, which a backend asks about; nil for a malformed address.
+        /// The address of another service that the app called, and about which a backend asks; nil for a malformed address.
         case foreign(ProofAddress?)
     }
 
@@ -127,7 +128,7 @@ package struct ProofTarget: Sendable {
 
     /// Whether the method is safe (RFC 9110 section 9.2.1).
     ///
-    /// Only this process remembers proofs for such a method.
+    /// For a safe method, only this process remembers which proofs were used.
     var isSafe: Bool { ["GET", "HEAD", "OPTIONS", "TRACE"].contains(method) }
 }
 
@@ -135,7 +136,7 @@ package struct ProofTarget: Sendable {
 package enum EvidenceDemand: Sendable {
     /// A proof or, if the client's evidence is a pass, a pass.
     case any
-    /// A proof, because the route gives something that outlives a pass.
+    /// A proof is required, because the route issues something that lasts longer than a pass.
     case proof
     /// No evidence, because the calling backend checks proofs itself, with `cnf`.
     case none

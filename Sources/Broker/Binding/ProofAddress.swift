@@ -1,4 +1,4 @@
-/// An http or https address, normalized for the comparison with `htu` (RFC 9449 section 4.3 check 9).
+/// An http or https address, normalized so that it can be compared with `htu` (RFC 9449 section 4.3 check 9).
 ///
 /// Normalization follows RFC 3986 sections 6.2.2 and 6.2.3, and removes query and fragment.
 package struct ProofAddress: Sendable, Hashable {
@@ -10,7 +10,7 @@ package struct ProofAddress: Sendable, Hashable {
     /// The host, an IPv6 address in its brackets.
     private let host: String
 
-    /// Whether the host is a name of the machine itself.
+    /// Whether the host is a loopback name or address.
     package var isLoopback: Bool { IPAddress.isLoopback(urlHost: host) }
 
     /// Normalizes an absolute address; nil for other text, user information, a bad escape or a byte beyond ASCII.
@@ -129,7 +129,8 @@ package struct ProofAddress: Sendable, Hashable {
 /// The origins that a proof's `htu` may name, from the configuration and never from a `Host` field.
 package struct ProofOrigins: Sendable, Equatable {
     private let origins: Set<String>
-    /// The scheme of a broker that is only reached on its own machine, which emulators call by several names.
+    /// The scheme of a broker that only its own machine can reach, and that emulators call by several names; nil for other
+    /// brokers.
     private let loopbackScheme: Substring?
 
     /// Creates the origins of a broker, from `publicURL` and from its scheme with each name in `hosts`.

@@ -1,6 +1,6 @@
 /// Checks the proofs of requests.
 ///
-/// Each proof is judged, verified off the event loop, and taken once.
+/// Each proof is checked, its signature is verified off the event loop, and it is accepted only once.
 struct ProofCheck: Sendable {
     let context: BrokerContext
 
@@ -8,12 +8,12 @@ struct ProofCheck: Sendable {
         ProofVerifier(vault: context.vault, origins: context.settings.proofOrigins, scope: context.memory.nonceScope)
     }
 
-    /// The nonce for the next proof.
+    /// The nonce that the broker issues now.
     var nonce: String {
         ProofNonce.text(at: context.clock.now(), scope: context.memory.nonceScope, by: context.vault)
     }
 
-    /// Judges everything in a proof but its signature; throws `required` if the proof is missing.
+    /// Checks everything in a proof except its signature; throws `required` if the proof is missing.
     func candidate(
         _ evidence: PresentedEvidence, token: Secret? = nil, tokenDigest: Digest? = nil, thumbprint: Digest? = nil
     ) throws(ProofRefusal) -> ProofVerifier.Candidate {
@@ -23,7 +23,7 @@ struct ProofCheck: Sendable {
             taken: context.memory.proofs, now: context.clock.now())
     }
 
-    /// Charges for the signature of a session's proof, verifies it, and takes the proof as `take` does.
+    /// Charges for the signature check of a session's proof, verifies the signature, and records the proof as used.
     func take(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {
@@ -31,9 +31,9 @@ struct ProofCheck: Sendable {
         try await takeVerified(candidate)
     }
 
-    /// Verifies the signature and takes the proof.
+    /// Verifies a proof's signature and records the proof as used.
     ///
-    /// If its request changes something, it is taken once over all replicas.
+    /// If the request has an unsafe method, the proof is accepted once on all replicas together.
     ///
     /// If the proof's nonce is aging, the answer brings a new one.
     func take(_ candidate: ProofVerifier.Candidate) async throws(BrokerProblem) {
@@ -57,7 +57,7 @@ struct ProofCheck: Sendable {
         guard try await isFirst(candidate, store) else { throw BrokerProblem(ProofRefusal.replayed) }
     }
 
-    /// Takes a proof with a row in the store; returns whether this was the first time.
+    /// Records a proof as used in the store; returns whether this was its first use.
     func isFirst(
         _ candidate: ProofVerifier.Candidate, _ store: any SharedStore
     ) async throws(BrokerProblem) -> Bool {
@@ -68,7 +68,7 @@ struct ProofCheck: Sendable {
         }
     }
 
-    /// Returns the fault of a session proof's signature, or nil.
+    /// Returns the fault in the signature of a session's proof; nil for a right signature.
     ///
     /// The check is charged before it is made.
     func verified(
@@ -77,7 +77,7 @@ struct ProofCheck: Sendable {
         try await charge.check(of: session) { await verified(candidate) }
     }
 
-    /// Returns the fault of a signature, or nil.
+    /// Returns the fault in a proof's signature; nil for a right signature.
     func verified(_ candidate: ProofVerifier.Candidate) async -> ProofRefusal? {
         await Self.verified(candidate, verifier)
     }
@@ -94,7 +94,7 @@ struct ProofCheck: Sendable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of refused evidence, which leaves the cookie and the session alone.
+    /// Creates the problem for refused evidence, which leaves the cookie and the session unchanged.
     package init(_ refusal: ProofRefusal) {
         switch refusal {
         case .required: self.init(.proofRequired)
@@ -125,15 +125,15 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
     case address
     /// `ath` belongs to another session token.
     case token
-    /// The key is another than the session's.
+    /// The proof's key differs from the session's key.
     case key
-    /// The `jti` was taken before.
+    /// The proof was used before.
     case replayed
     /// The signature was made by another key.
     case signature
     /// The pass is another session's, or was never issued.
     case pass
-    /// The key has sent more proofs than are kept; the answer is a 429.
+    /// The key has used more proofs than the broker can remember; the answer is a 429.
     case limited
 
     /// The `reason` of `proof_invalid`; nil for a refusal that has a code of its own.
@@ -152,7 +152,7 @@ package enum ProofRefusal: Error, Sendable, Hashable, CaseIterable {
         }
     }
 
-    /// The name in metrics, which is a reason or a code.
+    /// The name of the refusal in metrics.
     package var result: String {
         switch self {
         case .required: "proof_required"

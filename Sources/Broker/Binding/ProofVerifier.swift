@@ -1,13 +1,14 @@
-/// Judges proofs, with the cheapest checks first.
+/// Checks proofs, with the cheapest checks first.
 ///
-/// A signature is checked only after a good nonce. If a session is presented, its token and its key have to fit first, too.
+/// The signature is checked last. Before it, the nonce must be good, and the proof must fit the session's token and key if a
+/// session is presented.
 package struct ProofVerifier: Sendable {
-    /// The request, the session token and the key that a proof has to match.
+    /// The values that a proof has to match: the request, the session token and the key.
     package struct Demand: Sendable {
         package let target: ProofTarget
         /// The session token, if `ath` has to match it.
         package let token: Secret?
-        /// The token's digest, if only that is at hand.
+        /// The digest of the session token, if the token itself is not available.
         package let tokenDigest: Digest?
         /// The thumbprint of the session's key, if it has one.
         package let thumbprint: Digest?
@@ -22,15 +23,15 @@ package struct ProofVerifier: Sendable {
         }
     }
 
-    /// A proof that is in order except for its signature, which is still unchecked.
+    /// A proof that has passed all checks except that of its signature.
     package struct Candidate: Sendable {
         package let proof: DPoPProof
         /// The thumbprint of its key (RFC 7638).
         package let thumbprint: Digest
         package let nonce: ProofNonce
-        /// The digest of thumbprint and `jti`.
+        /// The digest of thumbprint and `jti`, which identifies the proof.
         ///
-        /// The proof is remembered by this name.
+        /// Used proofs are remembered by this digest.
         package let name: Digest
         /// Whether the request's method is safe.
         package let isSafe: Bool
@@ -38,7 +39,7 @@ package struct ProofVerifier: Sendable {
 
     private let vault: any Vault
     private let origins: ProofOrigins
-    /// The scope of the nonces that are accepted.
+    /// The scope of the nonces that the verifier accepts.
     private let scope: NonceScope
 
     /// Creates a verifier for a broker's addresses and for nonces of a scope.
@@ -48,7 +49,7 @@ package struct ProofVerifier: Sendable {
         self.scope = scope
     }
 
-    /// Makes all cheap checks; throws the reason of the first that fails.
+    /// Makes all checks except that of the signature; throws the reason of the first that fails.
     package func judge(
         _ proof: DPoPProof, _ demand: Demand, taken: TakenProofs, now: WallTime
     ) throws(ProofRefusal) -> Candidate {

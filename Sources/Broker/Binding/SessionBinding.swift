@@ -19,12 +19,12 @@ extension ProviderDirectory {
 
 /// A client's rules for sessions that belong to a key of the device (`clients.NAME.binding`).
 ///
-/// The mode matters when a login or a session begins. A session that was bound then is judged as bound for its whole life.
+/// The mode applies when a login or a session begins. A session that was bound then stays bound for its whole life.
 package struct BindingPolicy: Sendable, Equatable {
     package enum Mode: String, Sendable, CaseIterable {
         /// Proofs are ignored.
         case off
-        /// Sign-ins are judged and counted as under `enforce`, but never refused.
+        /// Sign-ins are checked and counted as under `enforce`, but never refused.
         case observe
         /// A sign-in has to prove a key, and its session then belongs to this key.
         case enforce

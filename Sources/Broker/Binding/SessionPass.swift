@@ -1,8 +1,8 @@
-/// A pass, which for some minutes is the evidence of a bound session whose key has been proved.
+/// A pass, which replaces the proof of a bound session's key for some minutes.
 ///
-/// A pass is an end time, with an HMAC over this time and the session's digest. The HMAC uses the index key, which does not
-/// rotate. A pass is made and judged without the store. The session itself is looked up as usual, so a pass is useless once its
-/// session has ended.
+/// A pass contains its end time and an HMAC over this time and the session's digest. The HMAC uses the index key, which does
+/// not rotate. A pass is made and checked without the store. The session itself is looked up as usual, so a pass is useless
+/// once its session has ended.
 package struct SessionPass: Sendable {
     /// The end of the pass.
     package let expiresAt: WallTime
@@ -15,10 +15,9 @@ package struct SessionPass: Sendable {
         Secret(Base64URL.encode(Self.bytes(expiresAt) + Self.code(expiresAt, session, vault)))
     }
 
-    /// Judges a pass.
+    /// Reads and checks a pass for a session.
     ///
-    /// Throws `pass` if it is another session's or was never issued, and `required` if it has ended. An ended pass counts as
-    /// missing.
+    /// Throws `pass` if the pass belongs to another session or was never issued, and `required` if it has ended.
     package init(_ text: Secret, of session: Digest, at now: WallTime, by vault: some Vault) throws(ProofRefusal) {
         guard let bytes = Base64URL.decode(text.reveal()), bytes.count == 24 else { throw .pass }
         let expiresAt = WallTime(seconds: bytes[..<8].reduce(Int64(0)) { $0 << 8 | Int64($1) })
@@ -41,7 +40,7 @@ package struct SessionPass: Sendable {
     }
 }
 
-/// Gives a bound session's phone a pass in exchange for a proof (`POST /v1/session/pass`).
+/// Exchanges a proof of a bound session's key for a pass (`POST /v1/session/pass`).
 ///
 /// The pass is not stored.
 package struct GrantPass: Sendable {
@@ -68,12 +67,12 @@ package struct GrantedPass: Sendable {
     package let expiresAt: WallTime
     /// The lifetime of the pass, for phones with a wrong clock.
     package let lifetime: Duration
-    /// The place of the pass in the answer.
+    /// The way in which the phone receives the pass, as a cookie or in the body.
     ///
-    /// A child always gets it in the body, because a child keeps no cookies, and the cookie contains the parent's pass.
+    /// A child always receives its pass in the body, because it keeps no cookies, and the cookie contains the parent's pass.
     package let transport: ClientProfile.Transport
 
-    /// Creates the pass that a session may have now; nil if it may not have a pass.
+    /// Creates a pass for the session; nil if the client's settings do not allow one.
     init?(for session: LiveSession, _ context: BrokerContext) {
         guard let binding = session.binding, binding.policy.evidence == .pass else { return nil }
         lifetime = binding.policy.passLifetime

@@ -1,12 +1,12 @@
-/// The key that a sign-in request brings, on its way from the header to the session that will belong to it.
+/// The device key that a sign-in request shows, and how far its proof was checked.
 enum SignInKey: Sendable {
     /// The request has no good proof, or the client's mode is `off`.
     case none
-    /// A proof that is in order except for its signature, which is checked once the check is charged.
+    /// The proof is good except for its signature, which is verified after the charge.
     case claimed(ProofVerifier.Candidate)
-    /// A proof that is only judged and counted.
+    /// The proof is checked and counted, but never refused.
     case observed(ProofVerifier.Candidate)
-    /// The key is proved.
+    /// The key's signature was verified.
     case proved(Digest)
 
     /// The thumbprint of the key that the session would belong to.
@@ -21,11 +21,12 @@ enum SignInKey: Sendable {
 
 /// Judges the proofs of sign-ins (`POST /v1/logins`, `/v1/sessions`, `/v1/registrations`) according to their client's mode.
 ///
-/// The charge comes between two steps. The cheap checks before it are free, and the arithmetic after it is paid for.
+/// A sign-in is charged between two steps: the cheap checks before the charge are free, and the charge pays for the signature
+/// check after it.
 struct SignInProof: Sendable {
     let context: BrokerContext
 
-    /// Makes the cheap checks; throws if one of them fails and the client's mode requires a proof.
+    /// Makes the checks before the charge; throws if one fails and the client's mode requires a proof.
     func look(
         _ evidence: PresentedEvidence, of client: ClientProfile, at provider: ProviderName
     ) throws(BrokerProblem) -> SignInKey {
@@ -42,10 +43,10 @@ struct SignInProof: Sendable {
         }
     }
 
-    /// Verifies a proof that was judged and charged for, and returns the thumbprint of the session's key.
+    /// Verifies the signature of a proof that was charged for, and returns the thumbprint of the session's key.
     ///
-    /// A wrong signature counts as a wrong token from its address. `payer` is the login, exchange or registration whose charge
-    /// pays for its first signature. It is nil if each signature was paid for separately.
+    /// A wrong signature is charged to the address like a wrong token. `payer` is the login, exchange or registration whose
+    /// charge pays for the first signature. It is nil if each signature was paid for separately.
     func prove(
         _ key: SignInKey, of client: ClientName, at provider: ProviderName, paidBy payer: Digest?, _ charge: Charge
     ) async throws(BrokerProblem) -> Digest? {
@@ -63,9 +64,9 @@ struct SignInProof: Sendable {
         }
     }
 
-    /// Requires the proof of a login that is bound to a key, regardless of the present mode.
+    /// Requires a proof by the key of a bound login, regardless of the client's present mode.
     ///
-    /// Returns the key that was proved, which may be another one.
+    /// Returns the thumbprint of the key that was proved, which may be another key than the login's.
     func demand(
         _ evidence: PresentedEvidence, of client: ClientName, at provider: ProviderName, paidBy payer: Digest,
         _ charge: Charge

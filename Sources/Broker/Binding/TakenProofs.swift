@@ -1,17 +1,17 @@
 import Synchronization
 
-/// The proofs that this process has taken.
+/// The proofs that this process has accepted, so that none is used twice.
 ///
-/// Each (thumbprint, `jti`) is taken once in its nonce's life, in bounded memory.
+/// Each pair of thumbprint and `jti` is accepted once during its nonce's life, in bounded memory.
 ///
-/// A proof is remembered as long as its nonce is accepted. If a key has too many proofs, its next one is refused with
+/// A proof is remembered for as long as its nonce is accepted. If a key has too many proofs, its next one is refused with
 /// `limited`. If the table is full, nonces from before the present minute are refused, so that their proofs can be forgotten.
 package final class TakenProofs: Sendable {
-    /// The most proofs that are kept for one key.
+    /// The most proofs that are remembered for one key.
     package static let maximumOfKey = 4096
-    /// The most proofs that are kept in all, in 24 MiB if each is of another key.
+    /// The most proofs that are remembered in total, in 24 MiB if each is of another key.
     ///
-    /// A table has up to 8/3 as many places as entries. A place takes 16 bytes for a proof and 18 for a key.
+    /// The hash tables have up to 8/3 as many slots as entries. A slot takes 16 bytes for a proof and 18 for a key.
     package static let maximum = 262_144
 
     /// Sixteen bytes of a digest, either of a thumbprint and a `jti`, or of a thumbprint alone.
@@ -26,12 +26,12 @@ package final class TakenProofs: Sendable {
     }
 
     private struct State {
-        /// The proofs taken, by their nonce's minute.
+        /// The used proofs, by the minute of their nonce.
         var taken: [Int64: Set<Name>] = [:]
-        /// The number of proofs kept for a key, by their nonce's minute.
+        /// The number of used proofs of each key, by the minute of their nonce.
         var ofKeys: [Int64: [Name: UInt16]] = [:]
         var count = 0
-        /// The earliest minute whose nonces are accepted.
+        /// The earliest minute whose nonces are still accepted.
         var earliest = Int64.min
 
         /// Forgets the proofs with nonces from before a minute.
@@ -52,10 +52,10 @@ package final class TakenProofs: Sendable {
         self.maximum = maximum
     }
 
-    /// The number of proofs kept.
+    /// The number of proofs that are remembered.
     package var count: Int { state.withLock(\.count) }
 
-    /// Checks whether a proof can be taken, before the cost of its signature.
+    /// Checks, before the expensive signature check, whether a proof can still be accepted.
     package func look(_ name: Digest, nonce: ProofNonce) throws(ProofRefusal) {
         let verdict: ProofRefusal? = state.withLock { state in
             if nonce.minute < state.earliest { return .nonce }
@@ -64,7 +64,7 @@ package final class TakenProofs: Sendable {
         if let verdict { throw verdict }
     }
 
-    /// Takes a proof whose signature is good; throws `replayed` if it was taken before.
+    /// Records a proof whose signature is good as used; throws `replayed` if it was used before.
     package func take(_ name: Digest, of key: Digest, nonce: ProofNonce, now: WallTime) throws(ProofRefusal) {
         let key = Name(key)
         let verdict: ProofRefusal? = state.withLock { state in
@@ -89,7 +89,7 @@ package final class TakenProofs: Sendable {
         if let verdict { throw verdict }
     }
 
-    /// Forgets a proof that was taken for an act that failed, so that it may be taken again.
+    /// Forgets a used proof whose request failed, so that the proof may be sent again.
     func giveBack(_ candidate: ProofVerifier.Candidate) {
         let (key, minute) = (Name(candidate.thumbprint), candidate.nonce.minute)
         state.withLock { state in
@@ -106,11 +106,11 @@ package final class TakenProofs: Sendable {
 /// Nonces are not stored, so each replica accepts those from every other. The minute comes from the broker that issued the
 /// nonce, so the phone's own clock does not matter.
 package struct ProofNonce: Sendable, Hashable {
-    /// The minutes in a period.
+    /// The number of minutes in a period.
     ///
     /// A nonce is accepted in its own period and in the next.
     static let period: Int64 = 5
-    /// The longest life of a nonce, which is two periods and the minute that a replica's clock may be ahead.
+    /// The longest life of a nonce: two periods, and one minute by which the clock of another replica may be ahead.
     package static let lifetime = Duration.seconds(11 * 60)
 
     /// The minute since 1970 when the nonce was issued.
@@ -143,7 +143,7 @@ package struct ProofNonce: Sendable, Hashable {
     /// Returns the first minute whose nonces are accepted in the present minute.
     static func oldest(at present: Int64) -> Int64 { (present / period - 1) * period }
 
-    /// Returns the minute of a moment.
+    /// Returns the number of the minute that contains a moment.
     ///
     /// Moments before 1970 and after 10135 have no valid nonce.
     static func minute(_ now: WallTime) -> Int64 { min(max(now.seconds / 60, 0), Int64(UInt32.max) - 1) }
@@ -153,32 +153,31 @@ package struct ProofNonce: Sendable, Hashable {
     }
 }
 
-/// The scope of nonces, and the codes of its minutes.
+/// The scope of nonces, with the HMACs of the scope's minutes.
 ///
-/// A scope separates processes that each remember taken proofs by themselves. If all processes share that memory, the scope is
+/// Processes that do not share their memory of used proofs have different scopes. If all processes share it, the scope is
 /// empty.
 package final class NonceScope: Sendable, ExpressibleByStringLiteral {
     private struct Kept {
-        /// The minute when the codes were made.
+        /// The minute when the HMACs were computed.
         var present: Int64 = -1
-        /// The codes of the minutes that are accepted now, about a dozen.
+        /// The HMAC of each minute whose nonces are accepted now, about a dozen.
         var codes: [Int64: ArraySlice<UInt8>] = [:]
     }
 
     private let name: String
-    /// Guards the codes, which all proofs of a minute share.
+    /// Guards the HMACs, which all proofs of a minute share.
     ///
-    /// The codes are made again each minute. A process that began with another installation's key ring may adopt the right one
-    /// while it runs.
+    /// The HMACs are computed again each minute, because a process may adopt another key ring while it runs.
     private let kept = Mutex(Kept())
 
     package init(_ name: String) { self.name = name }
 
     package convenience init(stringLiteral name: String) { self.init(name) }
 
-    /// Returns a minute's code in the present minute, under the index key, which does not rotate.
+    /// Returns the HMAC of a minute under the index key, which does not rotate; `present` is the present minute.
     ///
-    /// The code has eight bytes. An attacker would have to guess it within ten minutes, one request at a time.
+    /// The HMAC has eight bytes. An attacker would have to guess it within ten minutes, one request at a time.
     fileprivate func code(_ minute: Int64, at present: Int64, by vault: some Vault) -> ArraySlice<UInt8> {
         kept.withLock { kept in
             if kept.present != present { kept = Kept(present: present) }

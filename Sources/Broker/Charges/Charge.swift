@@ -1,12 +1,12 @@
-/// The caller that a request's costs are charged to, which is an address with its buckets and shares.
+/// The party that pays for a request: an address, with its token buckets and its shares of the limits.
 ///
-/// The charge comes with the input of a use case. It is taken when a cost arises, before a row is made, a provider called or a
-/// login started.
+/// A use case receives the charge with its input. It takes each cost when it arises: before a row is made, a provider is called
+/// or a login is started.
 package struct Charge: Sendable {
     private let ledger: ChargeLedger?
     private let address: IPAddress?
 
-    /// The charge of a caller without limits.
+    /// The charge of a caller who has no limits and pays nothing.
     package static let nobody = Charge(ledger: nil, address: nil)
 
     private init(ledger: ChargeLedger?, address: IPAddress?) {
@@ -14,21 +14,21 @@ package struct Charge: Sendable {
         self.address = address
     }
 
-    /// Creates the charge of a caller; if the address is missing, the charge only refunds others.
+    /// Creates the charge of a caller's address; with a nil address, the charge can only refund the charges of others.
     package init(_ address: IPAddress?, in ledger: ChargeLedger) {
         self.init(ledger: ledger, address: address)
     }
 
-    /// The payer for checking the caller's proofs of a session.
+    /// The payer for checking the proofs of the caller's session.
     package var ofProofs: ProofCharge {
         guard let ledger, let address else { return .nobody }
         return ProofCharge(address, in: ledger)
     }
 
-    /// Takes the cost of an item; throws `rate_limited` if the caller has used up its limit.
+    /// Takes the cost of an item; throws `rate_limited` if the address has used up its limit.
     ///
-    /// An item that is already charged costs nothing more. `payer` names the login or exchange whose own charge pays, so only
-    /// the share is taken. A guess costs a wrong token, too.
+    /// An item that was charged before costs nothing more. `payer` names the login or exchange whose charge pays, so that only
+    /// the share is taken. An item that is a guess also costs a wrong token.
     func take(
         _ item: ChargedItem, for key: Digest, lasting: Duration, paidBy payer: Digest? = nil, isGuess: Bool = false
     ) throws(BrokerProblem) {
@@ -37,31 +37,32 @@ package struct Charge: Sendable {
         if let wait { throw Self.refusal(wait, "\(item)") }
     }
 
-    /// Releases the share of an item whose row was not made after all.
+    /// Releases the share of an item whose row was not made.
     func drop(_ item: ChargedItem, for key: Digest) { ledger?.drop(item, key) }
 
-    /// Refunds the charges that led to a new session, to the addresses that paid them.
+    /// Refunds the charges for the items that led to a new session, to the addresses that paid them.
     func sessionMade(exchange: Digest, gate: ExchangeGate) { ledger?.giveBack(exchange: exchange, gate: gate) }
 
-    /// Whether the charge of a login or registration has already paid for its next call.
+    /// Whether the charge of a login or registration pays for its next provider call.
     func hasPaidCall(of key: Digest) -> Bool {
         guard let ledger, address != nil else { return true }
         return ledger.calls(of: key) < ChargeLedger.paidCalls
     }
 
-    /// Takes the cost of a call, once the own charge of its login or registration is used up.
+    /// Takes the cost of a provider call after the login's or registration's own charge is used up.
     func takeFurtherCall() throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeCall(from: address) else { return }
         throw Self.refusal(wait, "calls")
     }
 
-    /// Takes the cost of a child session, as for a started login; throws `rate_limited` if the caller has used up its limit.
+    /// Takes the cost of a child session, which equals that of a started login; throws `rate_limited` if the address has used
+    /// up its limit.
     func takeChild() throws(BrokerProblem) {
         guard let ledger, let address, let wait = ledger.takeCall(from: address) else { return }
         throw Self.refusal(wait, "child sessions")
     }
 
-    /// Counts a call of a login or registration that is about to be made.
+    /// Counts a provider call of a login or registration that is about to be made.
     func countCall(of key: Digest) { ledger?.countCall(of: key) }
 
     /// Takes the cost of verifying a proof's signature, unless the login, exchange or registration of this key has paid for it.
@@ -82,9 +83,9 @@ package struct Charge: Sendable {
         ledger.giveBackWrongToken(to: address)
     }
 
-    /// Runs a lookup with a secret.
+    /// Runs a lookup by a secret, and charges a wrong token if it fails.
     ///
-    /// A failed lookup is charged afterwards, so that a known token never waits.
+    /// The charge comes after the lookup, so a caller with a known token never has to wait.
     package func forWrongTokens<Value>(
         _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
@@ -129,7 +130,7 @@ package struct ChargeLimits: Sendable {
     package var loginsPerMinute: Int
     /// The most unknown secrets of an address in a minute.
     package var wrongTokensPerMinute: Int
-    /// The cap on pending logins, on registrations and on handoffs, each.
+    /// The cap on pending logins, and the same cap on registrations and on handoffs.
     package var pending: Int
 
     package init(loginsPerMinute: Int = 60, wrongTokensPerMinute: Int = 60, pending: Int = 100_000) {
@@ -138,13 +139,14 @@ package struct ChargeLimits: Sendable {
         self.pending = pending
     }
 
-    /// One address's share of a cap at a time, which is a fiftieth, but at least 64, and at most half of it.
+    /// The number of pending items that one address may have at a time: a fiftieth of the cap, but at least 64, and at most
+    /// half of the cap.
     package var share: Int { max(1, min(max(pending / 50, 64), pending / 2)) }
 
-    /// The shares of an address, a customer's line and a network in a cap at a time.
+    /// The numbers of pending items that an address, a customer's line and a network may have at a time.
     package var shares: LimitShares { LimitShares(address: share, of: pending) }
 
-    /// The corresponding shares for exchanges in progress.
+    /// The same limits for exchanges in progress.
     ///
     /// Exchanges do not wait for a user, so an address may have as many as it may start in a minute.
     var exchangeShares: LimitShares {
@@ -152,7 +154,7 @@ package struct ChargeLimits: Sendable {
     }
 }
 
-/// The most of something that one address, one customer's line and one network may have.
+/// The limits for one address, one customer's line (an IPv6 /56) and one network (an IPv6 /48).
 package struct LimitShares: Sendable, Equatable {
     package let address: Int
     package let customer: Int
@@ -164,23 +166,26 @@ package struct LimitShares: Sendable, Equatable {
         self.network = network
     }
 
-    /// Divides a cap.
+    /// Creates the limits for shares of a common cap.
     ///
-    /// A line has four times the share of an address. A network has a quarter of the cap, but at least the share of an address.
+    /// A line may have four times as much as an address. A network may have a quarter of the cap, but at least as much as an
+    /// address.
     package init(address: Int, of cap: Int) {
         let network = max(cap / 4, address, 1)
         self.init(address: address, customer: min(Self.times(4, address), network), network: network)
     }
 
-    /// Multiplies an address's limit for a minute.
+    /// Creates limits for a minute from an address's limit.
     ///
-    /// The resulting limits are wide, because the callers have no common cap to compete for. A line's 256 networks have eight
-    /// times as much. A carrier's pool has a hundred times as much, because every phone in it has a network of its own.
+    /// These limits are generous, because callers do not compete for a common cap. A customer's line with its 256 networks may
+    /// have eight times as much as an address. A larger network may have a hundred times as much, because each phone of a
+    /// carrier has a network of its own.
     package init(perMinute address: Int) {
         self.init(address: address, customer: Self.times(8, address), network: Self.times(100, address))
     }
 
-    /// Multiplies, with the largest number instead of an overflow, because an operator may set the largest number as a limit.
+    /// Multiplies and returns the largest number instead of an overflow, because an operator may set the largest number as a
+    /// limit.
     private static func times(_ factor: Int, _ count: Int) -> Int {
         let (product, overflow) = count.multipliedReportingOverflow(by: factor)
         return overflow ? .max : product

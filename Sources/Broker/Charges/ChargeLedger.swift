@@ -1,13 +1,12 @@
 import Synchronization
 
-/// Knows the charges of every address and of its networks, as token buckets and as shares of waiting items.
+/// The charges of all addresses and networks: token buckets, and the shares of waiting items.
 ///
-/// The ledger is in the process's memory and bounded. Nothing is stored, so a restart forgives, and a replica counts for
-/// itself.
+/// The ledger is in the process's memory, and bounded. A restart forgets all charges, and each replica has a ledger of its own.
 package final class ChargeLedger: Sendable {
     private struct State {
         var books: [ChargedItem: ChargeBook] = [:]
-        /// The most items of each kind.
+        /// The most items of each kind that may be charged at a time.
         var capacity = 1
         /// The number of provider calls for a login or registration, by its key.
         var calls = PaidCounts(lifetime: .seconds(1800))
@@ -15,25 +14,25 @@ package final class ChargeLedger: Sendable {
         var signatures = PaidCounts(lifetime: .seconds(1800))
     }
 
-    /// The number of calls that a login or registration pays for with its own charge, even if they fail.
+    /// The number of provider calls that the charge of a login or registration pays for, even if they fail.
     static let paidCalls = 3
-    /// The most signatures of proofs that a login, exchange or registration pays for.
+    /// The most signature checks that the charge of a login, exchange or registration pays for.
     ///
-    /// An app that repeats requests after lost answers needs several. The sign-in's own signature stops counting once the
+    /// An app that repeats requests after lost answers needs several. The sign-in's own signature is no longer counted once the
     /// session is made.
     static let paidSignatures = 16
-    /// The time that an exchange stays paid for, which is longer than a claim lasts.
+    /// The time during which an exchange counts as paid, which is longer than a claim lasts.
     static let exchangeLifetime = Duration.seconds(60)
 
     private let logins: TokenBuckets
     private let callbacks: TokenBuckets
     private let wrongTokens: TokenBuckets
-    /// The checks of sessions' proofs, each charged until its signature is found right.
+    /// The charges for signature checks of sessions' proofs, each refunded if the signature is right.
     let signatureFaults: SignatureCharges
     private let monotonic: @Sendable () -> Duration
-    /// Guards the books.
+    /// Guards the charge books.
     ///
-    /// Only the buckets' own locks are taken while it is held.
+    /// Code that holds this lock takes only the locks of the token buckets.
     private let state: Mutex<State>
 
     /// Creates an empty ledger.
@@ -47,7 +46,7 @@ package final class ChargeLedger: Sendable {
         adopt(limits)
     }
 
-    /// Applies other limits without resetting the charges.
+    /// Applies other limits, and keeps the charges.
     package func adopt(_ limits: ChargeLimits) {
         logins.adopt(perMinute: limits.loginsPerMinute)
         callbacks.adopt(perMinute: limits.loginsPerMinute)
@@ -70,8 +69,8 @@ package final class ChargeLedger: Sendable {
     ///
     /// Returns nil on success, and otherwise how long the address has to wait.
     ///
-    /// An item that is already charged costs nothing more. With a `payer`, that login's or exchange's charge pays, and only the
-    /// share is taken.
+    /// An item that was charged before costs nothing more. If there is a `payer`, that login's or exchange's charge pays, and
+    /// only the share is taken.
     func take(
         _ item: ChargedItem, _ key: Digest, from address: IPAddress, lasting: Duration, payer: Digest?, isGuess: Bool
     ) -> Duration? {
@@ -98,12 +97,12 @@ package final class ChargeLedger: Sendable {
 
     /// Releases an item's share, because its row was not made.
     ///
-    /// Its costs until then stay charged.
+    /// The costs that arose before stay charged.
     func drop(_ item: ChargedItem, _ key: Digest) {
         state.withLock { state in _ = state.books[item]?.remove(key) }
     }
 
-    /// Refunds all charges for the items of a new session.
+    /// Refunds all charges for the items that led to a new session.
     func giveBack(exchange: Digest, gate: ExchangeGate) {
         state.withLock { state in
             giveBack(.exchange, exchange, &state)
@@ -137,15 +136,15 @@ package final class ChargeLedger: Sendable {
         return receipt
     }
 
-    /// Returns the number of calls that a login or registration has had.
+    /// Returns the number of provider calls that a login or registration has made.
     func calls(of key: Digest) -> Int { state.withLock { $0.calls.count(of: key) } }
 
-    /// Charges an address for a call.
+    /// Charges an address for a provider call.
     ///
     /// Returns nil on success, and otherwise how long the address has to wait.
     func takeCall(from address: IPAddress) -> Duration? { logins.take(address) }
 
-    /// Counts a call of a login or registration that is about to be made.
+    /// Counts a provider call of a login or registration that is about to be made.
     func countCall(of key: Digest) {
         let now = monotonic()
         // If the table is full, the call is not counted. Its charge was taken when its row was made.
@@ -182,18 +181,18 @@ package final class ChargeLedger: Sendable {
     private func buckets(for item: ChargedItem) -> TokenBuckets { item == .handoff ? callbacks : logins }
 }
 
-/// The charges for one kind of item that are still in force, by the item's key, by address and by network.
+/// The charges in force for one kind of item, by the item's key, by address and by network.
 ///
-/// A value, guarded by the ledger's lock. Its memory is bounded by `capacity`.
+/// The book is a value that the ledger's lock guards. `capacity` bounds its memory.
 struct ChargeBook {
-    /// The cost of an item, and the address that paid it.
+    /// The charge for one item: its cost, and the address that paid.
     struct Receipt {
         let address: IPAddress
         /// The time when the item's row expires, on the monotonic clock.
         let until: Duration
-        /// Whether a token was taken for the item.
+        /// Whether the charge took a token from the buckets.
         var hasToken = false
-        /// Whether the item was a guess, which costs a wrong token, too.
+        /// Whether the item was a guess, which also costs a wrong token.
         var isGuess = false
         /// The login or exchange whose charge pays for the item.
         var payer: Digest?
@@ -206,9 +205,9 @@ struct ChargeBook {
     private var shares: LimitShares
     private var receipts: [Digest: Receipt] = [:]
     private var held: [LimitedNetwork: Int] = [:]
-    /// The keys in the order of their expiry.
+    /// The keys of the items, in the order of their expiry.
     ///
-    /// All items of a kind live equally long, so this is also the order of charging.
+    /// All items of a kind have the same lifetime, so this is also the order of charging.
     private var order: [(until: Duration, key: Digest)] = []
     private var first = 0
 
@@ -218,7 +217,7 @@ struct ChargeBook {
         self.shares = shares
     }
 
-    /// Applies other bounds; items that are already charged stay.
+    /// Applies another capacity and other shares; items that were charged before stay.
     mutating func adopt(capacity: Int, shares: LimitShares) {
         self.capacity = capacity
         self.shares = shares
@@ -227,19 +226,19 @@ struct ChargeBook {
     /// The number of charged items.
     var count: Int { receipts.count }
 
-    /// The number of places in the order of expiry.
+    /// The length of the list that orders items by their expiry.
     var places: Int { order.count }
 
     /// Returns the number of items of an address.
     func count(of address: IPAddress) -> Int { address.limitedNetworks.first.map { held[$0] ?? 0 } ?? 0 }
 
-    /// The number of addresses and networks that have items.
+    /// The number of addresses and networks that have charged items.
     var holders: Int { held.count }
 
-    /// Returns the receipt of an item, or nil.
+    /// Returns the charge for an item; nil if it was not charged.
     func receipt(_ key: Digest) -> Receipt? { receipts[key] }
 
-    /// Forgets expired items.
+    /// Removes the charges for expired items.
     mutating func expire(now: Duration) {
         while first < order.count, order[first].until <= now {
             let key = order[first].key
@@ -250,13 +249,13 @@ struct ChargeBook {
         compact()
     }
 
-    /// Returns the reason why an address may have no further item, or nil.
+    /// Returns the reason why an address may not have another item; nil if it may.
     func refusal(_ address: IPAddress) -> Refusal? {
         if address.limitedNetworks.contains(where: { held[$0] ?? 0 >= shares[$0.level] }) { return .share }
         return receipts.count >= capacity ? .capacity : nil
     }
 
-    /// Enters a receipt.
+    /// Adds the charge for an item.
     mutating func add(_ receipt: Receipt, for key: Digest) {
         receipts[key] = receipt
         for network in receipt.address.limitedNetworks { held[network, default: 0] += 1 }
@@ -264,7 +263,7 @@ struct ChargeBook {
         compact()
     }
 
-    /// Removes a receipt and returns it.
+    /// Removes the charge for an item and returns it.
     @discardableResult
     mutating func remove(_ key: Digest) -> Receipt? {
         guard let receipt = receipts.removeValue(forKey: key) else { return nil }
@@ -275,7 +274,7 @@ struct ChargeBook {
         return receipt
     }
 
-    /// Builds the order of expiry again, once most of its places belong to removed items.
+    /// Rebuilds the list of expiries when most of its entries belong to removed items.
     private mutating func compact() {
         guard order.count > 64, order.count > 2 * receipts.count else { return }
         order = order[first...].filter { receipts[$0.key]?.until == $0.until }
@@ -283,9 +282,9 @@ struct ChargeBook {
     }
 }
 
-/// Counts, in bounded memory, each key's uses of something that a charge has paid for in advance.
+/// Counts the provider calls or signature checks that each item's charge has paid for in advance, in bounded memory.
 struct PaidCounts {
-    /// The time that a key is remembered after its last use, which is longer than the life of the key's item.
+    /// The time that an item's key is remembered after its last count, which is longer than the item lives.
     private let lifetime: Duration
     private var counts: [Digest: (count: Int, until: Duration)] = [:]
     private var nextSweep = Duration.zero
@@ -293,12 +292,12 @@ struct PaidCounts {
     /// Creates an empty table.
     init(lifetime: Duration) { self.lifetime = lifetime }
 
-    /// Returns the number of times that a key was counted.
+    /// Returns how many times an item was counted.
     func count(of key: Digest) -> Int { counts[key]?.count ?? 0 }
 
-    /// Counts a key once more.
+    /// Counts an item once more.
     ///
-    /// Returns the new number, or nil if the table is full of other keys.
+    /// Returns the item's new number; nil if the table is full of other items.
     mutating func add(_ key: Digest, now: Duration, capacity: Int) -> Int? {
         if counts.count >= capacity, now >= nextSweep {
             nextSweep = now + .seconds(1)
@@ -310,6 +309,6 @@ struct PaidCounts {
         return made + 1
     }
 
-    /// Forgets a key.
+    /// Forgets an item's count.
     mutating func forget(_ key: Digest) { counts[key] = nil }
 }

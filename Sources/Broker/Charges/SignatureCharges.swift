@@ -2,33 +2,34 @@ import Synchronization
 
 /// Charges the signature checks of sessions' proofs before they are made.
 ///
-/// The charge is to an address and a session together, or to the session alone if a proven backend brings the proof.
+/// Each check is charged to the address and the session together; to the session alone if an authenticated backend sends the
+/// proof.
 ///
-/// A thief with a copy of a session's cookie and public key can send proofs with spoiled signatures, and each check costs some
+/// A thief with a copy of a session's cookie and public key can send proofs with wrong signatures, and each check costs some
 /// hundred microseconds. A check takes a token, which is refunded if the signature is right. A phone therefore pays nothing,
-/// and the thief's proofs leave other sessions behind the address alone.
+/// and the thief's proofs do not affect other sessions behind the same address.
 final class SignatureCharges: Sendable {
-    /// A session, and the network that its proofs come from; the network is nil if a backend brings them.
+    /// A session, and the network that its proofs come from; the network is nil if a backend sends them.
     private struct Key: Hashable {
         let network: LimitedNetwork?
         let session: Digest?
 
-        /// The common key for all sessions that find the table full.
+        /// The common key of the sessions for which the full table has no entry.
         static let overflow = Key(network: nil, session: nil)
     }
 
     private struct Bucket {
-        /// The number of checks that may still fail.
+        /// The number of checks that may still fail before further checks are refused.
         var tokens: Double
         var at: Duration
-        /// The checks in progress; each may still take a token.
+        /// The number of checks in progress, each of which may still take a token.
         var underWay = 0
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private enum Verdict {
         case begun([Key])
-        /// As many checks are in progress as may fail. There may be room when they have ended.
+        /// As many checks are in progress as may still fail, so the caller waits until one has ended.
         case wait(Key)
         case refused(Duration)
     }
@@ -68,10 +69,10 @@ final class SignatureCharges: Sendable {
     private let maximum: Int
     /// Guards the buckets.
     ///
-    /// No other code runs while it is held.
+    /// Code that holds this lock takes no other lock.
     private let state: Mutex<State>
 
-    /// Creates charges that allow `perMinute` wrong signatures for each session and address, and more for its networks
+    /// Creates the charges; each session and address may have `perMinute` wrong signatures, and their networks more
     /// (`LimitShares`).
     ///
     /// `maximum` buckets are remembered.
@@ -81,13 +82,13 @@ final class SignatureCharges: Sendable {
         state = Mutex(State(shares: LimitShares(perMinute: perMinute)))
     }
 
-    /// Applies another number; tokens that were taken stay taken.
+    /// Applies another limit; tokens that were taken stay taken.
     func adopt(perMinute: Int) { state.withLock { $0.shares = LimitShares(perMinute: perMinute) } }
 
-    /// The number of buckets that are remembered, because checks are in progress or signatures were wrong lately.
+    /// The number of remembered buckets: those with checks in progress or with recent wrong signatures.
     var count: Int { state.withLock(\.buckets.count) }
 
-    /// Makes a check that is charged to a session and an address, or to the session alone.
+    /// Runs a signature check that is charged to a session and an address, or to the session alone.
     ///
     /// Returns the check's result, which is nil for a right signature.
     ///
@@ -144,9 +145,9 @@ final class SignatureCharges: Sendable {
         }
     }
 
-    /// Waits until one of a key's checks has ended.
+    /// Waits until one of the checks in progress for a key has ended.
     ///
-    /// Returns at once if all of them have.
+    /// Returns at once if none is in progress.
     private func ended(_ key: Key) async {
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
@@ -177,13 +178,13 @@ final class SignatureCharges: Sendable {
     }
 }
 
-/// The payer of the checks of a request's proofs.
+/// The party that pays for checking the proofs in a request.
 package struct ProofCharge: Sendable {
     private let ledger: ChargeLedger?
-    /// The address that the proofs come from; nil if a proven backend brings them.
+    /// The address that the proofs come from; nil if an authenticated backend sends them.
     private let address: IPAddress?
 
-    /// The charge of a caller without limits.
+    /// The charge of a caller who has no limits and pays nothing.
     package static let nobody = ProofCharge(ledger: nil, address: nil)
 
     private init(ledger: ChargeLedger?, address: IPAddress?) {
@@ -191,7 +192,7 @@ package struct ProofCharge: Sendable {
         self.address = address
     }
 
-    /// Creates the charge for a proven backend's calls, which only the session pays for.
+    /// Creates the charge for calls of an authenticated backend, which only the session pays for.
     package init(ofBackendIn ledger: ChargeLedger) { self.init(ledger: ledger, address: nil) }
 
     /// Creates the charge of an address.

@@ -1,22 +1,22 @@
 import Synchronization
 
-/// Limits how often an address, and each of its networks, may do something.
+/// Limits how often an address and its networks may do one thing, for example try a wrong token.
 ///
-/// Each has a token bucket, refilled evenly, in bounded memory (SEC-119, SEC-121).
+/// Each address and each network has a token bucket that refills evenly, in bounded memory (SEC-119, SEC-121).
 ///
-/// The buckets are in the process's memory, so every replica counts for itself.
+/// The buckets are in the process's memory, so each replica has buckets of its own.
 package final class TokenBuckets: Sendable {
     private struct Bucket {
         var tokens: Double
         var at: Duration
     }
 
-    /// The buckets of one level.
+    /// The buckets of one level, for example of all addresses.
     private struct Table {
         let maximum: Int
         var perMinute: Double
         var buckets: [IPAddress: Bucket] = [:]
-        /// The common bucket of all addresses that find the table full of buckets in use.
+        /// The common bucket of all addresses for which the full table has no bucket.
         var overflow: Bucket
         /// The earliest time of the next search in a full table for refilled buckets.
         var nextSweep = Duration.zero
@@ -35,7 +35,7 @@ package final class TokenBuckets: Sendable {
         /// Whether the table is full.
         private var isFull: Bool { buckets.count >= maximum }
 
-        /// Makes room for a bucket by removing refilled ones from a full table.
+        /// Removes refilled buckets from a full table, so that it can hold a bucket for a new key.
         mutating func makeRoom(for key: IPAddress, now: Duration) {
             guard isFull, now >= nextSweep, buckets[key] == nil else { return }
             nextSweep = now + .seconds(1)
@@ -51,7 +51,7 @@ package final class TokenBuckets: Sendable {
             return .milliseconds(Int64(((1 - tokens) * 60_000 / perMinute).rounded(.up)))
         }
 
-        /// Takes a token; there has to be one.
+        /// Takes a token; the caller has checked that there is one.
         mutating func take(_ key: IPAddress, now: Duration) {
             let known = buckets[key]
             let isShared = known == nil && isFull
@@ -60,7 +60,7 @@ package final class TokenBuckets: Sendable {
             if isShared { overflow = left } else { buckets[key] = left }
         }
 
-        /// Refunds a token, up to the bucket's first number of tokens.
+        /// Refunds a token; a bucket never has more tokens than at its start.
         mutating func giveBack(_ key: IPAddress, now: Duration) {
             guard let bucket = buckets[key] else { return }
             buckets[key] = Bucket(tokens: min(perMinute, refilled(bucket, now: now) + 1), at: now)
@@ -70,11 +70,11 @@ package final class TokenBuckets: Sendable {
     private let monotonic: @Sendable () -> Duration
     /// Guards the buckets of each level.
     ///
-    /// No other code runs while it is held.
+    /// Code that holds this lock takes no other lock.
     private let state: Mutex<[Table]>
 
-    /// Creates buckets of `perMinute` tokens for an address, and of more for its networks (`LimitShares`), that refill in a
-    /// minute.
+    /// Creates buckets that refill in a minute, with `perMinute` tokens for an address and more for its networks
+    /// (`LimitShares`).
     ///
     /// At most `maximumAddresses` of each level are remembered.
     package init(perMinute: Int, maximumAddresses: Int = 65_536, monotonic: @escaping @Sendable () -> Duration) {
@@ -94,7 +94,7 @@ package final class TokenBuckets: Sendable {
 
     /// Takes a token of the address and of each of its networks.
     ///
-    /// Returns nil if all had one, and otherwise the time until they have.
+    /// Returns nil if all buckets had a token, and otherwise the time until they will.
     package func take(_ address: IPAddress) -> Duration? {
         let now = monotonic()
         let networks = address.limitedNetworks
@@ -112,7 +112,7 @@ package final class TokenBuckets: Sendable {
         }
     }
 
-    /// Refunds a token of each bucket, up to the bucket's first number of tokens.
+    /// Refunds a token to the buckets of an address and its networks.
     package func giveBack(_ address: IPAddress) {
         let now = monotonic()
         let networks = address.limitedNetworks

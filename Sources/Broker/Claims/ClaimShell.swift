@@ -1,9 +1,9 @@
 import Synchronization
 
-/// The shell of a claim, which is the same for every kind of row.
+/// Claims rows, which works the same way for every kind of row.
 ///
-/// The shell claims, retries under the same name, and renews the claim while its owner lives. It also waits for the claims of
-/// other owners, and releases claims without a use.
+/// It claims a row, retries under the same name, and renews the claim while its owner works. It also waits for the claims of
+/// other owners, and releases claims that are not used.
 struct ClaimShell<Row: ClaimedRow>: Sendable {
     let context: BrokerContext
     let row: Row
@@ -16,9 +16,9 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Asking
 
-    /// Claims, and retries under the same name after a lost answer, even if the store fails again.
+    /// Claims a row, and retries under the same name after a lost answer, even if the store fails again.
     ///
-    /// If a claim may remain although the call will not be made, it is released.
+    /// If the store may have granted the claim although the call will not be made, the claim is released.
     ///
     /// - Parameters:
     ///   - request: The claim.
@@ -43,7 +43,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Releasing
 
-    /// Releases a claim in the background, and retries for as long as the claim keeps other owners from claiming.
+    /// Releases a claim in the background, and retries for as long as the claim keeps other owners from claiming the row.
     func giveBack(
         after pause: Duration, _ giveBack: @escaping @Sendable () async throws(StoreFailure) -> Void
     ) {
@@ -65,7 +65,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Renewing
 
-    /// Does an owner's work, and renews its claim meanwhile.
+    /// Does the owner's work, and renews the claim meanwhile.
     ///
     /// Once a second it checks whether a renewal is due.
     ///
@@ -98,7 +98,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
         }
     }
 
-    /// Returns whether the claim with a fence still exists, or nil if the store failed.
+    /// Renews the claim with a fence; returns whether it still exists, or nil if the store failed.
     func renew(_ fence: Int64) async -> Bool? {
         do throws(StoreFailure) { return try await row.renew(fence, for: context.settings.claimLifetime) } catch {
             failed(Row.renewal, error)
@@ -108,7 +108,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Waiting
 
-    /// The end of a wait for another owner's claim.
+    /// The reason why a wait for another owner's claim ended.
     enum WaitEnd {
         case lapsed, patienceOver
         /// The caller has stopped waiting for the answer.
@@ -128,7 +128,7 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
 
     // MARK: Failing
 
-    /// Notes that the store failed.
+    /// Emits the event that a store operation failed.
     func failed(_ operation: StaticString, _ failure: StoreFailure) {
         // A row of a newer format proves nothing about the store, so other work goes on.
         if failure != .newerFormat { context.memory.store.failed(at: context.clock.monotonic()) }
@@ -136,17 +136,17 @@ struct ClaimShell<Row: ClaimedRow>: Sendable {
     }
 }
 
-/// The claim that a flight or an exchange holds, renewed while its owner lives.
+/// The claim of a flight or an exchange, which is renewed while its owner works.
 final class HeldClaim: Sendable {
     private struct State {
         var fence: Int64?
         var renewedAt = Duration.zero
     }
 
-    /// The age of a claim at its renewal.
+    /// The age at which a claim is renewed.
     static let renewal = Duration.seconds(8)
 
-    /// Guards fence and time.
+    /// Guards the fence and the time of the last renewal.
     private let state = Mutex(State())
 
     func take(_ fence: Int64, at moment: Duration) {
@@ -196,42 +196,42 @@ extension BrokerClock {
     }
 }
 
-/// A row that one owner at a time makes provider calls for, either an exchange or a session that is refreshed.
+/// A row whose provider calls only one owner at a time makes: an exchange, or a session that is refreshed.
 ///
-/// The store decides which claim is granted, and how a lapsed claim is treated. The rules differ, because a lapsed exchange is
-/// spent and a lapsed refresh is taken over.
+/// The store decides which claim is granted, and how a lapsed claim is treated. These rules differ, because a lapsed exchange
+/// is spent and a lapsed refresh is taken over.
 protocol ClaimedRow: Sendable {
     /// The row to claim, with the claim's name.
     associatedtype Request: Sendable
     associatedtype Answer: Sendable
 
-    /// The name of the store operation that renews.
+    /// The name of the store operation that renews a claim.
     static var renewal: StaticString { get }
     /// The time until the first try to release a claim that may exist although the call will not be made.
     static var pauseBeforeGivingBack: Duration { get }
-    /// The time after its end that a claim still keeps other owners from claiming.
+    /// The time after its end during which a lapsed claim still keeps other owners from claiming the row.
     static var grace: Duration { get }
 
     /// Claims the row. A retry under the same name gets the same claim.
     func claim(_ request: Request) async throws(StoreFailure) -> Answer
 
-    /// Releases a claim that was granted, as if the row had not been claimed. A refused claim is ignored.
+    /// Releases a granted claim, as if the row had not been claimed. A claim that was refused is ignored.
     func giveBack(_ answer: Answer, to request: Request) async throws(StoreFailure)
 
-    /// Extends a claim to this time from now; returns false if it is another owner's.
+    /// Extends a claim to this time from now; returns false if another owner has the claim.
     func renew(_ fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 }
 
 /// An exchange as a claimed row.
 ///
-/// A lapsed one is spent, so that callers need not wait, unless the store was away meanwhile.
+/// A lapsed exchange is spent, so callers do not wait for it, unless the store was away meanwhile.
 struct ClaimedExchange: ClaimedRow {
     let context: BrokerContext
     let key: Digest
 
     private var store: any BrokerStore { context.store }
 
-    /// The lapsed claims that are left to their owners now.
+    /// The lapsed claims that only their owners may continue now.
     var spared: SparedClaims {
         context.memory.store.spared(context.settings.claimLifetime, at: context.clock.monotonic())
     }
@@ -281,11 +281,11 @@ struct ClaimedSession: ClaimedRow {
     }
 }
 
-/// A claim's name, which consists of 16 random bytes.
+/// The random name of a claim, 16 bytes.
 ///
 /// A retry after a lost answer has the same name, and gets the same claim.
 package struct ClaimID: Sendable, Hashable {
-    /// The 16 bytes.
+    /// The name's 16 bytes.
     package let bytes: [UInt8]
 
     /// Creates a name; nil unless there are exactly 16 bytes.

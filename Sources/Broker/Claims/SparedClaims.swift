@@ -1,4 +1,4 @@
-/// The lapsed claims of exchanges that are left to their owners for now.
+/// The lapsed claims of exchanges that are left to their owners for now, because the store was away.
 ///
 /// As this process saw it, the store was away during such a claim. The owner may have the provider's answer in hand, and could
 /// not renew its claim (decision 44). Any other lapsed claim belongs to a dead owner.
@@ -6,14 +6,14 @@ package struct SparedClaims: Sendable, Equatable {
     /// The range of times since the lapse of a spared claim; nil if all claims may be taken.
     package let lapsedFor: ClosedRange<Duration>?
 
-    /// The time that claims are spared after the store's return.
+    /// The time after the store's return during which claims are spared.
     static let period = Duration.seconds(60)
 
     package static let none = SparedClaims(lapsedFor: nil)
 
     package init(lapsedFor: ClosedRange<Duration>?) { self.lapsedFor = lapsedFor }
 
-    /// Creates the spared claims for a lifetime and an absence of the store.
+    /// Creates the spared claims from a claim's lifetime and an absence of the store.
     ///
     /// The store went away `begun` ago, and came back, or failed for the last time, `ended` ago.
     init(lifetime: Duration, awaySince begun: Duration, backFor ended: Duration) {
@@ -21,7 +21,7 @@ package struct SparedClaims: Sendable, Equatable {
         lapsedFor = ended < Self.period && earliest <= begun ? earliest...begun : nil
     }
 
-    /// Returns whether a claim that lapsed this long ago is spared.
+    /// Returns whether a claim is spared that lapsed this long ago.
     package func contains(lapsedFor duration: Duration) -> Bool { lapsedFor?.contains(duration) ?? false }
 }
 

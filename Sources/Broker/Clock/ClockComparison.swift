@@ -3,9 +3,9 @@ package struct ClockComparison: Sendable {
     private let context: BrokerContext
     private let store: any SharedStore
 
-    /// The longest comparison that counts as evidence.
+    /// The longest duration of a comparison that counts as evidence.
     private static let patience = Duration.seconds(2)
-    /// The smallest error that a comparison is taken to have.
+    /// The smallest error that every comparison is assumed to have.
     private static let leastError = Duration.milliseconds(5)
 
     package init(_ context: BrokerContext, _ store: any SharedStore) {
@@ -13,7 +13,7 @@ package struct ClockComparison: Sendable {
         self.store = store
     }
 
-    /// Asks the store for its time, and puts the result into the context's `ClockWatch`.
+    /// Asks the store for its time, and passes the result to the context's `ClockWatch`.
     ///
     /// A store that is away or slow proves nothing about the clock.
     package func look() async throws(StoreFailure) {

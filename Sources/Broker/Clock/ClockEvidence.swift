@@ -1,15 +1,15 @@
-/// An independent source of evidence about the clock.
+/// An independent source of evidence that the wall clock is right.
 package enum ClockWitness: Sendable, Hashable {
     /// The kernel reports that a time service keeps its clock.
     case kernel
-    /// The clock is on its course from before the jump, as the boot clock carries it on.
+    /// The wall clock continues correctly from before the jump, according to the boot clock.
     case course
     /// The database's clock agrees, and its server is another machine.
     case store
     /// A provider's `Date` agrees. Two providers at one host are one witness.
     case provider(host: String)
 
-    /// The word for logs and metrics.
+    /// The name of the witness in logs and metrics.
     package var word: String {
         switch self {
         case .kernel: "kernel"
@@ -20,17 +20,18 @@ package enum ClockWitness: Sendable, Hashable {
     }
 }
 
-/// The witnesses that agree with the clock now.
+/// The witnesses that have confirmed the wall clock recently.
 struct ClockEvidence: Sendable {
-    /// The time that a witness counts after its last confirmation.
+    /// The time for which a witness's confirmation counts.
     static let memory = Duration.seconds(150)
-    /// The time until a single witness is enough, unless it is the database.
+    /// The time after which a single witness is enough, unless it is the database.
     static let longEnough = Duration.seconds(3600)
 
     private var lastHeard: [ClockWitness: Duration] = [:]
-    /// The start of an unbroken time with a witness that may be enough alone.
+    /// The start of the unbroken time during which at least one witness other than the database confirmed the clock.
     ///
-    /// The database always needs a second witness. Its clock gives the time that is judged, and its machine may be this one.
+    /// The database always needs a second witness. Its clock gives the time that is in doubt, and its server may run on this
+    /// machine.
     private var since: Duration?
 
     mutating func confirm(_ witness: ClockWitness, at moment: Duration) {
@@ -44,7 +45,7 @@ struct ClockEvidence: Sendable {
         endHour()
     }
 
-    /// Ends the hour together with the last witness that may be enough alone.
+    /// Ends that time when the last of these witnesses no longer confirms the clock.
     private mutating func endHour() {
         if lastHeard.keys.allSatisfy({ $0 == .store }) { since = nil }
     }
@@ -56,15 +57,15 @@ struct ClockEvidence: Sendable {
         endHour()
     }
 
-    /// The witnesses that count at a moment.
+    /// Returns the witnesses whose confirmation counts at a moment.
     func witnesses(at moment: Duration) -> [ClockWitness] {
         lastHeard.filter { moment - $0.value <= Self.memory }.keys.sorted { $0.word < $1.word }
     }
 
-    /// Whether at least one witness agrees.
+    /// Returns whether at least one witness confirms the clock.
     func isAny(at moment: Duration) -> Bool { lastHeard.contains { moment - $0.value <= Self.memory } }
 
-    /// Whether the evidence is enough to end a doubt: two witnesses, or one other than the database for an hour.
+    /// Whether the evidence is enough to end a doubt: two witnesses, or for an hour one witness other than the database.
     func isEnough(at moment: Duration) -> Bool {
         let heard = witnesses(at: moment)
         guard heard.count < 2 else { return true }

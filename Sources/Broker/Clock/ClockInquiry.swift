@@ -1,19 +1,19 @@
 import Synchronization
 
-/// Reads the time from the `Date` of an answer, to a request that is made only for this.
+/// A provider that can report the time, from the `Date` of an answer to a request made only for this.
 package protocol TimeTelling: ProviderClient {
-    /// The host that is asked; nil if its answer could never be evidence, for example because the host is this machine.
+    /// The provider's host; nil if its answer could never be evidence, for example because the host is this machine.
     var timeHost: String? { get }
 
-    /// Asks once, within some seconds; returns nil if the answer cannot be evidence.
+    /// Asks for the time once, within some seconds; returns nil if the answer cannot be evidence.
     ///
     /// The request contains no time of the broker's that the answer could repeat.
     func time() async -> WallTime?
 }
 
-/// Looks for evidence while the clock is in doubt, from the kernel, the store and the configured providers.
+/// Looks for evidence while the clock is in doubt: asks the kernel, the store and the configured providers.
 ///
-/// Requests of callers never start such an inquiry.
+/// A caller's request never starts such an inquiry.
 package final class ClockInquiry: Sendable {
     /// The shortest time between two requests to one host.
     static let pause = Duration.seconds(30)
@@ -38,9 +38,9 @@ package final class ClockInquiry: Sendable {
         self.sources = sources
     }
 
-    /// Asks each source once.
+    /// Asks each source of evidence once.
     ///
-    /// When the doubt is over, it writes the uses that were kept.
+    /// At the end of the doubt, the kept uses of sessions are written to the store.
     package func look() async throws(StoreFailure) {
         let (watch, clock) = (context.watch, context.clock)
         if watch.wantsEvidence(clock) {
@@ -61,7 +61,7 @@ package final class ClockInquiry: Sendable {
         }
     }
 
-    /// Returns a source for each host that may be asked now.
+    /// Returns a provider for each host that may be asked now.
     ///
     /// Several providers at one host count as one.
     private func dueSources() -> [(String, any TimeTelling)] {

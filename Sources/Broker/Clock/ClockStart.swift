@@ -1,13 +1,13 @@
 import Synchronization
 
-/// The result of comparing a process's clock with the store's memory when the process begins.
+/// The result of comparing the clock of a starting process with the last time that the store has seen.
 package enum ClockStart: Sendable, Equatable {
     case believed
-    /// The clock is more than a day past the last time that the store has seen. Lapses are believed, but nothing is buried for
-    /// a day.
+    /// The clock is more than a day past the last time that the store has seen. Lapsed sessions count as lapsed, but rows are
+    /// not buried for a day.
     case uncertain
-    /// The clock is more than a week past that time. For an hour no lapse is believed, and sessions begin only if the store has
-    /// a clock of its own.
+    /// The clock is more than a week past that time. For an hour, no session counts as lapsed, and sessions begin only if the
+    /// store has a clock of its own.
     case doubted
     /// The clock is behind that time, as a right clock can never be. The rules of `doubted` hold until it has caught up.
     case behind
@@ -15,14 +15,14 @@ package enum ClockStart: Sendable, Equatable {
     case off
 }
 
-/// The store's memory of its clocks.
+/// The times that the store remembers, for judging the clocks of its processes.
 ///
-/// Each mark is a row in the table of leases, and no process competes for it. Every engine and every copy of a store therefore
-/// has the marks.
+/// Each time is a row in the table of leases, and no process competes for it. Therefore every engine and every copy of a store
+/// has these times.
 package struct ClockMarks: Sendable {
     /// The last time that a broker on this store has seen on a clock that it trusted.
     package var lastSeen: WallTime?
-    /// The agreement of clocks that were watched while they were in question.
+    /// The time for which clocks that were in question have agreed.
     var agreement: ClockAgreement?
     /// The store's time when its clock was last stepped.
     var storeStepped: WallTime?
@@ -36,7 +36,7 @@ extension ClockMarks {
     private static let agreedFor = "clock-agreed-for"
     private static let stepped = "clock-stepped"
 
-    /// Reads the marks of a store.
+    /// Reads these times from a store.
     init(_ store: any BrokerStore) async throws(StoreFailure) {
         lastSeen = try await store.lease(Self.clock)
         storeStepped = try await Self.step(in: store)
@@ -45,14 +45,14 @@ extension ClockMarks {
         }
     }
 
-    /// Notes the time that the store has seen.
+    /// Writes the time as the last one that the store has seen.
     static func see(_ time: WallTime, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(clock, to: time, in: store)
     }
 
-    /// Notes how long clocks have agreed.
+    /// Writes how long clocks have agreed.
     ///
-    /// The duration is written first, because a longer one is worth nothing with an older time.
+    /// The duration is written before the time, because a longer duration is useless together with an older time.
     static func note(_ agreement: ClockAgreement, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(agreedFor, to: WallTime(milliseconds: agreement.lasted.wholeMilliseconds), in: store)
         try await set(agreed, to: agreement.until, in: store)
@@ -63,7 +63,7 @@ extension ClockMarks {
         try await store.lease(stepped)
     }
 
-    /// Notes that the store's clock was stepped.
+    /// Writes the store's time at which its clock was stepped.
     static func noteStep(at time: WallTime, in store: any BrokerStore) async throws(StoreFailure) {
         try await set(stepped, to: time, in: store)
     }
@@ -73,14 +73,14 @@ extension ClockMarks {
     }
 }
 
-/// The wall clock as it was last believed, carried on by the monotonic clock.
+/// The last trusted reading of the wall clock, continued by the monotonic clock.
 final class BelievedTime: Sendable {
     /// Guards the last reading.
     private let seen = Mutex<ClockReading?>(nil)
 
-    /// Notes the readings of both clocks.
+    /// Stores a reading of the wall clock and the monotonic clock.
     func note(_ wall: WallTime, _ monotonic: Duration) { seen.withLock { $0 = ClockReading(wall, monotonic) } }
 
-    /// Returns the reading that the wall clock should have now; nil before the first note.
+    /// Returns the time that the wall clock should show now; nil before the first reading.
     func now(_ monotonic: Duration) -> WallTime? { seen.withLock { $0 }.map { $0.time(at: monotonic) } }
 }

@@ -1,4 +1,4 @@
-/// A reading of a clock, which the monotonic clock carries on.
+/// A reading of a clock, from which the monotonic clock gives later times.
 struct ClockReading: Sendable {
     let time: WallTime
     let moment: Duration
@@ -8,15 +8,15 @@ struct ClockReading: Sendable {
         self.moment = moment
     }
 
-    /// Returns the clock's reading at another moment.
+    /// Returns the time of this clock at another moment.
     func time(at moment: Duration) -> WallTime { time.advanced(by: moment - self.moment) }
 }
 
 /// A reason to doubt the clock.
 package enum ClockDoubt: String, Sendable, CaseIterable {
-    /// The wall clock and the monotonic clock have parted by more than a minute.
+    /// The wall clock and the monotonic clock differ by more than a minute since the last look.
     case jumped
-    /// The process began more than a week past the last time that the store has seen.
+    /// At its start, the process's clock was more than a week past the last time that the store has seen.
     case absent
     /// The clock is behind the last time that the store has seen.
     case behind
@@ -26,43 +26,46 @@ package enum ClockDoubt: String, Sendable, CaseIterable {
     case uncompared
     /// The database's clock has jumped.
     case storeJumped = "database_jumped"
-    /// A doubt is over, or the process began more than a day past the last time that the store has seen. Nothing is buried now.
+    /// A doubt has ended, or the clock was at the start more than a day past the last time that the store has seen. Rows are
+    /// not buried now.
     case uncertain
 }
 
 /// The readings of a process's clocks, and the trust that follows from them.
 ///
-/// A value that has no lock of its own; `ClockWatch` guards it.
+/// The state is a value without a lock; `ClockWatch` guards it.
 struct ClockState: Sendable {
     /// The greatest difference between two clocks that agree.
     static let tolerance = Duration.seconds(60)
     private static let doubtAfterJump = Duration.seconds(600)
-    /// The longest absence of a broker.
+    /// The longest time that a broker may have been away without a doubt about its clock at the next start.
     ///
     /// After a longer one, its clock is doubted at the start.
     private static let absence = Duration.seconds(7 * 86_400)
     private static let doubtAfterAbsence = Duration.seconds(3600)
     /// The time after a doubt during which irreversible acts are refused, if no evidence ended the doubt.
     private static let probation = SessionLimits.lapseGrace
-    /// The corresponding time if evidence ended the doubt.
+    /// The time after a doubt during which tokens are not revoked, if evidence ended the doubt.
     private static let calm = Duration.seconds(600)
-    /// The time that a process watches its clock before the store's mark may move.
+    /// The time that a process watches its clock before it may move the last time that the store has seen.
     ///
-    /// Many machines start hours ahead and are set within minutes, and the mark never goes back.
+    /// Many machines start hours ahead and are set within minutes, and the stored time never goes back.
     private static let settling = Duration.seconds(600)
     /// The smallest step of the database's clock.
     ///
     /// A smaller difference between two answers may come from the network.
     private static let step = Duration.seconds(2)
-    /// The delay in judging lapses while rows may have been written before the database's clock was stepped.
+    /// The delay in judging lapses, while the store may have rows from before a step of the database's clock.
     static let slack = Duration.seconds(120)
-    /// The time that such rows count.
+    /// The time for which this delay applies.
     static let slackLasts = Duration.seconds(86_400)
-    /// The time after this process's first comparison until others have noted an earlier step; each compares every two seconds.
+    /// The time after this process's first comparison in which other processes note a step that they saw.
+    ///
+    /// Each process compares every two seconds.
     private static let stepIsNotedWithin = Duration.seconds(10)
 
     let hasStoreClock: Bool
-    /// The wall clock at the last look.
+    /// The reading of the wall clock at the last look.
     private var seen: ClockReading?
     /// The moment of the first look.
     private var begun: Duration?
@@ -71,7 +74,7 @@ struct ClockState: Sendable {
     private var slackUntil: Duration?
     /// Whether a step of the database's clock has yet to be noted in the store.
     private(set) var hasUnnotedStep = false
-    /// The last time that the store had seen when this process began.
+    /// The last time that the store had seen when this process began; nil if unknown.
     private var mark: WallTime?
     /// The last time that the store has seen by now.
     private var storedMark: WallTime?
@@ -85,9 +88,9 @@ struct ClockState: Sendable {
     /// The earliest moment for revoking tokens again, after evidence has ended a doubt.
     private var calmFrom: Duration?
     private(set) var isProven = false
-    /// A time that was right before the doubt began.
+    /// A time from before the doubt, when the clock was still right.
     private(set) var trustedBefore: WallTime?
-    /// The wall clock before it jumped.
+    /// The wall clock's last reading before it jumped.
     private var course: ClockReading?
     private var evidence = ClockEvidence()
     private var hasSeenUnsynchronised = false
@@ -140,16 +143,16 @@ struct ClockState: Sendable {
 
     // MARK: Trust
 
-    /// Whether the clock may be wrong by as much as a session's lifetime.
+    /// Returns whether the clock may be wrong by as much as a session's lifetime.
     func isDoubted(_ moment: Duration) -> Bool { isBehind || doubtfulUntil.map { moment < $0 } ?? false }
 
-    /// Whether the time is good enough to begin a session.
+    /// Returns whether the time is accurate enough to begin a session.
     func tellsTime(_ moment: Duration) -> Bool {
         let isGood = isCompared ? !isBehind : !isDoubted(moment)
         return isGood || evidence.isAny(at: moment)
     }
 
-    /// Whether a session counts as lapsed once its time has passed.
+    /// Returns whether a session counts as lapsed once its time has passed.
     func believesLapses(_ moment: Duration) -> Bool {
         (isCompared || !hasStoreClock) && !isOff && !isDoubted(moment)
     }
@@ -162,12 +165,12 @@ struct ClockState: Sendable {
 
     func isSettled(_ moment: Duration) -> Bool { begun.map { moment >= $0 + Self.settling } ?? false }
 
-    /// Whether evidence could still change the trust.
+    /// Returns whether evidence could still change the trust in the clock.
     func isOpen(_ moment: Duration) -> Bool {
         isDoubted(moment) || (!isProven && certainFrom.map { moment < $0 } ?? false)
     }
 
-    /// The doubt at a moment; nil if the clock is trusted.
+    /// Returns the doubt at a moment; nil if the clock is trusted.
     func doubt(_ moment: Duration) -> ClockDoubt? {
         if isBehind { return .behind }
         if isDoubted(moment) { return cause }
@@ -180,7 +183,7 @@ struct ClockState: Sendable {
 
     // MARK: Looking
 
-    /// Notes the readings of the wall clock and the monotonic clock, and whether they have parted since the last look.
+    /// Stores the readings of the wall clock and the monotonic clock, and whether they diverged since the last look.
     mutating func note(_ wall: WallTime, _ moment: Duration) {
         let before = seen
         let (wasDoubted, wasBehind) = (isDoubted(moment), isBehind)
@@ -230,9 +233,9 @@ struct ClockState: Sendable {
 
     // MARK: The store's clock
 
-    /// Notes the reading of the database's clock at a moment.
+    /// Stores the reading of the database's clock at a moment.
     ///
-    /// The moment is known to within an error.
+    /// `error` is the uncertainty of that moment.
     mutating func compared(_ time: WallTime, at moment: Duration, within error: Duration) {
         if let store {
             let parted = time.since(store.time(at: moment))
@@ -260,7 +263,7 @@ struct ClockState: Sendable {
     /// Notes that a step of the database's clock is in the store, for processes that begin later.
     mutating func stepIsNoted() { hasUnnotedStep = false }
 
-    /// Applies the slack of a step that another process has noted.
+    /// Applies the delay in judging lapses after a step that another process has noted.
     mutating func hear(steppedAt time: WallTime, at moment: Duration) {
         let rest = Self.slackLasts - self.time(at: moment).since(time)
         if rest > .zero { slackUntil = max(slackUntil ?? moment, moment + min(rest, Self.slackLasts)) }
@@ -298,7 +301,7 @@ struct ClockState: Sendable {
 
     private static let lapseGrace = SessionLimits.lapseGrace
 
-    /// The agreement of the clocks since they were doubted, for later processes.
+    /// Returns how long the clocks have agreed since the doubt began, for later processes.
     func agreement(at moment: Duration) -> ClockAgreement? {
         guard let agreed, !isBehind, !isOff, !isProven, certainFrom.map({ moment < $0 }) ?? false else { return nil }
         return ClockAgreement(until: time(at: moment), lasted: agreed.before + moment - agreed.since)
@@ -308,10 +311,10 @@ struct ClockState: Sendable {
 
     // MARK: Evidence
 
-    /// Takes the kernel's report as evidence.
+    /// Adds the kernel's report to the evidence.
     ///
-    /// The report counts only if the kernel became synchronised after the doubt began, or the machine booted after the store's
-    /// mark. A restored snapshot still claims to be synchronised.
+    /// The report counts only if the kernel became synchronised after the doubt began, or if the machine was booted after the
+    /// last time that the store has seen. A restored snapshot still reports that it is synchronised.
     mutating func kernelSays(isSynchronised: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if !isSynchronised { hasSeenUnsynchronised = true }
@@ -324,7 +327,7 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Takes a witness's time at a moment as evidence.
+    /// Adds the time of a witness at a moment to the evidence.
     mutating func hear(_ witness: ClockWitness, saying said: WallTime, at moment: Duration) {
         guard isOpen(moment) else { return }
         if Self.isApart(said.since(time(at: moment))) {
@@ -335,7 +338,7 @@ struct ClockState: Sendable {
         settle(moment)
     }
 
-    /// Takes the database's clock as a witness, if its server is another machine.
+    /// Adds the database's clock to the evidence, if its server is another machine.
     mutating func hearStore(isElsewhere: Bool, at moment: Duration) {
         guard isOpen(moment) else { return }
         if isElsewhere, isCompared, !isOff {
@@ -365,7 +368,7 @@ struct ClockState: Sendable {
     }
 }
 
-/// The time that clocks were watched and agreed, while it was open whether they are right.
+/// The time for which clocks have agreed, while it was unknown whether they are right.
 struct ClockAgreement: Sendable, Equatable {
     /// The clock when the agreement was last noted.
     let until: WallTime

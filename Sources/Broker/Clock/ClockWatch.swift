@@ -1,20 +1,20 @@
 import Synchronization
 
-/// Knows the time and decides which acts it allows, as the one owner of guarantee 3's table of clocks.
+/// Knows the time, and decides which acts depend on it and are allowed now (guarantee 3's table of clocks).
 ///
 /// A clock that jumps must not end sessions for good. Examples are a machine that starts before its time is set, and a restored
 /// snapshot. A doubt ends by evidence, or after a time (decision 48).
 ///
-/// If the store has a clock of its own, all replicas share that clock's time. The machine's own clock then only shows whether
-/// the store's is plausible (decision 25).
+/// If the store has a clock of its own, all replicas use that clock's time. The machine's own clock then only shows whether the
+/// store's clock is plausible (decision 25).
 package final class ClockWatch: Sendable {
     /// Guards the readings of the clocks, and the trust that follows from them.
     private let state: Mutex<ClockState>
-    /// The machine's own wall clock, if the broker works with the store's.
+    /// The machine's own wall clock, if the broker uses the store's clock instead; otherwise nil.
     private let wall: (@Sendable () -> WallTime)?
-    /// Whether lapses were in doubt at the last look.
+    /// Whether the last look found that lapsed sessions may not be lapsed.
     ///
-    /// Each use reads this without a lock.
+    /// Each use of a session reads this without a lock.
     private let doubted = Atomic(false)
 
     package init() {
@@ -31,7 +31,7 @@ package final class ClockWatch: Sendable {
     /// Whether the store has a clock of its own.
     package var hasStoreClock: Bool { wall != nil }
 
-    /// Returns the clock with the store's time in place of its own, once the store's time is known.
+    /// Returns a clock that gives the store's time instead of its own, once the store's time is known.
     package func corrected(_ clock: BrokerClock) -> BrokerClock {
         BrokerClock(
             now: { [self] in
@@ -43,7 +43,7 @@ package final class ClockWatch: Sendable {
             }, monotonic: clock.monotonic, sleep: clock.sleep)
     }
 
-    /// Looks at both clocks, and then runs a closure on the state.
+    /// Reads both clocks, and then runs a closure on the state.
     private func look<Value>(_ clock: BrokerClock, _ body: (inout ClockState, Duration) -> Value) -> Value {
         let (now, moment) = (wall.map { $0() } ?? clock.now(), clock.monotonic())
         return state.withLock { state in
@@ -53,10 +53,10 @@ package final class ClockWatch: Sendable {
         }
     }
 
-    /// Whether lapses were in doubt at the last look, which a running process takes once a second.
+    /// Whether lapses were in doubt at the last look; a running process looks once a second.
     var wasDoubted: Bool { doubted.load(ordering: .relaxed) }
 
-    /// Looks at both clocks.
+    /// Reads both clocks.
     ///
     /// Later looks are compared with these readings.
     package func look(_ clock: BrokerClock) { look(clock) { _, _ in } }
@@ -78,20 +78,20 @@ package final class ClockWatch: Sendable {
         look(clock) { state, moment in state.time(of: past, at: moment) }
     }
 
-    /// Returns a time that was right before the present doubt began.
+    /// Returns a time from before the present doubt, when the clock was still right.
     ///
-    /// A session that was over by then had lapsed.
+    /// A session whose end is before this time has lapsed.
     func trustedBefore(_ clock: BrokerClock) -> WallTime {
         look(clock) { state, moment in state.trustedBefore ?? state.lapseTime(at: moment) }
     }
 
-    /// Returns whether work that depends on the time is left to other replicas, because this clock differs from the store's.
+    /// Returns whether this clock differs from the store's, so that work that depends on the time is left to other replicas.
     package func isOff(_ clock: BrokerClock) -> Bool { look(clock) { state, _ in state.isOff } }
 
     /// The clock's lead over the store's; nil before the first comparison.
     package var ahead: Duration? { state.withLock { $0.ahead } }
 
-    /// Returns the doubt about the clock, or nil, and the witnesses that agree with the clock.
+    /// Returns the doubt about the clock, if there is one, and the witnesses that confirm the clock.
     package func standing(_ clock: BrokerClock) -> ClockStanding {
         look(clock) { state, moment in
             ClockStanding(
@@ -101,9 +101,9 @@ package final class ClockWatch: Sendable {
 
     // MARK: Comparisons and evidence
 
-    /// Notes the reading of the store's clock at a moment.
+    /// Stores the reading of the store's clock at a moment.
     ///
-    /// The moment is known to within an error.
+    /// `error` is the uncertainty of that moment.
     package func compared(_ time: WallTime, at moment: Duration, within error: Duration, _ clock: BrokerClock) {
         look(clock) { state, _ in state.compared(time, at: moment, within: error) }
     }
@@ -120,24 +120,24 @@ package final class ClockWatch: Sendable {
     /// Returns whether evidence could still change the trust in the clock.
     package func wantsEvidence(_ clock: BrokerClock) -> Bool { look(clock) { state, moment in state.isOpen(moment) } }
 
-    /// Takes a witness's time at a moment as evidence.
+    /// Adds the time of a witness at a moment to the evidence.
     package func hear(_ witness: ClockWitness, saying time: WallTime, at moment: Duration, _ clock: BrokerClock) {
         look(clock) { state, _ in state.hear(witness, saying: time, at: moment) }
     }
 
-    /// Takes the kernel's report about a time service as evidence.
+    /// Adds the kernel's report about a time service to the evidence.
     package func kernelSays(isSynchronised: Bool, _ clock: BrokerClock) {
         look(clock) { state, moment in state.kernelSays(isSynchronised: isSynchronised, at: moment) }
     }
 
-    /// Takes the store's clock as a witness, if its server is another machine.
+    /// Adds the store's clock to the evidence, if its server is another machine.
     package func hearStore(isElsewhere: Bool, _ clock: BrokerClock) {
         look(clock) { state, moment in state.hearStore(isElsewhere: isElsewhere, at: moment) }
     }
 
     // MARK: The store's marks
 
-    /// Compares the clock at the start with the store's memory of former processes.
+    /// Compares the clock at the start with the times that the store remembers.
     package func begin(_ clock: BrokerClock, _ remembered: ClockMarks) -> ClockStart {
         look(clock) { state, moment in
             state.begin(lastSeen: remembered.lastSeen, agreement: remembered.agreement, at: moment)
@@ -159,13 +159,13 @@ package final class ClockWatch: Sendable {
 
     /// Whether evidence has shown in this process that the clock is right.
     ///
-    /// The store's mark may then be moved back.
+    /// The last time that the store has seen may then be moved back.
     var isProven: Bool { state.withLock { $0.isProven } }
 
     func markIs(_ time: WallTime) { state.withLock { $0.markIs(time) } }
 }
 
-/// The trust in the clock, for operators.
+/// The broker's trust in its clock, as operators see it.
 package struct ClockStanding: Sendable, Equatable {
     package let doubt: ClockDoubt?
     package let witnesses: [ClockWitness]

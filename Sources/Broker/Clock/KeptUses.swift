@@ -10,15 +10,15 @@ final class KeptUses: Sendable {
         var moment: Duration
         let createdAt: WallTime
         let lifetimes: SessionLifetimes
-        /// A time from before the doubt when the session still lived.
+        /// A time from before the doubt at which the session was alive.
         let aliveAt: WallTime
-        /// The moment when the store took the use.
+        /// The moment when the use was written to the store; nil before that.
         ///
-        /// A written use is kept a while longer, because a row that was read earlier may still be in use.
+        /// A written use is kept for a while, because a row that was read before the write may still be in use.
         var writtenAt: Duration?
     }
 
-    /// One use for each session that the cache may hold.
+    /// The most uses that are kept, one for each session that the cache may hold.
     static let maximum = 100_000
     /// The time that a written use is kept, which is longer than a read takes.
     private static let afterglow = Duration.seconds(30)
@@ -53,7 +53,7 @@ final class KeptUses: Sendable {
     /// Returns a session's last kept use.
     subscript(_ tokenDigest: Digest) -> Use? { uses.withLock { $0[tokenDigest] } }
 
-    /// Returns the uses that the store lacks, at most `limit`, and forgets uses that were written a while ago.
+    /// Returns at most `limit` uses that are not yet in the store, and forgets uses that were written a while ago.
     fileprivate func unwritten(at moment: Duration, limit: Int) -> [(Digest, Use)] {
         uses.withLock { uses in
             uses = uses.filter { _, use in use.writtenAt.map { moment - $0 < Self.afterglow } ?? true }
@@ -61,9 +61,9 @@ final class KeptUses: Sendable {
         }
     }
 
-    /// Notes that the store has a use.
+    /// Notes that a use was written to the store.
     ///
-    /// A later use is still to be written.
+    /// If the session was used again meanwhile, the later use is still to be written.
     fileprivate func wrote(_ tokenDigest: Digest, _ written: Use, at moment: Duration) {
         uses.withLock { uses in
             guard var use = uses[tokenDigest], use.moment == written.moment else { return }
@@ -86,22 +86,22 @@ extension BrokerContext {
         }
     }
 
-    /// Returns whether a use keeps a session alive that has lapsed by its row.
+    /// Returns whether a kept use keeps a session alive whose row shows it as lapsed.
     ///
-    /// The use has to be within the idle time, and the session's absolute end still ahead.
+    /// The use must be within the idle time, and the session's absolute end must be in the future.
     func isKeptAlive(_ row: SessionRow) -> Bool {
         guard let use = memory.uses[row.tokenDigest], lapseTime < row.expiresAt else { return false }
         return clock.monotonic() - use.moment < use.lifetimes.idle
     }
 
-    /// Returns a time when a living session's row lives.
+    /// Returns a time at which the row of a living session shows it as alive.
     ///
-    /// The store judges work for the session by this time.
+    /// The store uses this time to judge whether work for the session is allowed.
     func aliveTime(_ row: SessionRow) -> WallTime {
         memory.uses[row.tokenDigest].map { min($0.aliveAt, lapseTime) } ?? lapseTime
     }
 
-    /// Writes the kept uses, with their times as well as they are known now.
+    /// Writes the kept uses to the store, with the best known time for each.
     package func writeKeptUses() async throws(StoreFailure) {
         guard !memory.uses.isEmpty else { return }
         while true {

@@ -4,9 +4,9 @@
 ///
 /// Callers name the act. `ClockWatch` alone decides how much trust in the clock the act needs.
 package enum TimedAct: Sendable, CaseIterable {
-    /// A session begins, by a sign-in, as a child or with a ticket. A presence key counts, too.
+    /// A session begins: by a sign-in, as a child or with a ticket. Registering a presence key counts too.
     case begin
-    /// The age of a sign-in is judged.
+    /// A caller's demand on the age of a sign-in is compared with the time.
     case judgeAge
     /// A use moves a session's idle time in the store.
     case writeUse
@@ -14,13 +14,13 @@ package enum TimedAct: Sendable, CaseIterable {
     case moveEnd
     /// A caller is refused for good because of the time, for example for a late repeat or an expired identity.
     case refuse
-    /// A session is over because its time has passed.
+    /// A session is treated as over because its time has passed.
     case concludeLapse
     /// Tokens are revoked at the provider.
     case revoke
     /// Rows are removed or become tombstones.
     case bury
-    /// The time that the store has seen moves.
+    /// The last time that the store has seen is moved.
     case moveMark
 }
 
@@ -52,7 +52,7 @@ extension BrokerContext {
 }
 
 extension BrokerProblem {
-    /// The answer while the clock is not trusted for an act.
+    /// The problem for a caller while the clock is not trusted enough for an act.
     static var clockDoubted: BrokerProblem {
         BrokerProblem(
             .storeUnavailable,

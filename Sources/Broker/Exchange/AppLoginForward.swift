@@ -1,6 +1,6 @@
-/// Plans the exchange of a login that the app started itself (flow B), and of a native SDK code.
+/// Plans the exchange for a login that the app started itself (flow B), or for a code of a native SDK.
 ///
-/// The provider checks that the verifier fits the challenge. The broker checks the rest here, as far as it can.
+/// The provider compares the verifier with the challenge. This type checks the rest, as far as the broker can.
 struct AppLoginForward: Sendable {
     let context: BrokerContext
 
@@ -119,7 +119,7 @@ struct AppLoginForward: Sendable {
             charge: input.charge, binding: try binding(client, provider, input))
     }
 
-    /// Returns the key that the session will belong to, as far as a cheap look at the proof shows it.
+    /// Returns the key that the session will belong to, after the checks of the proof that need no signature.
     private func binding(
         _ client: ClientProfile, _ provider: any ProviderClient, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> SignInKey {

@@ -1,6 +1,6 @@
 /// Plans the exchange of a login that the broker started (flow A).
 ///
-/// The callback is checked against the pending login, in the order that is least useful to an attacker.
+/// The callback is checked against the pending login. The order of the checks reveals as little as possible to an attacker.
 struct BrokerLoginForward: Sendable {
     let context: BrokerContext
 
@@ -97,7 +97,7 @@ struct BrokerLoginForward: Sendable {
         return plan
     }
 
-    /// Returns the problem for a callback's error.
+    /// Returns the problem for an error in a callback.
     private func problem(of error: CallbackError, _ secrets: LoginSecrets) -> BrokerProblem {
         var problem = BrokerProblem(error, isSilent: secrets.demands.isSilent)
         if let stepUp = secrets.stepUp, error.code == "unmet_authentication_requirements" {
@@ -107,9 +107,9 @@ struct BrokerLoginForward: Sendable {
         return problem
     }
 
-    /// Requires the live session that the login is to step up, while the code is still unused; another session burns the login.
+    /// Requires the live session that the login steps up, before the code is used; another session burns the login.
     ///
-    /// If the session belongs to a key, so does the login, and the proof was already checked.
+    /// If the session belongs to a key, the login belongs to that key as well, and the proof was already checked.
     private func checkSession(
         _ session: Digest, _ row: LoginRow, _ secrets: LoginSecrets, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) {
@@ -142,7 +142,7 @@ struct BrokerLoginForward: Sendable {
         throw BrokerProblem(row.exchange != nil && row.exchange == key ? .codeAlreadyUsed : .loginNotYours)
     }
 
-    /// Requires the key that the login is bound to; a valid proof by another key burns the login.
+    /// Requires the device key that the login is bound to; a valid proof by another key burns the login.
     ///
     /// An unbound login follows its client's mode, like a session that begins now.
     func binding(
@@ -172,7 +172,7 @@ struct BrokerLoginForward: Sendable {
         }
     }
 
-    /// Returns the verifier for the provider (the broker's own, or the app's after the broker's check, SEC-03).
+    /// Returns the verifier to send to the provider: the broker's own, or the app's after a check (SEC-03).
     private func checkVerifier(
         _ secrets: LoginSecrets, _ client: ClientProfile, _ input: ForwardCodeInput
     ) throws(BrokerProblem) -> Secret? {

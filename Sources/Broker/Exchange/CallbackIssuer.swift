@@ -7,7 +7,8 @@ struct CallbackIssuer: Sendable {
     /// Some providers publish no issuer. Their own redirect URI then has to identify them, and an `iss` of another configured
     /// provider is refused as a mix-up.
     ///
-    /// If the client demands an `iss`, every callback must have it, errors too, and it must equal the issuer exactly.
+    /// If the client demands an `iss`, every callback must have it, including error callbacks, and it must equal the issuer
+    /// exactly.
     func check(
         _ parameters: FormPairs, _ expected: IssuerExpectation, provider: ProviderName, client: ClientName,
         succeeded: Bool
@@ -41,7 +42,7 @@ struct CallbackIssuer: Sendable {
 }
 
 extension BrokerContext {
-    /// Returns the problem of a callback's error, and emits an event for operators.
+    /// Returns the problem for an error in a callback, and emits an event for operators.
     func refusal(
         _ error: CallbackError, isSilent: Bool = false, provider: ProviderName, client: ClientName
     ) -> BrokerProblem {

@@ -6,7 +6,7 @@ struct ExchangeCalls: Sendable {
     private let exchange: GrantedExchange
     private let settlement: ExchangeSettlement
 
-    /// Creates the calls of an exchange; `early` answers the starter while the store fails to take the result.
+    /// Creates the calls of an exchange; `early` answers the starter while the store does not accept the result.
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (ExchangeSettlement.Answer) -> Void) {
         context = exchange.claim.context
         self.exchange = exchange
@@ -18,7 +18,7 @@ struct ExchangeCalls: Sendable {
 
     /// Calls the provider and settles the exchange.
     ///
-    /// The result is the starter's answer. It is given early while the store fails to take the result.
+    /// Returns the starter's answer. The starter is answered early while the store does not accept the result.
     func call() async -> ExchangeSettlement.Answer {
         await exchange.claim.whileRenewing {
             let result = await settled()
@@ -49,7 +49,7 @@ struct ExchangeCalls: Sendable {
         }
     }
 
-    /// Reads with a token in hand, and repeats the read after temporary failures, as long as the deadline leaves time.
+    /// Makes a call that reads with a token, and repeats it after temporary failures until the deadline.
     private func reading<Value: Sendable>(
         _ read: () async throws(ProviderFailure) -> Value
     ) async throws(ProviderFailure) -> Value {
@@ -73,8 +73,8 @@ struct ExchangeCalls: Sendable {
 
     /// Returns the proof maker for the key that the code's tokens are to be bound to.
     ///
-    /// The maker uses the key of the broker's login. If the app started the login, the key is derived from the code, so every
-    /// attempt has the same key.
+    /// The key is that of the broker's login. If the app started the login, the key is derived from the code, so every attempt
+    /// has the same key.
     private func proof(of grant: CodeGrant) async throws(BrokerProblem) -> ProofMaker? {
         if let proof = grant.proof { return proof }
         guard plan.client.senderConstraint == .dpop else { return nil }
@@ -182,7 +182,7 @@ struct ExchangeCalls: Sendable {
         return .registrationRequired(secrets.view(expiresAt: expiresAt))
     }
 
-    /// Takes the caller's share of the registrations, which its login or exchange has paid for.
+    /// Takes the share of a registration from its address's limit; the login or exchange has paid its cost.
     ///
     /// If the share is used up, the app can forward the callback again later.
     private func takeShare(of registration: Digest) async throws(BrokerProblem) {

@@ -2,7 +2,7 @@
 struct ExchangeReplay: Sendable {
     let context: BrokerContext
 
-    /// Returns or throws the answer of the first forward.
+    /// Returns or throws the same answer as the first forward did.
     func answer(_ plan: ExchangePlan, _ row: ExchangeRow) async throws(BrokerProblem) -> SignInOutcome {
         context.events.emit(.exchangeReplayed(provider: plan.provider.profile.name))
         switch row.outcome {
@@ -54,7 +54,7 @@ struct ExchangeReplay: Sendable {
         }
     }
 
-    /// Returns the session as it is now.
+    /// Returns the stepped-up session as it is now.
     private func stepUpAgain(
         _ session: Digest, _ digest: Digest, _ plan: ExchangePlan, _ row: ExchangeRow
     ) async throws(BrokerProblem) -> SignInOutcome {

@@ -6,13 +6,13 @@ package struct ExchangeRow: Sendable, Equatable {
     package enum Outcome: Sendable, Equatable {
         /// The owner is calling the provider while its claim is valid; after that the owner counts as dead.
         case calling
-        /// Provably unused, or answered 429 or 5xx; the same starter may call again.
+        /// The code is provably unused, or the provider answered 429 or 5xx; the same starter may call again.
         case released
-        /// Became the session with this token digest.
+        /// The exchange made the session with this token digest.
         case session(Digest)
-        /// Became the registration with this key.
+        /// The exchange made the registration with this key.
         case registration(Digest)
-        /// Used up without a session.
+        /// The code is used up, and there is no session.
         case spent(SpentReason)
     }
 
@@ -39,22 +39,22 @@ package struct ExchangeRow: Sendable, Equatable {
     package var key: Digest
     /// The SHA-256 of the starter's proof (the login token, else the verifier); nil if the forward had neither.
     package var proof: Digest?
-    /// 32 random bytes.
+    /// The random salt for deriving the session token, 32 bytes.
     package var salt: [UInt8]
-    /// The ring key that derives the session token.
+    /// The id of the ring key that derives the session token.
     package var keyID: String
-    /// Counts claims; settling the exchange requires the current number.
+    /// The number of claims so far; only the owner of the current number may settle the exchange.
     package var fence: Int64
     /// The name of the claim.
     package var claim: ClaimID
-    /// The rest of the claim's time by the engine's clock; zero or less means that the claim has lapsed.
+    /// The remaining time of the claim by the engine's clock; zero or less means that the claim has lapsed.
     package var claimFor: Duration
     /// The number of provider calls that were begun.
     package var attempts: Int
     package var createdAt: WallTime
     /// The exchange's outcome, which is repeated to its starter for 10 minutes from `createdAt`.
     package var outcome: Outcome
-    /// The login or registration that the exchange took, and returns on release.
+    /// The login or registration that the exchange takes, and that a release makes available again.
     package var gate: ExchangeGate
 
     package init(
@@ -76,7 +76,7 @@ package struct ExchangeRow: Sendable, Equatable {
     }
 }
 
-/// The row that an exchange takes in the transaction of its claim, so that the row is used once.
+/// The login or registration row that an exchange takes in the transaction of its claim, so that only one exchange uses it.
 package enum ExchangeGate: Sendable, Equatable {
     /// No row, for flow B.
     case none

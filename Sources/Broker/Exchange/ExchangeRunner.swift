@@ -1,15 +1,17 @@
 /// Runs exchanges: one code, one provider call, one session, over any number of replicas (guarantee 1).
 ///
 /// The claim decides which replica calls. The call is detached from the request, so it completes even if the phone hangs up.
-/// All other callers read the row until it is settled. The decision depends on the row alone, so one replica and ten behave
-/// alike.
+/// All other callers read the row until the exchange is settled. The decision depends on the row alone, so it is the same for
+/// one replica and for ten.
 struct ExchangeRunner: Sendable {
     let context: BrokerContext
 
-    /// The first call and two more after a 429 or 5xx (the failure table, docs/guarantees.md).
+    /// The most provider calls of an exchange: the first and two more after a 429 or 5xx (the failure table,
+    /// docs/guarantees.md).
     static let maximumAttempts = 3
 
-    /// Claims the exchange and calls, or waits for another caller's call, or repeats the outcome to the same starter.
+    /// Claims the exchange and makes its call, or waits for another caller's call, or returns the earlier outcome to the same
+    /// starter.
     func run(_ plan: ExchangePlan) async throws(BrokerProblem) -> SignInOutcome {
         var plan = plan
         // While many results wait for the store, no further exchange begins.
@@ -51,7 +53,7 @@ struct ExchangeRunner: Sendable {
         }
     }
 
-    /// Throws if a new session would get wrong times, before its code is spent; an existing exchange is still answered.
+    /// Throws before the code is spent if a new session would get wrong times; an existing exchange is still answered.
     private func checkTime(_ key: Digest) async throws(BrokerProblem) {
         guard !context.may(.begin) else { return }
         guard try await standing(key) != nil else { throw .clockDoubted }
@@ -71,7 +73,7 @@ struct ExchangeRunner: Sendable {
         return row?.version
     }
 
-    /// Claims the exchange; after a lost response, repeats the claim for as long as the starter waits.
+    /// Claims the exchange in the store, and repeats the claim after a lost response for as long as the starter waits.
     private func ask(
         _ claim: ClaimShell<ClaimedExchange>, _ row: ExchangeRow, until patience: Duration
     ) async throws(BrokerProblem) -> ExchangeClaimResult {
@@ -83,7 +85,7 @@ struct ExchangeRunner: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// Waits while another caller's claim is valid.
+    /// Waits while another caller's claim of the exchange is valid.
     private func wait(
         _ claim: ClaimShell<ClaimedExchange>, _ pause: inout DoublingPause, until patience: Duration
     ) async throws(BrokerProblem) {
@@ -114,7 +116,7 @@ struct ExchangeRunner: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// Verifies the signature of a key that is only claimed or observed so far.
+    /// Verifies the signature of a device key that was only claimed or observed before.
     ///
     /// If the exchange already exists, only its own starter may have a claimed key verified. An observed key was counted the
     /// first time.
@@ -132,7 +134,7 @@ struct ExchangeRunner: Sendable {
         plan.binding = proved.map { .proved($0) } ?? .none
     }
 
-    /// Reads the exchange of a key, unless it was released.
+    /// Returns the existing exchange of a key; nil if there is none or if it was released.
     private func standing(_ key: Digest) async throws(BrokerProblem) -> ExchangeRow? {
         do throws(StoreFailure) {
             let row = try await context.store.exchange(key)
@@ -180,9 +182,9 @@ struct ExchangeRunner: Sendable {
     }
 }
 
-/// One exchange to run: the claimed secret, the party that brought it, and the provider call to make.
+/// One exchange to run: the secret to redeem, the party that brought it, and the provider call to make.
 struct ExchangePlan: Sendable {
-    /// The call that is made at most once.
+    /// The provider call of the exchange, which is made at most once.
     enum Call: Sendable {
         /// Redeem a code (flows A, B and C, native codes).
         case code(CodeGrant, IdentityContext)
@@ -194,12 +196,12 @@ struct ExchangePlan: Sendable {
         case register(RegistrationRequest)
         /// Take over tokens that the app already holds.
         case importTokens(ImportedTokens)
-        /// Make a session from a verified id_token; nil for an unverified token, if the exchange already existed.
+        /// Make a session from a verified id_token; nil for a token that was not verified because its exchange already existed.
         case idToken(ProviderIdentity?)
     }
 
     var key: Digest
-    /// The starter's secret; nil makes a replay impossible.
+    /// The starter's secret; without it, the outcome cannot be repeated to the starter.
     var proof: Secret?
     var gate: ExchangeGate
     var provider: any ProviderClient
@@ -211,15 +213,15 @@ struct ExchangePlan: Sendable {
     /// The login token of the request, for a login that replaces this one.
     var loginToken: Secret?
     var charge: Charge
-    /// The key that the session will belong to.
+    /// The device key that the session will belong to.
     var binding: SignInKey
-    /// The login's demand on the sign-in, and the session that the login steps up.
+    /// The login's demand on the sign-in, and the session that the login steps up; nil without both.
     var stepUp: LoginStepUp?
     /// The token of the session that is stepped up.
     var stepUpToken: Secret?
 }
 
-/// A claimed exchange in the hands of its owner.
+/// An exchange that this process has claimed, and whose provider call it may make.
 struct GrantedExchange: Sendable {
     /// The time limit for all provider calls of one exchange.
     static let callBudget = Duration.seconds(20)
@@ -227,9 +229,9 @@ struct GrantedExchange: Sendable {
     let plan: ExchangePlan
     let row: ExchangeRow
     let claim: ClaimShell<ClaimedExchange>
-    /// The latest end of its calls.
+    /// The moment by which all provider calls of the exchange must end.
     let deadline: Duration
-    /// The time when the claim was granted, for use if the clock jumps.
+    /// The time when the claim was granted, which is used if the clock jumps later.
     let time = BelievedTime()
     /// The refresh tokens of the stepped-up session; empty for a sign-in that makes a session.
     let seen: SeenRefreshTokens
@@ -254,13 +256,13 @@ struct GrantedExchange: Sendable {
     }
 }
 
-/// Charges an exchange before its row is made and its provider called.
+/// Charges an exchange before its row is made and the provider is called.
 struct ExchangeCharge: Sendable {
     let context: BrokerContext
 
     /// Takes the cost of the exchange.
     ///
-    /// A login or registration has already paid for its own exchange. Repeating an existing exchange is free.
+    /// A login or registration has already paid for its own exchange. Repeating the outcome of an existing exchange is free.
     func take(_ key: Digest, _ gate: ExchangeGate, _ charge: Charge) async throws(BrokerProblem) {
         let paying: Digest?
         switch gate {

@@ -1,15 +1,16 @@
-/// The settlement of one claimed exchange.
+/// Writes the outcome of one claimed exchange.
 ///
-/// Its row becomes a session, a registration, spent, or free again. The starter's answer is made from the written row.
+/// The exchange becomes a session or a registration, or is spent or released. The starter's answer is made from the written
+/// row.
 struct ExchangeSettlement: Sendable {
     typealias Answer = Result<SignInOutcome, BrokerProblem>
 
-    /// The longest wait of the app for a store that fails; the writing goes on afterwards.
+    /// The longest time that the app waits while the store fails; the write is retried afterwards, too.
     private static let storePatience = Duration.seconds(5)
 
     let context: BrokerContext
     let exchange: GrantedExchange
-    /// Answers the starter early, once, while the store fails to take the result.
+    /// Answers the starter early, once, while the store does not accept the result.
     let early: @Sendable (Answer) -> Void
 
     init(_ exchange: GrantedExchange, early: @escaping @Sendable (Answer) -> Void) {
@@ -24,7 +25,7 @@ struct ExchangeSettlement: Sendable {
 
     // MARK: With a session
 
-    /// The time; if the clock has jumped since the claim was granted, the time by the clock as it was then.
+    /// The present time; if the clock has jumped since the claim was granted, the time according to the clock before the jump.
     var time: WallTime {
         guard !context.may(.begin) else { return context.clock.now() }
         return exchange.time.now(context.clock.monotonic()) ?? context.clock.now()
@@ -32,7 +33,7 @@ struct ExchangeSettlement: Sendable {
 
     /// Stores the session, and only then returns it with its token (guarantee 4).
     ///
-    /// `answered` is the moment of the token response; nil for now.
+    /// `answered` is the moment of the token response; nil means now.
     func complete(
         _ answer: TokenSet?, _ identity: ProviderIdentity, _ requestedScope: [String], answered: Duration? = nil
     ) async throws(BrokerProblem) -> SignInOutcome {
@@ -104,9 +105,10 @@ struct ExchangeSettlement: Sendable {
         return .signedIn(try SignedIn(live, token: token, transport: plan.client.transport, context))
     }
 
-    /// Notes the owner of the session that is about to be stored.
+    /// Registers the owner of the session that is about to be stored.
     ///
-    /// A revocation in progress could take its tokens along, so the method waits for the revocation, up to the deadline.
+    /// A revocation in progress could also end this session's tokens. Therefore the method waits for the revocation, up to the
+    /// deadline.
     func enter(_ origin: SignInOrigin) async {
         context.memory.signIns.enter(row.key, origin)
         while context.memory.signIns.isRevoking(origin), context.clock.monotonic() < exchange.deadline {
@@ -164,9 +166,9 @@ struct ExchangeSettlement: Sendable {
         return stored ?? .processEnds
     }
 
-    /// Repeats a write until the store takes it, because its result exists only here; nil if the process ends first.
+    /// Repeats a write until the store accepts it, because the result exists only here; nil if the process ends first.
     ///
-    /// The app is answered after a while.
+    /// After a while, the app is answered, and the write continues.
     func insisting<Value: Sendable>(
         _ operation: StaticString, _ write: () async throws(StoreFailure) -> Value
     ) async -> Value? {
@@ -195,7 +197,7 @@ struct ExchangeSettlement: Sendable {
         }
     }
 
-    /// Spends the exchange after its tokens came and its identity failed; the tokens go to the revocation outbox.
+    /// Spends the exchange after tokens were received but the identity failed; the tokens go to the revocation outbox.
     func settle(
         identityFailure failure: ProviderFailure, _ tokens: TokenSet
     ) async -> BrokerProblem {
@@ -209,7 +211,7 @@ struct ExchangeSettlement: Sendable {
         return await settle(reason, because: failure, revoking: await unheld(tokens))
     }
 
-    /// Spends an exchange before any tokens came.
+    /// Spends an exchange for which no tokens were received.
     func settle(
         _ reason: ExchangeRow.SpentReason, because failure: ProviderFailure
     ) async -> BrokerProblem {
@@ -227,7 +229,7 @@ struct ExchangeSettlement: Sendable {
         return BrokerProblem(spent: reason)
     }
 
-    /// Settles an exchange with tokens in hand.
+    /// Settles an exchange that received tokens but makes no session.
     ///
     /// The tokens are written to the outbox before the call returns, however long this takes.
     func settle(
@@ -270,7 +272,7 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    /// Releases the claim, and returns a problem if that failed.
+    /// Releases the claim; returns a problem if that failed.
     private func givenBack(counting: Bool) async -> BrokerProblem? {
         do throws(StoreFailure) {
             _ = try await context.store.releaseExchange(row.key, fence: row.fence, countingAttempt: counting)
@@ -296,7 +298,8 @@ struct ExchangeSettlement: Sendable {
         return problem
     }
 
-    /// Returns the work of revoking this exchange's tokens; the work waits if the stepped-up session may use the same tokens.
+    /// Returns the outbox row that revokes this exchange's tokens; the row waits if the stepped-up session may use the same
+    /// tokens.
     func outboxRow(_ tokens: TokenSet, _ origin: SignInOrigin?) throws(VaultFailure) -> OutboxRow {
         let now = context.clock.now()
         var stored = StoredTokens(
@@ -331,13 +334,13 @@ extension BrokerProblem {
 struct SessionCap: Sendable {
     private let context: BrokerContext
 
-    /// Creates the limit of a provider's sessions; nil if a new session ends the oldest instead.
+    /// Creates the limit for a provider's sessions; nil if a new session ends the oldest one instead.
     init?(_ profile: ProviderProfile, _ context: BrokerContext) {
         guard profile.own == .device else { return nil }
         self.context = context
     }
 
-    /// Returns whether a session would be one too many, not counting the session that it replaces.
+    /// Returns whether another session would exceed the limit; the session that it replaces is not counted.
     ///
     /// Simultaneous logins may exceed the limit by their number.
     func isReached(_ row: SessionRow, replacing: Digest?) async throws(StoreFailure) -> Bool {

@@ -1,10 +1,11 @@
-/// Makes a session, once, from the values that an app forwards after its sign-in; the service's main use case.
+/// Makes one session from the values that an app forwards after its sign-in; the service's main use case.
 package struct ForwardCode: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Finds the flow of the input (started by the broker, the app or the provider, or Zephr's), and runs its exchange.
+    /// Finds out which flow the input belongs to (started by the broker, the app or the provider, or Zephr's), and runs its
+    /// exchange.
     package func forward(_ input: ForwardCodeInput) async throws(BrokerProblem) -> SignInOutcome {
         let forwarded = try input.forwarded()
         let plan =
@@ -124,7 +125,7 @@ extension CallbackURL.Failure {
         }
     }
 
-    /// The fault in words; nil if the text is simply another kind of text.
+    /// The fault in words; nil if the text is not a callback URL at all.
     fileprivate var words: String? {
         switch self {
         case .tooLong: "it is longer than \(CallbackURL.maximumBytes) bytes"
@@ -149,7 +150,7 @@ package struct ForwardCodeInput: Sendable {
     package var codeVerifier: Secret?
     package var state: Secret?
     package var nonce: Secret?
-    /// The scope of the app's own request (flow B).
+    /// The scope of the app's own authorization request (flow B).
     package var scope: [String]?
     /// The login token from the body, else from the login cookie.
     package var loginToken: Secret?
@@ -157,7 +158,7 @@ package struct ForwardCodeInput: Sendable {
     package var device: String?
     /// Tokens to import (Clover's PartialOAuth, Clever's SDK 1.x).
     package var tokens: ImportedTokens?
-    /// The session token of the request, which opens the device's old session.
+    /// The session token of the request, which belongs to the device's old session.
     ///
     /// The new session replaces it.
     package var presentedSession: Secret?
@@ -211,12 +212,12 @@ package struct ImportedTokens: Sendable {
     package var accessToken: Secret
     /// The refresh token; nil if the provider issues none (Clever), or did not issue one with this access token (Clover).
     package var refreshToken: Secret?
-    /// The merchant of the tokens according to the app.
+    /// The merchant that the tokens belong to, according to the app.
     ///
-    /// The provider's API confirms it, or the import is refused.
+    /// The import is refused unless the provider's API confirms the merchant.
     package var merchantID: String?
 
-    /// The merchant, if the app named one, in place of a callback's parameters.
+    /// The merchant, if the app named one, in the form of a callback's parameters.
     var callback: [(name: String, value: String)] { merchantID.map { [("merchant_id", $0)] } ?? [] }
 
     package init(accessToken: Secret, refreshToken: Secret?, merchantID: String?) {

@@ -1,4 +1,4 @@
-/// Plans the redemption of a handoff (flow C) from the values that the hosted callback kept.
+/// Plans the redemption of a handoff (flow C) from the stored values of the hosted callback.
 ///
 /// Its login is then finished like any other.
 struct HandoffForward: Sendable {
@@ -27,7 +27,7 @@ struct HandoffForward: Sendable {
 
 /// The values of a hosted callback, kept sealed for the app to fetch (flow C).
 ///
-/// A handoff is used once because its exchange is.
+/// A handoff can be used once, because its exchange can.
 struct HandoffSecrets: Sendable {
     /// The login's state digest.
     var login: Digest
@@ -62,7 +62,7 @@ struct HandoffSecrets: Sendable {
     }
 }
 
-/// A row that keeps a hosted callback for its app (flow C), or the ticket of a hand-over.
+/// A stored hosted callback that waits for its app (flow C), or the ticket of a hand-over.
 ///
 /// A login has at most one live row. The `login` of a ticket is one of its session's eight places (decision 65).
 package struct HandoffRow: Sendable, Equatable {
@@ -75,9 +75,9 @@ package struct HandoffRow: Sendable, Equatable {
     ///
     /// Until then it may be redeemed, and another callback of the login is refused.
     package var expiresAt: WallTime
-    /// The time until which the row is kept.
+    /// The time until which the row is stored.
     ///
-    /// When an exchange takes its login, this time moves, so that the exchange can be repeated.
+    /// If an exchange takes the login, this time is extended, so that the exchange can be repeated.
     package var keptUntil: WallTime
     /// `HandoffSecrets`, sealed as `.outcome` for the row `key`.
     package var sealed: Sealed

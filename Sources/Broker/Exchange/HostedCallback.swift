@@ -1,6 +1,7 @@
 /// Receives a provider's callback at the broker's own https address (flow C).
 ///
-/// The code is kept, and the browser is sent to the app with a one-time handoff. The provider's code never reaches the device.
+/// The callback is stored, and the browser is sent to the app with a one-time handoff. The provider's code never reaches the
+/// device.
 package struct HostedCallback: Sendable {
     private let context: BrokerContext
     private let publicURL: String
@@ -59,7 +60,7 @@ package struct HostedCallback: Sendable {
         }
     }
 
-    /// Charges an unknown state, and returns the code of its answer.
+    /// Charges a wrong token for an unknown state, and returns the problem code of its answer.
     private static func mismatch(_ charge: Charge) -> ProblemCode {
         do throws(BrokerProblem) { try charge.takeWrongToken() } catch { return error.code }
         return .stateMismatch
@@ -70,7 +71,7 @@ package struct HostedCallback: Sendable {
     /// The longest of the other parameters in bytes; longer values are never used.
     private static let maximumValue = 2048
 
-    /// Returns only the parameters that the exchange reads.
+    /// Returns the parameters of the callback that the exchange reads.
     private static func kept(
         _ parameters: FormPairs, _ client: ClientProfile, _ provider: any ProviderClient
     ) -> [(name: String, value: String)] {
@@ -80,7 +81,7 @@ package struct HostedCallback: Sendable {
         }
     }
 
-    /// Keeps the callback's values and returns their handoff.
+    /// Stores the callback's values and returns their handoff.
     ///
     /// A repeated callback gets the same handoff. While that handoff lives, another callback of the login is refused.
     private func keep(
@@ -121,7 +122,7 @@ package struct HostedCallback: Sendable {
         } catch { throw BrokerProblem(storing: error) }
     }
 
-    /// Derives the handoff of a callback, so that only a caller with the same callback gets the same handoff.
+    /// Derives the handoff from a callback, so that only a caller with the same callback gets the same handoff.
     private func derived(_ secrets: HandoffSecrets) -> Secret {
         let parts =
             [Base64URL.encode(secrets.login.bytes), secrets.target]

@@ -30,7 +30,7 @@ struct IDTokenForward: Sendable {
             charge: input.charge, binding: binding)
     }
 
-    /// Returns the nonce, which ties the token to this attempt of the app; rejects the members of other flows.
+    /// Returns the nonce that ties the token to this attempt of the app; refuses members that belong to other flows.
     private static func nonce(_ input: ForwardCodeInput) throws(BrokerProblem) -> Secret {
         var faults: [FieldFault] = []
         if input.nonce == nil { faults.append(FieldFault("/nonce", .required)) }
@@ -48,7 +48,7 @@ struct IDTokenForward: Sendable {
 
     /// Charges the exchange, and verifies the token; nil if its exchange already exists.
     ///
-    /// The outcome of an existing exchange is for its starter alone, and the token may have expired since.
+    /// The outcome of an existing exchange is repeated to its starter only, and the token may have expired since.
     private func identity(
         _ token: HandedIDToken, _ provider: any IDTokenTaking, _ key: Digest, _ charge: Charge
     ) async throws(BrokerProblem) -> ProviderIdentity? {

@@ -1,12 +1,12 @@
-/// Answers arrivals that the provider started (flow D: the Clever portal, the Clover dashboard).
+/// Answers callbacks that the provider started (flow D: the Clever portal, the Clover dashboard).
 ///
-/// Their code is never redeemed; the app gets a fresh login with a state instead (SEC-15).
+/// Their code is never redeemed. The app gets a new login with a state instead (SEC-15).
 struct ProviderStarted: Sendable {
     let context: BrokerContext
 
-    /// Returns the `login_required` problem of an arrival.
+    /// Returns the `login_required` problem for a callback that the provider started.
     ///
-    /// If the arrival already answers such a login, it returns `invalid_callback`, to prevent a loop of arrivals.
+    /// If the callback answers such a login already, the result is `invalid_callback`, to prevent a loop.
     func loginRequired(
         _ callback: CallbackURL, _ input: ForwardCodeInput
     ) async throws(BrokerProblem) -> BrokerProblem {
@@ -37,10 +37,10 @@ struct ProviderStarted: Sendable {
         return BrokerProblem(.loginRequired, login: login)
     }
 
-    /// Returns the parameters that the new login takes from the arrival.
+    /// Returns the callback's parameters that the new login uses again.
     ///
-    /// The portal's district is kept, so that the user picks it only once. An arrival is easy to forge, so only an id in
-    /// Clever's form is kept, and only if the client allows it.
+    /// The portal's district is used again, so that the user selects it only once. Such a callback is easy to forge, so only an
+    /// id in Clever's form is used, and only if the client allows it.
     private static func kept(
         _ callback: CallbackURL, _ kind: ProviderKind, _ client: ClientProfile
     ) -> [(name: String, value: String)] {

@@ -33,7 +33,7 @@ struct ZephrForward: Sendable {
         try SignInProof(context: context).look(input.evidence, of: client, at: provider.profile.name)
     }
 
-    /// Returns the existing exchange of a repeated forward, for a callback without a pending login.
+    /// Returns the existing exchange of a forward that is sent again, for a callback whose login is no longer pending.
     private func used(_ callback: CallbackURL, _ input: ForwardCodeInput) async throws(BrokerProblem) -> ExchangePlan? {
         guard let owner = context.providers.owner(ofRedirect: callback.target),
             let provider = context.providers[owner.provider], provider.profile.kind == .zephr,
@@ -84,7 +84,7 @@ struct ZephrForward: Sendable {
         return nil
     }
 
-    /// Returns the exchange's key, which makes the login single-use instead of the Zephr session.
+    /// Returns the exchange's key, which makes each login usable once; a Zephr session may be used by several logins.
     ///
     /// A user with a session at Zephr gets the same session id at the next login. If the forward has no login token, the key is
     /// the id with the current replay period. After that period, the same id makes another exchange.
@@ -157,14 +157,14 @@ struct ZephrForward: Sendable {
     }
 }
 
-/// Decides from the words of a Zephr failure whether the user refused.
+/// Decides from the message of a Zephr failure whether the user refused.
 ///
 /// Zephr has no code for this. An unclear message counts as a fault. If the user did refuse, the app only offers another
 /// attempt, whereas a hidden fault would stay unnoticed.
 enum ZephrRefusal {
     /// Words about the setup of the site, anywhere in the message.
     private static let technical = ["redirect", "client", "secret", "config", "upstream", "server", "scope", "http"]
-    /// Words for the subject of a refusal, which precede the word of the refusal.
+    /// The words that name the subject of a refusal, and come before the refusing word.
     private static let openings: Set<String> = [
         "the", "user", "access", "permission", "consent", "authorization", "authorisation", "login", "sign", "in",
         "was",

@@ -1,25 +1,25 @@
-/// The sort of child that a client's sessions may have (`clients.NAME.children.KIND`).
+/// The name of a sort of child sessions that a client may have (`clients.NAME.children.KIND`).
 ///
-/// The operator chooses the name.
+/// The operator chooses the name, for example `widget`.
 package struct ChildKind: ConfiguredName {
     package let text: String
     package init(unchecked text: String) { self.text = text }
 
-    /// The kind of hand-overs, for the session of a web view.
+    /// The kind of the child sessions that hand-overs make for web views.
     ///
-    /// An app cannot ask for such a child directly.
+    /// An app cannot request such a child directly.
     package static let web = ChildKind(unchecked: "web")
 }
 
-/// The place of a child session in its parent's family, sealed next to the facts that every session has.
+/// A child session's parent, kind and name, sealed in addition to the facts that every session has.
 ///
-/// A class, because few of a hundred thousand cached sessions are children.
+/// This is a class, because few of a hundred thousand cached sessions are children.
 package final class ChildFacts: Sendable {
     package let kind: ChildKind
     package let name: String
     /// The digest of the parent's token.
     ///
-    /// The seal prevents that an attacker moves the child into another family.
+    /// The seal prevents an attacker from moving the child into another family.
     package let parent: Digest
     package let parentHandle: SessionHandle
 
@@ -61,15 +61,15 @@ extension ChildFacts {
     }
 }
 
-/// The place of a session's row in a family, with its parent's row and its position among the parent's children.
+/// The parent of a child session's row, and the digest of the child's kind and name.
 ///
-/// A class, because few of a hundred thousand cached rows are children's.
+/// This is a class, because few of a hundred thousand cached rows belong to children.
 package final class Lineage: Sendable, Equatable {
     /// The digest of the parent's token.
     package let parent: Digest
     /// The index digest of (parent, kind, name).
     ///
-    /// At most one living child has it at a time.
+    /// At most one living child has this digest at a time.
     package let place: Digest
 
     package init(parent: Digest, place: Digest) {
@@ -82,16 +82,16 @@ package final class Lineage: Sendable, Equatable {
     }
 }
 
-/// A client's rules for the children of one kind.
+/// A client's rules for child sessions of one kind.
 package struct ChildPolicy: Sendable, Equatable {
     package var lifetimes: SessionLifetimes
-    /// The upstreams that the relay calls for these children.
+    /// The upstreams that the relay may call for these children.
     package var upstreams: Set<UpstreamName>
     /// The backends that may ask about these children.
     package var backends: Set<BackendName>
-    /// The origins that a session may be handed over to, and the `SameSite` of its cookie.
+    /// The web origins that a session may be handed over to, and the `SameSite` attribute of the resulting cookie.
     ///
-    /// Both are for kind `web` only.
+    /// Both apply to the kind `web` only.
     package var origins: Set<String> = []
     package var sameSite = SameSitePolicy.lax
 

@@ -1,4 +1,4 @@
-/// A request for a ticket, with the web view that the session is to be handed over to.
+/// An app's request for a ticket, which names the page that the app's web view is to open with the session.
 package struct HandoverOrder: Sendable {
     /// The target's origin as browsers write it, followed by its path and query.
     package var origin: String
@@ -13,13 +13,13 @@ package struct HandoverOrder: Sendable {
     }
 }
 
-/// A ticket with the address that the web view is to open.
+/// A ticket, with the address that the web view has to open.
 package struct Handover: Sendable {
     package let url: Secret
     package let expiresAt: WallTime
 }
 
-/// A web child that a ticket was spent for, with the path of its page.
+/// The web child that a ticket was exchanged for, with the path of the page to open.
 package struct HandedOver: Sendable {
     package let child: SignedIn
     package let path: String
@@ -29,13 +29,13 @@ package struct HandedOver: Sendable {
 /// The `SameSite` attribute of the cookie of web children (`children.web.same_site`).
 package enum SameSitePolicy: String, Sendable, CaseIterable { case strict, lax, none }
 
-/// Hands a session over to a web view (native to web), with a ticket and a child session of kind `web`.
+/// Hands a session over to the app's web view: issues a ticket, and exchanges it for a child session of kind `web`.
 ///
 /// The ticket is useless without a secret, which the app puts into the web view's own cookie store. An address that is copied,
 /// followed by a scanner or sent to another person is therefore harmless. An attacker's own ticket cannot sign a victim in,
 /// either.
 package struct HandOver: Sendable {
-    /// The most tickets of a session in a minute.
+    /// The most tickets that a session may request in a minute.
     package static let tickets = 8
 
     private let context: BrokerContext
@@ -51,7 +51,7 @@ package struct HandOver: Sendable {
 
     // MARK: The ticket
 
-    /// Returns a ticket that hands a session over to a page of its client.
+    /// Returns a ticket for opening a page of the session's client with the session.
     package func begin(
         _ order: HandoverOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> Handover {
@@ -104,20 +104,21 @@ package struct HandOver: Sendable {
 
     // MARK: Looking and spending
 
-    /// Throws `handover_expired` if the ticket is unknown, late, for another origin, or from a session that is over.
+    /// Checks a ticket without spending it; throws `handover_expired` if it is unknown, late, for another origin, or from a
+    /// session that is over.
     ///
-    /// The ticket stays unspent, and its owner stays secret.
+    /// The owner of the session is not revealed.
     package func look(_ ticket: Secret) async throws(BrokerProblem) {
         let secrets = try await secrets(of: ticket)
         guard secrets.origin == ownOrigin else { throw BrokerProblem(.handoverExpired) }
         _ = try await parent(of: secrets)
     }
 
-    /// Spends a ticket for one of the broker's own pages, with the secret in the browser's cookie, and returns the child.
+    /// Exchanges a ticket for a web child on one of the broker's own pages, using the secret in the browser's cookie.
     ///
-    /// While the ticket lives, the same secret gets the same child again.
+    /// While the ticket is valid, the same secret gets the same child again.
     ///
-    /// `held` are the sessions that the browser holds. A living session of another user is never replaced in silence.
+    /// `held` are the sessions in the browser's cookies. A living session of another user is never replaced silently.
     package func spend(
         _ ticket: Secret, verifier: Secret?, held: [Secret]
     ) async throws(BrokerProblem) -> HandedOver {
@@ -133,10 +134,10 @@ package struct HandOver: Sendable {
         return made
     }
 
-    /// Spends a ticket for a backend of its target's origin.
+    /// Exchanges a ticket for a web child at a backend of the ticket's origin.
     ///
-    /// `admits` throws unless the backend may ask about the client's sessions. `isOwn` returns whether an origin is the
-    /// backend's. A ticket for another backend counts as unknown.
+    /// `admits` throws unless the backend may ask about the client's sessions. `isOwn` returns whether an origin belongs to the
+    /// backend. A ticket for another backend counts as unknown.
     package func redeem(
         _ ticket: Secret, verifier: Secret, isOwn: (String) -> Bool,
         admits: (LiveSession) throws(BrokerProblem) -> Void
@@ -191,7 +192,7 @@ package struct HandOver: Sendable {
         return HandedOver(child: SignedIn(child: child, token: token), path: secrets.path, sameSite: policy.sameSite)
     }
 
-    /// Returns the same user's living web child that the browser holds.
+    /// Returns the web child of the same user that the browser has, if it is alive.
     ///
     /// Throws `other_session` for a living session of another user. If the subject is a shop, another device counts as another
     /// user.
@@ -246,11 +247,11 @@ package struct HandOver: Sendable {
 }
 
 extension BrokerProblem {
-    /// Whether the problem reports that a session is over or unknown.
+    /// Whether the problem means that a session is over or unknown.
     fileprivate var isOver: Bool { code == .sessionEnded || code == .sessionRequired }
 }
 
-/// The sealed part of a ticket.
+/// The sealed values of a ticket.
 struct HandoverSecrets: Sendable {
     var parent: Digest
     var origin: String

@@ -1,12 +1,12 @@
-/// A child session that an app asks for.
+/// An app's request for a child session.
 package struct ChildOrder: Sendable {
     package var kind: ChildKind
     /// The name that distinguishes the child from others of its kind.
     ///
-    /// Kind and name are its place in the family.
+    /// Kind and name together identify the child in its family.
     package var name: String
     package var device: String?
-    /// The thumbprint of the child's own key, which it proves at its first use.
+    /// The thumbprint of the child's own device key, which the child proves at its first use; nil for an unbound child.
     package var thumbprint: Digest?
 
     package init(kind: ChildKind, name: String, device: String? = nil, thumbprint: Digest? = nil) {
@@ -21,7 +21,7 @@ package struct ChildOrder: Sendable {
 ///
 /// A child uses its parent's tokens from the provider, so one refresh serves the family.
 package struct MakeChild: Sendable {
-    /// The most places of a family.
+    /// The most children that apps may have in one family.
     package static let places = 16
 
     private let context: BrokerContext
@@ -30,12 +30,13 @@ package struct MakeChild: Sendable {
 
     /// Returns a new child of a session.
     ///
-    /// An older child in the same place ends (`replaced`).
+    /// An older child of the same kind and name ends (`replaced`).
     ///
-    /// After a lost answer the caller retries, and gets another child in the same place. The order is refused in these cases:
+    /// After a lost answer the caller retries, and gets a new child of the same kind and name. The order is refused in these
+    /// cases:
     /// - The client lacks this kind (`client_not_allowed`).
     /// - The parent belongs to a key, and the order names no key for the child (`invalid_request`).
-    /// - Apps already have children in all 16 places (`too_many_sessions`).
+    /// - Apps already have 16 children in the family (`too_many_sessions`).
     package func make(
         _ order: ChildOrder, of parent: LiveSession, charge: Charge = .nobody
     ) async throws(BrokerProblem) -> SignedIn {
@@ -68,9 +69,9 @@ package struct MakeChild: Sendable {
         return SignedIn(child: child, token: token)
     }
 
-    /// Inserts a web child under a token that is already known.
+    /// Inserts a web child whose token is already known.
     ///
-    /// A second insertion changes nothing.
+    /// If the child already exists, the insertion changes nothing.
     func insertWeb(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) async throws(BrokerProblem) {
@@ -81,11 +82,11 @@ package struct MakeChild: Sendable {
         guard try await insert(child, of: parent, order.kind) else { throw BrokerProblem(.handoverExpired) }
     }
 
-    /// Inserts a child and announces it; returns false if its parent is over.
+    /// Inserts a child and announces the children that it replaces; returns false if its parent is over.
     ///
-    /// If all places are taken, an older child makes room. The first to go is a child whose kind was removed from the
-    /// configuration, because each of its requests is refused. Otherwise the web child unused for longest ends. Opened pages
-    /// must not keep the app from its widgets.
+    /// If the family is full, an older child ends. The first to end is a child whose kind was removed from the configuration,
+    /// because each of its requests is refused. Otherwise it is the web child unused for longest. Pages that a user opened must
+    /// not prevent the app from making widgets.
     private func insert(
         _ child: LiveSession, of parent: LiveSession, _ kind: ChildKind
     ) async throws(BrokerProblem) -> Bool {
@@ -159,9 +160,10 @@ package struct MakeChild: Sendable {
         } catch { throw BrokerProblem(error) }
     }
 
-    /// Returns the child of an order, still unwritten.
+    /// Returns the row for a requested child; it is not stored yet.
     ///
-    /// The child has its parent's digests, so that a search by these finds both. It does not count for any cap on sessions.
+    /// The child has its parent's digests, so a search by user or client finds both. A child does not count for any limit on
+    /// sessions.
     private func row(
         _ order: ChildOrder, token: Digest, of parent: LiveSession, _ policy: ChildPolicy
     ) throws(VaultFailure) -> LiveSession {

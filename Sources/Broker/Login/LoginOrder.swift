@@ -1,4 +1,4 @@
-/// A login's wishes, checked against its client's registration.
+/// An app's wishes for a login, checked against the client's registration.
 ///
 /// A wish of the app reaches the provider only if the configuration allows it (SEC-07, SEC-08).
 struct LoginOrder: Sendable {
@@ -11,7 +11,7 @@ struct LoginOrder: Sendable {
     /// The demand on the sign-in, and the session that the demand is for.
     private(set) var stepUp: LoginStepUp?
 
-    /// The names that only the broker may set.
+    /// The parameters that only the broker may set.
     private static let reserved: Set<String> = [
         "client_id", "client_secret", "redirect_uri", "response_type", "response_mode", "scope", "state", "nonce",
         "code_challenge", "code_challenge_method", "request", "request_uri", "dpop_jkt",
@@ -30,9 +30,9 @@ struct LoginOrder: Sendable {
         self.providerStarted = providerStarted
     }
 
-    /// Returns the order with a demand on the sign-in.
+    /// Returns the order with an additional demand on the sign-in.
     ///
-    /// For a session, the order asks for the scope that the session has, so that the step-up keeps it. `openid` and
+    /// If a session is stepped up, the order requests the session's present scope, so that the step-up keeps it. `openid` and
     /// `offline_access` are added, because providers do not echo them.
     func demanding(_ demand: StepUpDemand, for session: LiveSession?) throws(BrokerProblem) -> LoginOrder {
         let doubled = parameters.filter { $0.name == "acr_values" || $0.name == "max_age" }

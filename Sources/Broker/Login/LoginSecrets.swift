@@ -1,11 +1,11 @@
-/// The values that a login keeps for its callback, sealed in its row.
+/// The values that a login needs at its callback, sealed in its row.
 package struct LoginSecrets: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var redirectURI: String
-    /// The broker's own PKCE verifier; nil if the app holds the verifier, or without PKCE.
+    /// The broker's own PKCE verifier; nil if the app has the verifier, or if PKCE is not used.
     package var verifier: Secret?
-    /// The app's challenge, if the app holds the verifier (SEC-03).
+    /// The app's challenge, if the app has the verifier (SEC-03).
     package var appChallenge: String?
     package var nonce: Secret?
     package var scope: [String]
@@ -13,11 +13,11 @@ package struct LoginSecrets: Sendable {
     package var socialProvider: String?
     /// The authorization request's demands on the sign-in.
     package var demands: SignInDemands
-    /// Whether a provider-started arrival made the login (flow D).
+    /// Whether the login was made for a callback that the provider started (flow D).
     ///
-    /// A second such arrival then makes no further login.
+    /// A second such callback then makes no further login.
     package var providerStarted: Bool
-    /// The thumbprint of the key that must finish the login.
+    /// The thumbprint of the device key that must finish the login; nil for an unbound login.
     ///
     /// The thumbprint is sealed because it links the logins of one device.
     package var thumbprint: Digest?
@@ -118,14 +118,14 @@ extension LoginSecrets {
 
 /// A pending login as stored.
 ///
-/// The login is for one use and lives 10 minutes. Its row is kept for a day, so that a late callback gets `login_expired`.
+/// A login can be used once and lives 10 minutes. Its row is stored for a day, so that a late callback gets `login_expired`.
 package struct LoginRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
-        /// Waiting for its callback.
+        /// The login waits for its callback.
         case pending = 0
-        /// Taken by the exchange in `exchange`.
+        /// The exchange in `exchange` has taken the login.
         case claimed = 1
-        /// Ended by an error callback, or because another party than its starter tried to finish it.
+        /// The login was ended by an error callback, or because another party than its starter tried to finish it.
         case burned = 2
     }
 

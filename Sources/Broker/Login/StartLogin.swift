@@ -2,14 +2,14 @@
 package struct StartLogin: Sendable {
     private let context: BrokerContext
 
-    /// The time limit for all provider calls of one start.
+    /// The time limit for all provider calls together that start one login.
     ///
-    /// Each call also has its own limit, and this is the most that they take together.
+    /// Each call also has a time limit of its own.
     private static let callBudget = Duration.seconds(60)
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Starts a login at an app's request.
+    /// Starts a login that an app requests.
     package func start(_ input: StartLoginInput) async throws(BrokerProblem) -> StartedLogin {
         if let session = input.steppingUp { return try await stepUp(session, input) }
         guard let name = input.provider else {
@@ -50,7 +50,7 @@ package struct StartLogin: Sendable {
             key: facts.thumbprint.map { .proved($0) } ?? .none, charge: input.charge)
     }
 
-    /// Returns the demand on a first sign-in, combined with the configured demand; the stricter part of each counts.
+    /// Returns an app's demand on a first sign-in, combined with the configured demand; the stricter part of each counts.
     private static func joined(
         _ demand: StepUpDemand, _ client: ClientProfile
     ) throws(BrokerProblem) -> StepUpDemand {
@@ -75,9 +75,9 @@ package struct StartLogin: Sendable {
         }
     }
 
-    /// Starts a login in place of an arrival that cannot make a session (flow D, or an exchange with an unknown outcome).
+    /// Starts a new login to replace a callback that cannot make a session (flow D, or an exchange with an unknown outcome).
     ///
-    /// The login is bound to the key that came with the arrival.
+    /// The login is bound to the device key that came with the callback.
     func restart(
         at provider: any ProviderClient, client: ClientProfile, parameters: [(name: String, value: String)] = [],
         demand: StepUpDemand? = nil, loginToken: Secret?, providerStarted: Bool, key: SignInKey, charge: Charge
@@ -101,9 +101,9 @@ package struct StartLogin: Sendable {
         return only
     }
 
-    /// Charges the login before it exists and before the arithmetic of its key.
+    /// Charges a login before its row exists and before its key is computed.
     ///
-    /// Every login begins here.
+    /// Every start of a login calls this method.
     private func begin(
         _ order: LoginOrder, at provider: any ProviderClient, client: ClientProfile, loginToken presented: Secret?,
         key signInKey: SignInKey, charge: Charge
@@ -196,7 +196,7 @@ package struct StartLogin: Sendable {
     /// Returns the presented login token if it belongs to a pending login, so that several logins of one device share a
     /// starter.
     ///
-    /// An unknown token is never adopted.
+    /// An unknown token from the app is never used.
     private func joinedToken(_ presented: Secret?, now: WallTime) async throws(BrokerProblem) -> Secret? {
         guard let presented else { return nil }
         do throws(StoreFailure) {
@@ -219,7 +219,7 @@ package struct StartLoginInput: Sendable {
     package var codeChallengeMethod: String?
     package var socialProvider: String?
     package var parameters: [(name: String, value: String)]
-    /// The login token of the request (cookie or body), to join a pending login's starter.
+    /// The login token of the request (cookie or body), so that the new login has the same starter as a pending one.
     package var loginToken: Secret?
     package var charge: Charge
     /// The proof of the key that the login is to be bound to.
@@ -278,7 +278,7 @@ package struct StartedLogin: Sendable {
 
 /// The limits on pending logins (SEC-119).
 ///
-/// At a limit, new logins are refused, and live ones stay.
+/// At a limit, new logins are refused, and pending ones stay.
 package struct LoginLimits: Sendable, Equatable {
     package var pending: Int
     package var pendingPerToken: Int

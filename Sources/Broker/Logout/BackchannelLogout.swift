@@ -8,10 +8,10 @@ package struct BackchannelLogout: Sendable {
 
     /// Ends the sessions that a valid token names, among the sessions of the clients in its `aud`.
     ///
-    /// If the token has a `sid`, it names the sessions with that `sid`. If it also has a `sub`, it names that user's sessions
-    /// whose own id_token lacked a `sid`. If the token has only a `sub`, it names all sessions of the user.
+    /// If the token has a `sid`, it names the sessions with that `sid`. If it also has a `sub`, it also names that user's
+    /// sessions whose own id_token lacked a `sid`. If the token has only a `sub`, it names all sessions of the user.
     ///
-    /// The answer hides whether there was any session. A replayed token is `invalid_request`. If the replay memory is
+    /// The answer does not reveal whether there was any session. A replayed token is `invalid_request`. If the replay memory is
     /// unavailable, the answer is 503.
     ///
     /// A valid token is never limited. An invalid token, and a fetch of newer keys for it, are each charged as a wrong token.
@@ -57,7 +57,7 @@ package struct BackchannelLogout: Sendable {
         context.events.emit(.logoutToken(provider: name, result: "accepted"))
     }
 
-    /// Ends the sessions that a token names; false if the token was used before.
+    /// Ends the sessions that a logout token names; false if the token was used before.
     private func consume(
         _ id: Digest, until: WallTime, ending selector: SessionSelector
     ) async -> Result<Bool, BrokerProblem> {
@@ -88,10 +88,10 @@ package struct BackchannelLogout: Sendable {
     }
 }
 
-/// The charges for verifying one token.
+/// The charges for verifying one logout token.
 ///
-/// A fetch of newer keys, and each try with one of several keys of the same name, costs as much as a wrong token. The charges
-/// are refunded when the token verifies.
+/// A fetch of newer keys, and each attempt with one of several keys of the same name, costs as much as a wrong token. The
+/// charges are refunded when the token verifies.
 final class KeyFetchCharge: Sendable {
     private enum State {
         case taken(Int)
@@ -117,7 +117,7 @@ final class KeyFetchCharge: Sendable {
     /// The problem that prevented a charge.
     var refusal: BrokerProblem? { state.withLock { if case .refused(let problem, _) = $0 { problem } else { nil } } }
 
-    /// Charges a fetch or a try; false if the charge is refused.
+    /// Charges a fetch or an attempt; false if the address has used up its limit.
     func take() -> Bool {
         do throws(BrokerProblem) { try charge.takeWrongToken() } catch {
             let before = count

@@ -2,22 +2,22 @@ import Synchronization
 
 /// Removes finished rows from the outbox.
 ///
-/// Rows that finish while others are removed share the next transaction.
+/// Rows that finish during a removal share the next transaction.
 ///
-/// If the process dies before a row is removed, the row is worked again after its claim has lapsed.
+/// If the process dies before a row is removed, the row's work is done again after its claim has lapsed.
 final class FinishedWork: Sendable {
     private struct State {
         var waiting: [Digest] = []
         var isRemoving = false
     }
 
-    /// The most rows of one transaction.
+    /// The most rows that one transaction removes.
     private static let most = 256
 
     /// Guards the waiting rows and the removal in progress.
     private let state = Mutex(State())
 
-    /// Removes a row, or leaves the row to a caller that is removing others.
+    /// Removes a row now, or leaves it to the caller that is removing rows.
     func remove(_ id: Digest, from store: any MaintenanceStore) async throws(StoreFailure) {
         let isFirst = state.withLock { state in
             state.waiting.append(id)

@@ -2,7 +2,7 @@ import Synchronization
 
 /// Seals older values again under the newest key, while the broker serves requests (SEC-49).
 ///
-/// The holder of the lease works in batches. A value that has changed since it was read stays as it is.
+/// The process that holds the lease works in batches. A value that has changed since it was read stays as it is.
 package final class Resealing: Sendable {
     /// The state of the work, with its counts.
     package struct Progress: Sendable, Equatable {
@@ -18,7 +18,7 @@ package final class Resealing: Sendable {
         package var state = State.idle
         /// The key for the new seals.
         package var key: String?
-        /// The number of values to check.
+        /// The number of values that have to be checked.
         package var total = 0
         package var seen = 0
         package var resealed = 0
@@ -30,7 +30,7 @@ package final class Resealing: Sendable {
         var progress = Progress()
         var place: SealedPlace?
         var cursor: Digest?
-        /// Counts the starts, so that the findings of an earlier start's step are dropped.
+        /// The number of starts so far; the result of a step from an earlier start is dropped.
         var generation = 0
 
         mutating func begin(_ progress: Progress, at place: SealedPlace? = nil) {
@@ -38,7 +38,7 @@ package final class Resealing: Sendable {
         }
     }
 
-    /// The number of values checked in a step.
+    /// The number of values that one step checks.
     private static let batch = 200
     private static let leaseName = "reseal"
     private static let lease = Duration.seconds(30)
@@ -49,7 +49,7 @@ package final class Resealing: Sendable {
     /// Guards the progress; the steps run one after the other.
     private let state = Mutex(State())
 
-    /// Creates the work; `owner` distinguishes this process from others.
+    /// Creates the resealing; `owner` distinguishes this process from others.
     package init(_ context: BrokerContext, _ store: any StoreAdministration, owner: String) {
         self.context = context
         self.store = store
@@ -58,9 +58,9 @@ package final class Resealing: Sendable {
 
     package var progress: Progress { state.withLock { $0.progress } }
 
-    /// Begins at the first place, unless the work is already running with the same key.
+    /// Starts resealing at the first column, unless it is already running with the same key.
     ///
-    /// The steps do the work.
+    /// Each call of `step` then does one batch.
     package func begin() async throws(StoreFailure) -> Progress {
         let key = context.vault.currentKeyID
         if progress.state == .running, progress.key == key { return progress }
@@ -140,7 +140,7 @@ package final class Resealing: Sendable {
 }
 
 extension SealedPlace {
-    /// The place that comes after this one; nil after the last.
+    /// The column of sealed values after this one; nil after the last.
     fileprivate var next: SealedPlace? {
         Self.allCases.firstIndex(of: self).map { Self.allCases.index(after: $0) }
             .flatMap { Self.allCases.indices.contains($0) ? Self.allCases[$0] : nil }

@@ -1,26 +1,26 @@
 import Synchronization
 
-/// The places of the revocations in progress, in all and at each provider.
+/// Limits the revocation calls in progress, in total and for each provider.
 ///
-/// A provider that answers quickly gets more and more places, up to its share. A slow provider gets half as many with each
-/// round, and a failing one gets two, because all providers share the batches. A provider that answers 429 rests for as long as
-/// it asks.
+/// A provider that answers quickly may get more and more calls at a time, up to its share. The number is halved for a slow
+/// provider in each round, and becomes two for a failing one, because all providers share the batches. A provider that answers
+/// 429 gets no calls for as long as it asks.
 ///
-/// A row that has to wait comes back behind the provider's other waiting rows, one after the other. Even 100,000 rows therefore
-/// leave room in each batch, and another provider's row is taken as soon as it is due.
+/// A row that has to wait is due after the provider's other waiting rows. Even 100,000 rows therefore leave space in each
+/// batch, and another provider's row is taken as soon as it is due.
 final class RevocationSlots: Sendable {
-    /// An answer to a revocation.
+    /// The result of a revocation call, as far as it affects the provider's limit.
     enum Answer: Sendable, Equatable {
-        /// No call was made.
+        /// The provider was not called.
         case none
-        /// The provider's answer is final, and another try would only repeat it.
+        /// The provider's answer is final, so the call is not repeated.
         case final
         /// The call failed for a passing reason.
         case failed
         /// The provider asked for a pause of this length.
         case refused(Duration)
 
-        /// Creates the answer of a call that failed.
+        /// Creates the result of a call that failed.
         init(_ failure: ProviderFailure) {
             switch failure {
             case .rejected, .unusable, .identityRejected: self = .final
@@ -41,10 +41,10 @@ final class RevocationSlots: Sendable {
         ///
         /// Answers to earlier calls halve it only once.
         var slowedAt = Duration.zero
-        /// The earliest moment for the next waiting row to come back.
+        /// The earliest time at which the next waiting row may be due.
         var nextComesAt = Duration.zero
 
-        /// Returns the waiting time of a row, which is at least `pause` and puts the row behind the other waiting ones.
+        /// Returns how long a row waits: at least `pause`, and until after the provider's other waiting rows.
         mutating func wait(_ pause: Duration, at moment: Duration) -> Duration {
             let comes = max(nextComesAt, moment + pause)
             nextComesAt = comes + RevocationSlots.apart
@@ -57,33 +57,33 @@ final class RevocationSlots: Sendable {
         var lanes: [ProviderName: Lane] = [:]
     }
 
-    /// The number of all places, and the most rows that are taken at once.
+    /// The most calls in progress in total, and the most rows that are taken at once.
     static let total = 128
-    /// The most places of one provider.
+    /// The most calls in progress at one provider.
     static let most = 24
-    /// The number of places of a new provider, and of a provider that is slow or fails.
+    /// The number of calls at a time for a new provider, and for a provider that is slow or fails.
     private static let (first, few) = (2, 2)
-    /// The longest time of an answer that does not count as slow.
+    /// The longest response time that does not count as slow.
     private static let slow = Duration.seconds(1)
-    /// The rest after a 429 that names no time, and the longest rest.
+    /// The pause after a 429 without a time, and the longest pause.
     private static let (rest, longestRest) = (Duration.seconds(30), Duration.seconds(3600))
-    /// The time until a row that found no place comes back, at a normal provider and at a slow one.
+    /// The time until a row is due again that found no free call, at a normal provider and at a slow one.
     private static let (soon, later) = (Duration.milliseconds(250), Duration.seconds(2))
-    /// The time between two waiting rows of a provider, so that 100,000 rows come back within five minutes.
+    /// The time between the due times of a provider's waiting rows, so that 100,000 rows are due within five minutes.
     static let apart = Duration.milliseconds(3)
 
     /// Guards the counts.
     ///
-    /// A provider that left the configuration leaves a few bytes behind.
+    /// A provider that is no longer configured leaves a few bytes in memory.
     private let state = Mutex(State())
 
-    /// Returns the number of a provider's calls that revocations may make at a time, which is a quarter; sign-ins keep the
-    /// rest.
+    /// Returns how many of a provider's simultaneous calls revocations may use: a quarter; the rest is for sign-ins and
+    /// refreshes.
     static func share(of places: Int) -> Int { max(few, min(most, places / 4)) }
 
-    /// Takes the places that are free, at most `limit`.
+    /// Reserves free calls from the total, at most `limit`; returns their number.
     ///
-    /// Each place is released with `leave`.
+    /// Each reserved call is released with `leave`.
     func enter(_ limit: Int) -> Int {
         state.withLock { state in
             let places = max(0, min(limit, Self.total - state.running))
@@ -92,12 +92,12 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Releases places.
+    /// Releases reserved calls of the total.
     func leave(_ places: Int) { state.withLock { $0.running -= places } }
 
-    /// Takes a place at a provider.
+    /// Reserves a call at a provider.
     ///
-    /// Returns nil on success, and otherwise the time to wait.
+    /// Returns nil on success, and otherwise how long the row has to wait.
     func begin(_ provider: ProviderName, share: Int, at moment: Duration) -> Duration? {
         state.withLock { state in
             var lane = state.lanes[provider] ?? Lane()
@@ -112,16 +112,16 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// Returns the waiting time of a row whose provider refuses calls for `pause`.
+    /// Returns how long a row waits whose provider refuses calls for `pause`.
     ///
-    /// If `pause` is nil, all places are taken.
+    /// If `pause` is nil, the provider's calls are all in use.
     func putOff(_ provider: ProviderName, for pause: Duration? = nil, at moment: Duration) -> Duration {
         state.withLock { state in
             state.lanes[provider, default: Lane()].wait(pause.map { max($0, Self.later) } ?? Self.soon, at: moment)
         }
     }
 
-    /// Releases a provider's place, and adjusts the provider's number of places to the answer of the call.
+    /// Releases a call at a provider, and adjusts the provider's limit to the call's result.
     func end(_ provider: ProviderName, _ answer: Answer, begun: Duration, at moment: Duration) {
         state.withLock { state in
             guard var lane = state.lanes[provider] else { return }
@@ -142,6 +142,6 @@ final class RevocationSlots: Sendable {
         }
     }
 
-    /// The number of a provider's calls in progress.
+    /// Returns the number of a provider's revocation calls in progress.
     func underWay(_ provider: ProviderName) -> Int { state.withLock { $0.lanes[provider]?.running ?? 0 } }
 }

@@ -1,4 +1,4 @@
-/// Works the revocation outbox, and so notifies providers of ended tokens and sessions.
+/// Carries out the work in the revocation outbox, which notifies providers of ended tokens and sessions.
 ///
 /// Retries survive a restart (SEC-63).
 package struct Revocations: Sendable {
@@ -7,12 +7,12 @@ package struct Revocations: Sendable {
     private let finished = FinishedWork()
     private let taken = BelievedTime()
 
-    /// The time that a piece of work is tried before it is dropped.
+    /// The time for which a revocation is retried before it is dropped.
     ///
-    /// By then its tokens are dead or cannot be helped.
+    /// By then its tokens have expired, or no retry can succeed.
     private static let patience = Duration.seconds(3 * 86_400)
 
-    /// The time that a taken row belongs to this process.
+    /// The time for which a taken outbox row belongs to this process.
     ///
     /// All calls for the row end within it.
     private static let claim = Duration.seconds(120)
@@ -29,7 +29,7 @@ package struct Revocations: Sendable {
         return work
     }
 
-    /// Begins due rows in the background, as many as there are places.
+    /// Takes due outbox rows, as many as calls are free, and works on them in the background.
     ///
     /// Returns the number of rows taken.
     package func begin() async throws(StoreFailure) -> Int {
@@ -44,7 +44,7 @@ package struct Revocations: Sendable {
         return batch.count
     }
 
-    /// Works the rows that are due now; returns the number of rows taken.
+    /// Works on the outbox rows that are due now; returns the number of rows taken.
     package func work(limit: Int = Revocations.batch) async throws(StoreFailure) -> Int {
         let batch = try await take(limit)
         await withTaskGroup(of: Void.self) { group in
@@ -54,7 +54,7 @@ package struct Revocations: Sendable {
         return batch.count
     }
 
-    /// A row that holds a place in all and a place at its provider.
+    /// An outbox row with a reserved call, in total and at its provider.
     private struct Begun: Sendable {
         let row: OutboxRow
         let stored: StoredTokens
@@ -63,9 +63,9 @@ package struct Revocations: Sendable {
         let deadline: Duration
     }
 
-    /// Takes a batch of rows in one transaction, and puts off the rows that have to wait in another one.
+    /// Takes a batch of outbox rows in one transaction, and postpones those that have to wait in another.
     ///
-    /// Each begun row keeps its place.
+    /// Each row that is worked on keeps its reserved call.
     private func take(_ limit: Int) async throws(StoreFailure) -> (begun: [Begun], count: Int) {
         // By a clock that has jumped, all sessions would have lapsed, and postponed rows would wait for as long as the jump.
         guard context.may(.revoke) else { return ([], 0) }
@@ -107,7 +107,7 @@ package struct Revocations: Sendable {
         case over(Outcome)
     }
 
-    /// Opens a row and takes a place at its provider, or decides the row's fate before a call.
+    /// Opens an outbox row and reserves a call at its provider, or decides without a call what happens to the row.
     private func sort(_ row: OutboxRow, hasPlace: Bool, by deadline: Duration) -> Sorted {
         let stored: StoredTokens
         do {
@@ -132,17 +132,17 @@ package struct Revocations: Sendable {
     }
 
     fileprivate enum Outcome {
-        /// The work is finished.
+        /// The row's work is finished.
         case done
         /// The call failed for a passing reason.
         case again
         /// The provider asked for a pause of this length.
         case refused(Duration)
-        /// The row waits this long before its call, because the provider is busy or known to be away.
+        /// The row waits this long before its call, because the provider is busy or known to be unavailable.
         case later(Duration)
     }
 
-    /// Works a row, and writes the row's fate after the provider's answer.
+    /// Makes the calls of an outbox row, and then removes or postpones the row.
     private func perform(_ work: Begun) async {
         do throws(StoreFailure) {
             let outcome = try await settle(work)
@@ -156,13 +156,13 @@ package struct Revocations: Sendable {
         } catch { notWritten(error) }
     }
 
-    /// The fate of a row.
+    /// The decision about an outbox row after its call: remove it or postpone it.
     private enum Rest {
         case removed
         case postponed(PostponedWork, isCounted: Bool)
     }
 
-    /// Returns the fate of a row.
+    /// Returns the decision about an outbox row.
     ///
     /// A row whose call has failed waits for a minute, and twice as long after each further failure, up to an hour.
     private static func rest(of row: OutboxRow, _ outcome: Outcome, at now: WallTime) -> Rest {
@@ -178,16 +178,16 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Emits the store's failure.
+    /// Emits the event that the store failed.
     ///
-    /// The rows come back when their claim has lapsed.
+    /// The rows are due again when their claim has lapsed.
     private func notWritten(_ failure: StoreFailure) {
         context.events.emit(.storeFailed(operation: "outbox", detail: "\(failure)"))
     }
 
-    /// Revokes the tokens, and after the provider's answer ends the provider's session.
+    /// Revokes the tokens of an outbox row, and then ends the provider's session.
     ///
-    /// Returns the work that is left.
+    /// Returns the result for the row.
     private func settle(_ work: Begun) async throws(StoreFailure) -> Outcome {
         let (row, stored, provider) = (work.row, work.stored, work.provider)
         var answer = RevocationSlots.Answer.none
@@ -227,19 +227,20 @@ package struct Revocations: Sendable {
         return Outcome(answer) ?? .done
     }
 
-    /// Returns whether a living session has the refresh token of a row.
+    /// Returns whether a living session has the refresh token of an outbox row.
     private func isHeld(_ stored: StoredTokens, by session: SessionRow?) throws(BrokerProblem) -> Bool {
         guard let session, session.endedAt == nil, let token = stored.tokens.refreshToken else { return false }
         return try context.openSealed(session)?.tokens.refreshToken?.isEqual(to: token) ?? false
     }
 
-    /// Decides immediately before a call whether to make it.
+    /// Decides, immediately before a revocation call, whether to make it.
     ///
-    /// The call is left out if it would also end a session that lives here or is being made (decision 21). `isHit` selects the
-    /// sessions that count. A session of an id_token has no tokens to lose, but may depend on the provider's own session.
+    /// The call is left out if it would also end a session that is alive in the broker or is being made (decision 21). `isHit`
+    /// selects the sessions that count. A session from an id_token has no tokens to lose, but may depend on the provider's own
+    /// session.
     ///
     /// If the owner of the tokens is unknown, a call that ends all of a user's grants is left out. A call that may be made is
-    /// noted until `end`.
+    /// registered until `end`.
     private func mayCall(
         _ row: Digest, _ reach: RevocationReach, _ origin: SignInOrigin?, _ isHit: (SessionRow) -> Bool
     ) async throws(StoreFailure) -> Bool {
@@ -288,9 +289,9 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Returns the owner of tokens that no row names an owner for.
+    /// Returns the owner of tokens whose outbox row does not name one.
     ///
-    /// A Zephr session is its own sign-in, and two sessions here may hold the same one.
+    /// Each Zephr session is a sign-in of its own, and two sessions of the broker may use the same one.
     private func heldBy(_ stored: StoredTokens, _ profile: ProviderProfile, _ row: OutboxRow) -> SignInOrigin? {
         guard stored.tokens.credential == .zephrCookie else { return nil }
         let sid = context.vault.index(.sid, [profile.issuer, stored.tokens.accessToken.reveal()])
@@ -311,7 +312,7 @@ package struct Revocations: Sendable {
         }
     }
 
-    /// Whether a person logged the session out, so that the provider's own session ends, too.
+    /// Whether a user or operator logged the session out, so that the provider's own session has to end, too.
     ///
     /// Other sessions of the same sign-in are checked before the call.
     private static func wasLoggedOut(_ session: SessionRow?) -> Bool {
@@ -325,7 +326,7 @@ package struct Revocations: Sendable {
 }
 
 extension Revocations.Outcome {
-    /// The rest of a row's work after an answer; nil if the call is done.
+    /// The result for a row, from the result of its call; nil if the call succeeded.
     fileprivate init?(_ answer: RevocationSlots.Answer) {
         switch answer {
         case .none, .final: return nil

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The sign-ins whose session is about to be stored, and the revocations that are being sent.
+/// The sign-ins whose session is about to be stored, and the revocation calls in progress.
 ///
-/// Together they keep revocations away from tokens that were just issued.
+/// With both lists, the broker prevents that a revocation ends tokens which were just issued.
 final class SignInsUnderWay: Sendable {
     private struct Call {
         let origin: SignInOrigin
@@ -17,20 +17,20 @@ final class SignInsUnderWay: Sendable {
     /// Guards both tables, which contain only the work in progress.
     private let state = Mutex(State())
 
-    /// Notes the origin of the session that an exchange is about to make.
+    /// Registers the owner and sign-in of the session that an exchange is about to make.
     func enter(_ exchange: Digest, _ origin: SignInOrigin) { state.withLock { $0.exchanges[exchange] = origin } }
 
-    /// Forgets an exchange that is over.
+    /// Removes an exchange that is over.
     func leave(_ exchange: Digest) { state.withLock { $0.exchanges[exchange] = nil } }
 
-    /// Returns whether a revocation is being sent that takes tokens of this origin along.
+    /// Returns whether a revocation in progress would end the tokens of this sign-in, too.
     func isRevoking(_ origin: SignInOrigin) -> Bool {
         state.withLock { state in state.calls.values.contains { $0.reach.takes(origin, from: $0.origin) } }
     }
 
-    /// Notes a revocation that is about to be sent.
+    /// Registers a revocation that is about to be sent.
     ///
-    /// Returns false if it would take an exchange in progress along.
+    /// Returns false if it would also end the tokens of a sign-in that is being stored.
     func begin(_ row: Digest, _ reach: RevocationReach, from origin: SignInOrigin) -> Bool {
         state.withLock { state in
             if state.exchanges.values.contains(where: { reach.takes($0, from: origin) }) { return false }
@@ -39,6 +39,6 @@ final class SignInsUnderWay: Sendable {
         }
     }
 
-    /// Forgets a revocation that was answered or left out.
+    /// Removes a revocation that was answered or left out.
     func end(_ row: Digest) { state.withLock { $0.calls[row] = nil } }
 }

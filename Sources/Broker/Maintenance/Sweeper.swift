@@ -2,11 +2,11 @@ import Synchronization
 
 /// Removes expired rows in small batches, and announces lapsed sessions.
 ///
-/// Only the holder of the lease sweeps.
+/// Only the process that holds the lease sweeps.
 package final class Sweeper: Sendable {
     private let context: BrokerContext
     private let owner: String
-    /// Guards the latest lapse time that was announced.
+    /// Guards the time up to which lapsed sessions have been announced.
     private let announced: Mutex<WallTime>
 
     /// The name of the sweeper's lease.
@@ -21,7 +21,7 @@ package final class Sweeper: Sendable {
 
     /// Releases the lease when this process stops sweeping for good, so that the next one can begin at once.
     ///
-    /// Uses that wait for the end of a doubt are written first.
+    /// Uses of sessions that were kept during a doubt about the clock are written first.
     package func stop() async throws(StoreFailure) {
         try await context.writeKeptUses()
         try await context.store.releaseLease(Self.lease, owner: owner)
@@ -29,7 +29,7 @@ package final class Sweeper: Sendable {
 
     /// Compares the clock with the last time that a broker on this store has seen.
     ///
-    /// With `isTrusted` the operator vouches for the clock, so its time becomes the time that the store has seen.
+    /// `isTrusted` means that the operator vouches for the clock, so its time becomes the last time that the store has seen.
     package static func checkClock(
         _ context: BrokerContext, isTrusted: Bool = false
     ) async throws(StoreFailure) -> ClockStart {
@@ -82,7 +82,7 @@ package final class Sweeper: Sendable {
         return swept.touched
     }
 
-    /// Moves the time that the store has seen, but moves it back only if evidence has shown that it was wrong.
+    /// Moves the last time that the store has seen; moves it back only if evidence has shown that it was wrong.
     private func noteTime(_ now: WallTime) async throws(StoreFailure) {
         guard context.may(.moveMark) else { return }
         if let seen = try await context.store.lease(ClockMarks.clock), seen >= now {

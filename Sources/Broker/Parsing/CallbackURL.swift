@@ -2,10 +2,10 @@
 ///
 /// The broker never fetches it.
 package struct CallbackURL: Sendable {
-    /// The text before the answer's parameters, byte for byte.
+    /// The text before the parameters that the provider added, byte for byte.
     ///
-    /// This text must equal the login's redirect URI. If the redirect URI is registered with a query part, that part is
-    /// included.
+    /// It must equal the login's redirect URI. If the redirect URI was registered with a query part, the text includes that
+    /// part.
     package let target: String
     /// The query's parameters, each name only once (SEC-11).
     package let parameters: FormPairs
@@ -13,7 +13,7 @@ package struct CallbackURL: Sendable {
     /// The reason why a text is refused as a callback URL.
     package enum Failure: Error, Sendable, Equatable {
         case tooLong, malformed, userInfo, fragment
-        /// A fault of its parameters, with the reason in the broker's own words.
+        /// A fault in the parameters, with a description in the broker's own words.
         case parameters(FormPairs.Failure, String)
     }
 
@@ -68,14 +68,14 @@ package struct CallbackURL: Sendable {
 }
 
 extension FormNames {
-    /// The parameters that are read, or refused, in every provider's callback.
+    /// The parameters that are read or refused in every provider's callback.
     package static let ofEveryCallback = FormNames(exact: [
         "code", "state", "iss", "error", "error_code", "denied", "access_token", "id_token", "token_type", "response",
     ])
 }
 
 extension ProviderKind {
-    /// The parameters of this kind's callbacks; the loose ones contain text for people.
+    /// The parameters of callbacks from this kind of provider; those in `loose` contain text for people.
     fileprivate var callbackNames: FormNames {
         switch self {
         case .oidc, .oauth2: FormNames(exact: [])
@@ -99,7 +99,7 @@ extension ProviderDirectory {
 }
 
 extension FormPairs {
-    /// The parameters of a callback, without the protocol's own parameters.
+    /// The callback's parameters without those of the protocol itself.
     var providersOwn: [(name: String, value: String)] {
         let protocolNames: Set<String> = [
             "code", "state", "iss", "error", "error_description", "error_uri", "scope", "session_state",
@@ -125,7 +125,7 @@ package struct CallbackError: Sendable, Equatable {
 
     /// The error codes of RFC 6749 and OpenID Connect Core.
     ///
-    /// Only these are ever shown or logged of a provider's error.
+    /// Of a provider's error codes, only these are ever shown or logged.
     private static let standardWords: Set<String> = [
         "invalid_request", "unauthorized_client", "access_denied", "unsupported_response_type", "invalid_scope",
         "server_error", "temporarily_unavailable", "interaction_required", "login_required",

@@ -1,15 +1,15 @@
-/// The parameters of a form that its reader knows.
+/// The parameter names that the reader of a form knows.
 ///
-/// All other parameters are read as browsers do (WHATWG URL section 5.1). A broken escape is kept as text, and invalid UTF-8 is
-/// replaced. Decisions never depend on such values (decision 86).
+/// Parameters with other names are read as browsers do (WHATWG URL section 5.1). A broken escape is kept as text, and invalid
+/// UTF-8 is replaced. Decisions never depend on their values (decision 86).
 package struct FormNames: Sendable, Equatable {
-    /// The names whose pairs must be well formed and unique.
+    /// The known names whose values must be well formed; each may occur once.
     package var exact: [String]
-    /// The names whose values may have any form; their pairs must be unique, too.
+    /// The known names whose values may have any form; each may occur once.
     package var loose: [String] = []
-    /// Whether unknown names may be repeated.
+    /// Whether a parameter with an unknown name may occur more than once.
     ///
-    /// If so, their pairs are left out.
+    /// If so, such parameters are left out of the result.
     package var othersRepeat = true
 
     package init(exact: [String], loose: [String] = [], othersRepeat: Bool = true) {
@@ -19,7 +19,7 @@ package struct FormNames: Sendable, Equatable {
     }
 }
 
-/// A fault of one parameter, in the broker's own words.
+/// A fault in one parameter of a form, in the broker's own words.
 ///
 /// A name is shown only if the reader knows it.
 package struct FormFault: Error, Sendable, Equatable {
@@ -31,9 +31,9 @@ package struct FormFault: Error, Sendable, Equatable {
         case nameless = "no name"
     }
 
-    /// The name, if the reader knows it.
+    /// The parameter's name; nil if the reader does not know it.
     package var name: String?
-    /// The place among the parts between the `&`, counted from 1.
+    /// The position of the parameter in the form, counted from 1.
     package let position: Int
     package let flaw: Flaw
 
@@ -56,10 +56,10 @@ extension FormPairs.Failure {
 }
 
 extension FormPairs {
-    /// Parses a form for the names that its reader knows.
+    /// Parses a form; `names` are the names that its reader knows.
     ///
-    /// Empty parts are skipped, but they count (SEC-11). Control bytes are refused everywhere. `allows` judges the bytes of
-    /// known parameters before decoding.
+    /// Empty parts between two `&` are skipped, but count towards the maximum (SEC-11). Control bytes are refused everywhere.
+    /// `allows` checks the undecoded bytes of known parameters.
     package init(
         reading names: FormNames, of text: [UInt8], maximumPairs: Int = 64, where allows: ((UInt8) -> Bool)? = nil
     ) throws(Failure) {
@@ -85,7 +85,7 @@ extension FormPairs {
         self.init(unchecked: pairs)
     }
 
-    /// Returns a text decoded as browsers do; throws only `control`.
+    /// Returns a text decoded as browsers do; throws only if it contains a control byte.
     private static func tolerated(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> String {
         String(decoding: try unescaped(text).bytes, as: UTF8.self)
     }

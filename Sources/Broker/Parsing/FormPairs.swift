@@ -1,4 +1,4 @@
-/// Parses `application/x-www-form-urlencoded` text, as a query or a body, strictly (SEC-11).
+/// Parses `application/x-www-form-urlencoded` text strictly (SEC-11), as a query or a body.
 ///
 /// The text is bounded. After decoding it is valid UTF-8, and free of broken escapes and control bytes. Each name occurs once.
 package struct FormPairs: Sendable, Equatable {
@@ -28,7 +28,7 @@ package struct FormPairs: Sendable, Equatable {
         try self.init(parsing: Array(text.utf8), maximumPairs: maximumPairs, repeatable: repeatable)
     }
 
-    /// Parses the bytes of a text; with `skipsEmpty`, a part between two `&` may be empty, but still counts.
+    /// Parses the bytes of a text; with `skipsEmpty`, empty parts between two `&` are skipped, but count towards the maximum.
     package init(
         parsing text: [UInt8], maximumPairs: Int = 64, repeatable: String? = nil, skipsEmpty: Bool = false
     ) throws(Failure) {
@@ -54,22 +54,22 @@ package struct FormPairs: Sendable, Equatable {
         self.pairs = pairs
     }
 
-    /// Returns the parts between the `&`, at most one more than the maximum of pairs.
+    /// Returns the parts between the `&`, at most one more than the maximum number of pairs.
     ///
     /// All bytes after the last allowed pair are one part.
     static func parts(of text: [UInt8], _ maximumPairs: Int) -> [ArraySlice<UInt8>] {
         text.split(separator: UInt8(ascii: "&"), maxSplits: max(maximumPairs, 0), omittingEmptySubsequences: false)
     }
 
-    /// Returns the name and the value of a part, before and behind its first `=`.
+    /// Returns the name and the value of a part, which are before and after its first `=`.
     static func halves(of part: ArraySlice<UInt8>) -> (name: ArraySlice<UInt8>, value: ArraySlice<UInt8>) {
         guard let equals = part.firstIndex(of: UInt8(ascii: "=")) else { return (part, part[part.endIndex...]) }
         return (part[..<equals], part[(equals + 1)...])
     }
 
-    /// Returns whether the name is new, in a time beyond the influence of the text's author.
+    /// Returns whether a name has not occurred before, in a time that the text's author cannot influence.
     ///
-    /// `names` gets all names once there are too many to compare one by one.
+    /// If there are too many names to compare one by one, `names` contains them all.
     static func isNew(
         _ name: String, among pairs: [(name: String, value: String)], _ names: inout Set<[UInt8]>
     ) -> Bool {
@@ -88,7 +88,7 @@ package struct FormPairs: Sendable, Equatable {
     /// Returns the decoded text (`+` is a space), or nil for a broken escape, a control byte or invalid UTF-8.
     package static func decode(_ text: some Sequence<UInt8>) -> String? { try? decoded(Array(text)[...]) }
 
-    /// Returns the decoded text; throws the first flaw.
+    /// Returns the decoded text; throws its first fault.
     static func decoded(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> String {
         let (bytes, isWhole) = try unescaped(text)
         guard isWhole else { throw .escape }
@@ -96,7 +96,7 @@ package struct FormPairs: Sendable, Equatable {
         return decoded
     }
 
-    /// Returns the text's bytes with all escapes resolved, and whether all escapes are whole.
+    /// Returns the text's bytes with all escapes decoded, and whether all escapes were well formed.
     ///
     /// A broken escape is kept as text (WHATWG URL section 1.3). Throws `control` for control bytes other than tab, CR and LF.
     static func unescaped(_ text: ArraySlice<UInt8>) throws(FormFault.Flaw) -> (bytes: [UInt8], isWhole: Bool) {

@@ -3,24 +3,24 @@
 /// One parser reads both requests and provider answers (library note 8). A duplicate member is reported by its pointer instead
 /// of being thrown, so that all faults of a request can be named together. A provider's answer with a duplicate is refused.
 ///
-/// For provider answers the parser can mend texts with half a surrogate pair; see `JSONObject.halvedTexts`.
+/// For provider answers, the parser can replace half a surrogate pair in a text; see `JSONObject.halvedTexts`.
 package struct JSONParser {
-    /// The value of a text, and the pointers of its duplicate members.
+    /// The parsed value, and the pointers of duplicate members.
     package struct Result: Sendable, Equatable {
         package let value: JSONValue
         package let duplicates: [String]
-        /// The texts with half a surrogate pair, by pointer, with U+FFFD in its place.
+        /// The texts that contained half a surrogate pair, by pointer, with U+FFFD in its place.
         ///
-        /// Empty unless the parser mends texts.
+        /// This is empty unless the parser replaces half pairs.
         var halvedTexts: [String: String] = [:]
     }
 
-    /// The most texts that are mended in one parse.
+    /// The most texts with half a surrogate pair that are kept in one parse.
     private static let maximumHalvedTexts = 64
 
     /// The most duplicates that are reported, because members are cheap to repeat.
     package static let maximumDuplicates = 32
-    /// The most members of one object, which are searched one by one.
+    /// The most members of one object, because they are searched one by one.
     ///
     /// No provider's answer has so many.
     package static let maximumMembers = 1024
@@ -28,7 +28,7 @@ package struct JSONParser {
     /// The most values of a text, because even a small value costs an allocation or two.
     package static let maximumValues = 65_536
 
-    /// A step on the way to a value; its text is made only if a place is reported.
+    /// A step on the path to a value; its text is made only if a pointer is reported.
     private enum Step {
         case member(String)
         case item(Int)
@@ -64,7 +64,7 @@ package struct JSONParser {
         self.maximumValues = maximumValues
     }
 
-    /// Parses a whole text; throws the fault and its place in bytes.
+    /// Parses a whole text; throws the fault and its position in bytes.
     package static func parse(
         _ bytes: [UInt8], maximumBytes: Int, maximumDepth: Int = 8, maximumMembers: Int = maximumMembers,
         maximumValues: Int = maximumValues, mendingTexts: Bool = false
@@ -169,9 +169,10 @@ package struct JSONParser {
         }
     }
 
-    /// Returns whether an object has no member of that name, byte by byte (RFC 8259 section 8.3).
+    /// Returns whether an object has no member of that name yet, comparing byte by byte (RFC 8259 section 8.3).
     ///
-    /// The time is beyond the author's influence. `names` gets all names once there are too many to compare one by one.
+    /// The text's author cannot influence the time. If there are too many names to compare one by one, `names` contains them
+    /// all.
     private static func isNew(_ name: String, among object: JSONObject, _ names: inout Set<[UInt8]>) -> Bool {
         let few = 16
         guard object.members.count > few else { return object[name] == nil }
@@ -295,16 +296,16 @@ package struct JSONParser {
 
 /// The reason why a text is not the required JSON.
 ///
-/// The reason names a place in the text and never repeats the text.
+/// The reason contains a position in the text, but no part of the text itself.
 package struct JSONFailure: Error, Sendable, Equatable {
     package enum Reason: String, Sendable {
         case syntax, tooLarge, tooDeep, invalidUTF8, controlCharacter, loneSurrogate, trailingBytes, duplicateMember
         case notAnObject, tooManyMembers
     }
 
-    /// The fault.
+    /// The kind of fault.
     package let reason: Reason
-    /// The place of the fault, in bytes.
+    /// The position of the fault, in bytes.
     package let offset: Int
     /// The pointer of the duplicate member; nil for any other reason.
     package let member: String?
@@ -317,7 +318,7 @@ package struct JSONFailure: Error, Sendable, Equatable {
 
     /// The fault in words, for logs.
     ///
-    /// The words contain only the bound, the member or the place.
+    /// The words contain at most a limit, the member's pointer or the position.
     package var words: String {
         switch reason {
         case .syntax: "not JSON at byte \(offset)"

@@ -16,7 +16,7 @@ package enum JSONValue: Sendable, Equatable {
     package var array: [JSONValue]? { if case .array(let items) = self { items } else { nil } }
     /// The boolean, if the value is a boolean.
     package var bool: Bool? { if case .bool(let value) = self { value } else { nil } }
-    /// The number as a finite double, if the value is one.
+    /// The number as a finite double, if the value is such a number.
     package var double: Double? {
         guard case .number(let text) = self, let value = Double(text), value.isFinite else { return nil }
         return value
@@ -38,12 +38,13 @@ package enum JSONValue: Sendable, Equatable {
 package struct JSONObject: Sendable, Equatable {
     /// The members, in order.
     package private(set) var members: [(name: String, value: JSONValue)]
-    /// The texts below this object that had half a surrogate pair, by pointer, with U+FFFD in its place.
+    /// The texts below this object that contained half a surrogate pair, by pointer, with U+FFFD in its place.
     ///
-    /// The values at these pointers are null. Only a parser that mends texts fills this, and only in the outermost object.
+    /// The values at these pointers are null. Only a parser that replaces half pairs fills this member, and only in the
+    /// outermost object.
     ///
-    /// A reader that shows a text to people may take it from here. For every other reader the text is absent, because two
-    /// different texts must not become equal (decision 80).
+    /// A reader that shows a text to people may use these texts. Other readers treat the text as absent, because two different
+    /// texts must not become equal (decision 80).
     package internal(set) var halvedTexts: [String: String] = [:]
 
     /// Creates an object from members whose names differ.

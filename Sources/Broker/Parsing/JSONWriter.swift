@@ -1,4 +1,4 @@
-/// Writes the JSON of answers without an intermediate tree.
+/// Writes the JSON of answers directly, without building a tree first.
 package struct JSONWriter {
     /// The bytes written so far.
     package private(set) var bytes: [UInt8] = []
@@ -54,7 +54,7 @@ package struct JSONWriter {
         self.value(value)
     }
 
-    /// Writes a moment in RFC 3339.
+    /// Writes a member whose value is a time in RFC 3339 form.
     package mutating func member(_ name: String, _ value: WallTime) {
         self.name(name)
         bytes.append(UInt8(ascii: "\""))

@@ -25,7 +25,7 @@ package enum PlainText {
         }
     }
 
-    /// Returns whether `fault` is zero for every word of the bytes.
+    /// Returns whether `fault` returns zero for every word of the bytes.
     @inline(__always)
     private static func holds(_ bytes: UnsafeBufferPointer<UInt8>, _ fault: (UInt64) -> UInt64) -> Bool {
         let count = bytes.count

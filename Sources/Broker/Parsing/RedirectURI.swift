@@ -16,7 +16,7 @@ package struct RedirectURI: Sendable, Hashable {
     package let path: String
     /// The query part, without its question mark (RFC 6749 section 3.1.2); nil if it is missing.
     package let query: String?
-    /// The port's digits as written.
+    /// The port's digits, as they are written in the text.
     private let portText: String?
 
     /// Creates a redirect URI of a custom scheme that is known to be well formed.
@@ -127,7 +127,7 @@ package struct RedirectURI: Sendable, Hashable {
     /// scheme's own. All other bytes are as written.
     package var normalized: String { normalizedBase + (query.map { "?" + $0 } ?? "") }
 
-    /// `normalized` up to the query part.
+    /// The part of `normalized` before the query part.
     package var normalizedBase: String {
         guard let host else { return scheme.isEmpty ? text : scheme + ":" + path }
         let ownPort = scheme == "https" ? "443" : scheme == "http" ? "80" : nil
@@ -145,7 +145,7 @@ package struct RedirectURI: Sendable, Hashable {
     /// The spelling of this registration for comparison; a literal loopback address loses its port.
     ///
     /// The system picks that port for each login (RFC 8252 section 7.3). A name such as `localhost` keeps its port, because
-    /// another program may own it (section 8.3).
+    /// another program may own the port (section 8.3).
     package var registration: String {
         guard isLoopbackLiteral, let host else { return normalized }
         return "http://" + host + (path.isEmpty ? "/" : path) + (query.map { "?" + $0 } ?? "")
@@ -154,7 +154,7 @@ package struct RedirectURI: Sendable, Hashable {
     /// Whether the host is a literal loopback address, so the system picks the port.
     private var isLoopbackLiteral: Bool { scheme == "http" && (host == "127.0.0.1" || host == "[::1]") }
 
-    /// Returns this registration as a provider is to see it for a login.
+    /// Returns this registered redirect URI in the form that the provider receives for a login.
     ///
     /// The text stays as configured; on a loopback address it gets the login's port.
     package func spelled(for login: RedirectURI) -> RedirectURI {

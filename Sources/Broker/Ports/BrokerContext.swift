@@ -1,4 +1,4 @@
-/// The dependencies of every use case, which are the ports and the settings.
+/// All dependencies of the use cases: the ports and the settings.
 ///
 /// The context is a class, because every use case holds it and is made again for each request. A copied struct would retain
 /// about twenty references each time.
@@ -40,7 +40,7 @@ package final class BrokerContext: Sendable {
         watch.look(clock)
     }
 
-    /// Returns the same broker with other providers and settings; all state is shared.
+    /// Returns a context with other providers and settings, which shares all state with this one.
     package func with(_ providers: ProviderDirectory, _ settings: BrokerSettings) -> BrokerContext {
         BrokerContext(self, providers, settings)
     }
@@ -60,16 +60,16 @@ package final class BrokerContext: Sendable {
         self.settings = settings
     }
 
-    /// Returns a text that only this process has.
+    /// Returns a nonce scope that belongs to this process only.
     private static func scope(_ vault: any Vault, _ clock: BrokerClock) -> String {
         // Without random bytes, every sign-in fails anyway, and the moment also distinguishes processes.
         let random = (try? vault.random(16)) ?? []
         return "\(clock.now().milliseconds) \(clock.monotonic()) " + Base64URL.encode(random)
     }
 
-    /// Throws while the ring fails to open the stored values.
+    /// Throws if the key ring fails to open the stored values.
     ///
-    /// Values that were sealed now could not be opened once the right ring is back.
+    /// Values that were sealed with such a ring could not be opened once the right ring is back.
     func requireRing() throws(BrokerProblem) {
         guard vault.isTheStores else {
             throw BrokerProblem(
@@ -86,23 +86,24 @@ package struct BrokerSettings: Sendable {
     package var loginLifetime: Duration = .seconds(600)
     package var loginLimits = LoginLimits()
     package var sessionsPerSubjectAndClient = 50
-    /// The limit for a subject that is a shop; a further session is refused, so that all devices stay signed in.
+    /// The most sessions of a subject that is a shop, for each client; a further session is refused, so that all devices stay
+    /// signed in.
     package var sessionsPerShopAndClient = 1000
-    /// The time during which the same starter gets the same session again.
+    /// The time during which a settled exchange gives the same starter the same session again.
     package var replayWindow: Duration = .seconds(600)
-    /// The lifetime of a claim of an exchange or refresh, unless its living owner renews it.
+    /// The lifetime of a claim of an exchange or refresh; a living owner renews the claim.
     ///
     /// This must be longer than all provider calls of one claim together.
     package var claimLifetime: Duration = .seconds(25)
-    /// The longest wait of a caller for another caller's exchange or refresh.
+    /// The longest time that a caller waits for another caller's exchange or refresh.
     package var waiterPatience: Duration = .seconds(10)
     package var handoffLifetime: Duration = .seconds(60)
     /// The time that the row of an unused handoff is kept after its expiry, for a forward in progress.
     package var handoffSlack: Duration = .seconds(60)
     package var registrationLifetime: Duration = .seconds(900)
-    /// The time between a token's refresh and its expiry, plus up to 5 % of jitter.
+    /// The time before its expiry at which an access token is refreshed, plus up to 5 % of jitter.
     package var refreshMargin: Duration = .seconds(60)
-    /// The pause before an access token from a forced refresh may be forced again.
+    /// The time after which the access token from a forced refresh may be refreshed by force again.
     package var forcedRefreshPause: Duration = .seconds(60)
     /// The origins of the broker's own addresses, for checking the addresses in proofs.
     package var proofOrigins = ProofOrigins()
@@ -110,7 +111,7 @@ package struct BrokerSettings: Sendable {
     package init() {}
 }
 
-/// The time as the domain sees it, as three closures that tests and simulations can replace.
+/// The clocks that the domain uses, as closures that tests and simulations can replace.
 package struct BrokerClock: Sendable {
     /// The calendar time, for rows and lifetimes.
     package let now: @Sendable () -> WallTime

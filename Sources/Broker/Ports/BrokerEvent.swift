@@ -5,7 +5,7 @@
 package enum BrokerEvent: Sendable {
     case loginStarted(provider: ProviderName, client: ClientName)
     case loginRefused(provider: ProviderName?, client: ClientName?, code: ProblemCode, detail: String)
-    /// A callback had an issuer, and the provider's own issuer is unknown, so the two could not be compared.
+    /// A callback named an issuer, but the provider's own issuer is unknown, so the two could not be compared.
     case issuerUnchecked(provider: ProviderName)
     case loginBurned(provider: ProviderName, client: ClientName)
     case loginSucceeded(provider: ProviderName, client: ClientName, session: SessionHandle)
@@ -31,7 +31,8 @@ package enum BrokerEvent: Sendable {
     case refreshEndedSession(provider: ProviderName, client: ClientName, session: SessionHandle, reason: EndReason)
     /// The answer to a call for another API has no usable access token; its refresh token is kept.
     case tokenOfNoUse(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
-    /// The provider answered a refresh without binding the access token to the session's key, so the token stays unused.
+    /// The provider answered a refresh without binding the access token to the session's key, so the broker does not use the
+    /// token.
     case tokenNotBound(provider: ProviderName, client: ClientName, session: SessionHandle)
     /// The provider refuses the broker's proofs in a refresh.
     case proofRefused(provider: ProviderName, client: ClientName, session: SessionHandle, detail: String)
@@ -42,15 +43,15 @@ package enum BrokerEvent: Sendable {
     /// An upstream keeps refusing a session's newer tokens, so forced refreshes for the upstream pause for `pause`.
     case upstreamKeepsRefusing(
         provider: ProviderName, client: ClientName, session: SessionHandle, upstream: String, pause: Duration)
-    /// A caller waits for another caller's refresh.
+    /// A caller waits for a refresh that another caller began.
     case refreshWaited(provider: ProviderName, client: ClientName)
-    /// A caller that wanted a refresh was served by another caller's refresh.
+    /// A caller that wanted a refresh got the result of another caller's refresh.
     case refreshShared(provider: ProviderName, client: ClientName)
-    /// A client with the permission got the provider's access token.
+    /// An app whose client has the permission received the provider's access token.
     case accessTokenHandedOut(provider: ProviderName, client: ClientName, session: SessionHandle)
-    /// The evidence of a sign-in or of a bound session was judged; `result` is `accepted`, a code or a reason.
+    /// The evidence of a sign-in or of a bound session was checked; `result` is `accepted`, a code or a reason.
     case proofJudged(provider: ProviderName, client: ClientName, result: String)
-    /// A call's proof of presence was judged; `result` is `accepted`, a code or a reason.
+    /// A call's proof of presence was checked; `result` is `accepted`, a code or a reason.
     case presenceJudged(provider: ProviderName, client: ClientName, result: String)
     /// A session now has a presence key (`session.presence_key_changed`).
     case presenceKeyChanged(provider: ProviderName, client: ClientName, session: SessionHandle)
@@ -66,7 +67,7 @@ package enum BrokerEvent: Sendable {
 
 /// The receiver of events.
 package struct EventSink: Sendable {
-    /// Takes one event; must not block.
+    /// Receives one event; the closure must not block.
     package let emit: @Sendable (BrokerEvent) -> Void
 
     /// Creates a sink from its closure.

@@ -2,14 +2,14 @@ import Synchronization
 
 /// Runs work that must outlive the request that started it, for example a code's exchange or a refresh.
 package enum Detached {
-    /// Spawns `work` and waits for its result; nil if the waiting task is cancelled first, and the work goes on.
+    /// Starts `work` and waits for its result; nil if the waiting task is cancelled first, in which case the work continues.
     package static func run<Value: Sendable>(
         _ name: StaticString, on spawner: Spawner, _ work: @escaping @Sendable () async -> Value
     ) async -> Value? {
         await run(name, on: spawner) { _ in await work() }
     }
 
-    /// Spawns `work`, which may answer before it is done; nil if the waiting task is cancelled first.
+    /// Starts `work`, which may deliver its result before it ends; nil if the waiting task is cancelled first.
     package static func run<Value: Sendable>(
         _ name: StaticString, on spawner: Spawner,
         _ work: @escaping @Sendable (_ answer: @escaping @Sendable (Value) -> Void) async -> Value

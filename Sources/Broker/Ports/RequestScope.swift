@@ -1,10 +1,10 @@
 import Synchronization
 
-/// The request of a task for the log and the traces: its id, its span, and the session that it concerns.
+/// The log and trace data of a task's request: its id, its span, and the session that it concerns.
 ///
-/// Work that outlives its request keeps the scope.
+/// Work that outlives its request keeps this data.
 package final class RequestScope: Sendable {
-    /// The scope of the present request; nil for work that no request started.
+    /// The data of the current request; nil for work that no request started.
     @TaskLocal package static var current: RequestScope?
 
     package let requestID: String
@@ -50,18 +50,18 @@ package struct FailedCallee: Sendable, Equatable {
     }
 }
 
-/// A piece of work in a trace, for example a request, or a call to a provider, an upstream or the store.
+/// A span: a piece of work in a trace, for example a request, or a call to a provider, an upstream or the store.
 ///
 /// The executable makes the spans (decision 32). Names and attributes contain route templates, configured names, statuses and
 /// the broker's own words. Queries, tokens, cookies and subjects are excluded.
 package protocol TraceSpan: Sendable {
     /// 32 hexadecimal digits.
     var traceID: String { get }
-    /// The W3C `traceparent` field for the called party, which continues the trace.
+    /// The W3C `traceparent` field for a call, so that the called service continues the trace.
     var traceparent: String { get }
     /// The `traceparent` field for a third party.
     ///
-    /// If the caller chose the trace's id, this field has an id of the broker's own instead.
+    /// If the caller chose the trace's id, this field contains an id that the broker chose.
     var ownTraceparent: String { get }
     /// Whether the caller's own context is continued, so that its `tracestate` may be passed on.
     var continuesCaller: Bool { get }
@@ -72,17 +72,16 @@ package protocol TraceSpan: Sendable {
     func set(_ name: StaticString, _ value: Int)
     /// Gives the span another name.
     func rename(_ name: String)
-    /// Follows the caller's decision whether to record the trace, because the caller has proved to be a backend of the
-    /// operator's.
+    /// Adopts the caller's decision whether to record the trace, because the caller has authenticated as a backend.
     func believeCaller()
     /// Ends the span; `fault` is a word for the fault, if there was one.
     func end(_ fault: String?)
 }
 
-/// The span's side of a call.
+/// The role of the span in a call: server or client.
 package enum TraceKind: Sendable { case server, client }
 
-/// The methods that may be in the names of spans, because a stranger's words must not be.
+/// The methods that may be in the names of spans; a client's own text must not be.
 package enum TraceMethod {
     private static let known: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 

@@ -1,17 +1,17 @@
 import Synchronization
 
-/// Judges whether a call shows its user's presence, with a proof by the session's presence key over this very request.
+/// Checks whether a call shows its user's presence, with a proof by the session's presence key over this very request.
 ///
-/// The check has two steps, and all other reasons to refuse the call are checked between them. The cheap part comes early. The
-/// proof is taken just before the call goes out, once over all replicas.
+/// The check has two steps, and all other reasons to refuse the call are checked between them. The first step is cheap and
+/// comes early. The second step uses up the proof just before the call is sent, once on all replicas together.
 package struct PresenceCheck: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Judges everything in a proof but its signature.
+    /// Checks everything in a presence proof except its signature.
     ///
-    /// Throws the reason if the call does not show presence.
+    /// Throws the reason if the call does not show the user's presence.
     package func judge(
         _ evidence: PresentedEvidence, of session: LiveSession
     ) async throws(BrokerProblem) -> JudgedPresence {
@@ -53,9 +53,9 @@ package struct PresenceCheck: Sendable {
         } catch { throw BrokerProblem(PresenceRefusal(error)) }
     }
 
-    /// Returns the session's presence key.
+    /// Returns the presence key of a session.
     ///
-    /// Another replica may have registered it a moment ago.
+    /// The store is read if necessary, because another replica may have just registered the key.
     private func presence(of session: LiveSession) async throws(BrokerProblem) -> SessionPresence? {
         let resume = ResumeSession(context)
         if let known = try resume.presence(of: session) { return known }
@@ -89,14 +89,14 @@ package struct PresenceCheck: Sendable {
     }
 }
 
-/// The presence proof of a call, judged but not used yet.
+/// The presence proof of a call, checked but not used up yet.
 package struct JudgedPresence: Sendable {
-    /// Takes the proof, once over all replicas.
+    /// Uses up the proof, once on all replicas together.
     ///
-    /// Throws if the signature is wrong, another call took the proof first, the session has used too many, or the store is
-    /// away.
+    /// Throws if the signature is wrong, another call used the proof first, the session has used too many proofs, or the store
+    /// is unavailable.
     package let take: @Sendable () async throws(BrokerProblem) -> Void
-    /// Releases the proof after a call that provably missed the upstream, so that the same proof may come again.
+    /// Releases the proof after a call that provably never reached the upstream, so that the app may send the same proof again.
     package let giveBack: @Sendable () async -> Void
 
     package init(
@@ -109,12 +109,12 @@ package struct JudgedPresence: Sendable {
 }
 
 extension ProofCheck {
-    /// Verifies the signature of a presence proof, and takes the proof once over all replicas, for every method.
+    /// Verifies the signature of a presence proof, and uses up the proof once on all replicas together, for every method.
     ///
-    /// The proof stands for the user's decision, and a read may be worth as much as a write.
+    /// The proof expresses the user's decision, and a read may be as valuable as a write.
     ///
-    /// The nonce is judged again. Since the first judgement the broker may have waited for the body or the session's token, and
-    /// proofs with an older nonce are forgotten. If the nonce is aging, the answer brings a new one.
+    /// The nonce is checked again. Since the first check, the broker may have waited for the body or the session's token, and
+    /// used proofs with an older nonce are forgotten. If the nonce is aging, the answer brings a new one.
     func takePresence(
         _ candidate: ProofVerifier.Candidate, of session: Digest, paidBy charge: ProofCharge
     ) async throws(BrokerProblem) {
@@ -153,7 +153,7 @@ extension ProofCheck {
         }
     }
 
-    /// Releases a presence proof that was taken.
+    /// Releases a presence proof that was used up.
     func giveBackPresence(_ candidate: ProofVerifier.Candidate) async {
         if let shared = context.shared {
             do throws(StoreFailure) { try await shared.returnProof(candidate.name) } catch {
@@ -165,9 +165,10 @@ extension ProofCheck {
     }
 }
 
-/// The presence proofs that sessions have used within a minute, limited for each session and in memory.
+/// The number of presence proofs that each session has used in the last minute, limited and in memory.
 ///
-/// Each replica counts for itself. The limit bounds the rows that one session may make, and no user can have meant more calls.
+/// Each replica has numbers of its own. The limit bounds the rows that one session may make, and a user cannot have intended
+/// more calls.
 final class PresenceUses: Sendable {
     /// The most proofs that a session may use in a minute.
     static let perMinute = 30
@@ -187,7 +188,7 @@ final class PresenceUses: Sendable {
 
     init(maximum: Int = maximum) { self.maximum = maximum }
 
-    /// Whether a session may use another proof, apart from those in progress.
+    /// Returns whether a session may use another proof, apart from those in progress.
     func allows(_ session: Digest, at now: Duration) -> Bool {
         state.withLock { state in
             (state.uses[session]?.count { now - $0 < Self.window } ?? 0) < Self.perMinute
@@ -196,7 +197,7 @@ final class PresenceUses: Sendable {
 
     /// Counts a use.
     ///
-    /// Returns false if the session, or the table, is full.
+    /// Returns false if the session has reached its limit, or the table is full.
     func take(_ session: Digest, at now: Duration) -> Bool {
         state.withLock { state in
             if state.uses[session] == nil, state.uses.count >= maximum {

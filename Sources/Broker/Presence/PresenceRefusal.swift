@@ -1,12 +1,12 @@
-/// The reason why a call fails to show its user's presence, with the kind of its session.
+/// The reason why a call does not show its user's presence, with properties of its session.
 package struct PresenceRefusal: Sendable, Equatable {
-    /// `required` if the proof is missing, or the key to verify it.
+    /// The fault of the proof; `required` if the proof, or the key for verifying it, is missing.
     package let refusal: ProofRefusal
     /// Whether the session belongs to a key, which decides the challenge's scheme.
     package let isBound: Bool
     /// Whether the session is a child.
     ///
-    /// Its parent then makes the call itself.
+    /// The app's parent session then makes the call itself.
     package let isOfParent: Bool
 
     package init(_ refusal: ProofRefusal, isBound: Bool = true, isOfParent: Bool = false) {
@@ -20,7 +20,7 @@ package struct PresenceRefusal: Sendable, Equatable {
     /// A refused nonce, which elsewhere has a code of its own, is a reason here.
     package var reason: String? { refusal == .nonce ? "nonce" : refusal.reason }
 
-    /// The name in metrics, which is a reason or a code.
+    /// The name of the refusal in metrics, which is a reason or a code.
     package var result: String {
         switch refusal {
         case .required: ProblemCode.presenceRequired.rawValue
@@ -36,7 +36,7 @@ package struct PresenceRefusal: Sendable, Equatable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of missing presence, which keeps the cookie and the session.
+    /// Creates the problem for missing presence, which leaves the cookie and the session unchanged.
     init(_ refusal: PresenceRefusal, detail: String? = nil) {
         switch refusal.refusal {
         case .required: self.init(.presenceRequired, detail: detail)

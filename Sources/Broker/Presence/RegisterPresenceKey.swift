@@ -1,19 +1,19 @@
-/// Registers the presence key of a session, which the device uses only after its user has confirmed (`PUT
+/// Registers the presence key of a session, a key that the device uses only after its user has confirmed (`PUT
 /// /v1/session/presence-key`).
 ///
-/// A session has one such key in its life. The session's own key works without its user, so its holder could otherwise replace
+/// A session keeps its first presence key. The session's own key works without its user, so its holder could otherwise replace
 /// the presence key.
 package struct RegisterPresenceKey: Sendable {
-    /// The longest time since the user's sign-in, in seconds.
+    /// The longest time since the user's sign-in at which a presence key may be registered, in seconds.
     ///
-    /// Within it, the holder of the phone counts as its user.
+    /// Within this time, the person holding the phone counts as its user.
     package static let longestAge: Int64 = 600
 
     private let context: BrokerContext
 
     init(_ context: BrokerContext) { self.context = context }
 
-    /// Throws `client_not_allowed` for a session that can have no presence key.
+    /// Throws `client_not_allowed` for a session that cannot have a presence key.
     package static func admits(_ session: LiveSession) throws(BrokerProblem) {
         guard session.facts.child == nil, session.binding != nil else {
             throw BrokerProblem(
@@ -22,9 +22,10 @@ package struct RegisterPresenceKey: Sendable {
         }
     }
 
-    /// Registers the key of a proof for a session whose own key has just been proved, and returns the session with it.
+    /// Registers the key of a presence proof for a session whose own key was just proved, and returns the session with the new
+    /// key.
     ///
-    /// If the same key is already registered, only the proof is taken.
+    /// If the same key is already registered, the proof is only used up.
     package func register(
         _ evidence: PresentedEvidence, for given: LiveSession
     ) async throws(BrokerProblem) -> SessionView {

@@ -24,7 +24,7 @@ extension SessionPresence {
         return writer.bytes
     }
 
-    /// Reads an opened record.
+    /// Reads a record after it was opened.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
         var reader = try RecordReader(bytes, format: Self.format)
         guard let thumbprint = Base64URL.decode(try reader.string()).flatMap(Digest.init) else { throw .malformed }
@@ -34,8 +34,8 @@ extension SessionPresence {
 
 /// A session's presence key in its row, which is a `SessionPresence` sealed as `.presence` for the row.
 ///
-/// The key is sealed because it links sessions of one device. A class keeps the rows of sessions without such a key small. The
-/// key is opened only when it is needed.
+/// The key is sealed because it links sessions of one device. This is a class, so that the rows of sessions without such a key
+/// stay small. The key is opened only when it is needed.
 package final class StoredPresence: Sendable, Equatable {
     package let sealed: Sealed
 
@@ -44,7 +44,7 @@ package final class StoredPresence: Sendable, Equatable {
     package static func == (left: StoredPresence, right: StoredPresence) -> Bool { left.sealed == right.sealed }
 }
 
-/// The first presence key of a session, to be stored.
+/// The data for storing a session's first presence key.
 package struct PresenceCommit: Sendable {
     package let tokenDigest: Digest
     package let sealed: Sealed
@@ -61,21 +61,21 @@ package struct PresenceCommit: Sendable {
 /// The result of storing a presence key.
 package enum PresenceCommitResult: Sendable, Equatable {
     case committed
-    /// The session already has a key.
+    /// The session already has a presence key.
     case standing(StoredPresence)
     /// The session is missing, has ended, or is a child.
     case ended
 }
 
 extension ResumeSession {
-    /// Opens the presence key of a session; nil if it has yet to register one.
+    /// Opens the presence key of a session; nil if the session has none.
     ///
-    /// A key that was tampered with ends the session, as its other sealed values do.
+    /// A sealed key that was tampered with ends the session, as other sealed values do.
     package func presence(of session: LiveSession) throws(BrokerProblem) -> SessionPresence? {
         try session.row.presence.map { stored throws(BrokerProblem) in try open(stored, of: session.row) }
     }
 
-    /// Opens the presence key that a row has, or that was stored meanwhile.
+    /// Opens the presence key of a row, or the one that was stored after the row was read.
     func open(_ stored: StoredPresence, of row: SessionRow) throws(BrokerProblem) -> SessionPresence {
         do {
             return try SessionPresence(

@@ -1,4 +1,4 @@
-/// A refusal or failure on its way to the caller.
+/// A refusal or failure that is reported to the caller.
 ///
 /// A problem has a stable `code` (which fixes the status), a text for the caller, and a private detail for the log. One place
 /// turns it into a response.
@@ -8,19 +8,19 @@ package struct BrokerProblem: Error, Sendable {
     ///
     /// Nil selects the code's standard sentence.
     package var detail: String?
-    /// The detail for the log only.
+    /// The detail for the log, which the caller never receives.
     package var privateDetail: String?
-    /// The request's faults by field.
+    /// The faults of the request's members, each with its pointer.
     package var errors: [FieldFault]
     package var reason: EndReason?
-    /// `new_login` if another attempt with the same code is useless.
+    /// `new_login` if another attempt with the same code cannot succeed; nil otherwise.
     package var retry: String?
-    /// The fresh login of `login_required`.
+    /// The new login that `login_required` offers to the app.
     package var login: StartedLogin?
     package var retryAfter: Duration?
     /// The provider's own error code, if a standard defines it.
     package var providerError: String?
-    /// The reason why evidence was refused; the answer names it and has a nonce.
+    /// The reason why the session's evidence was refused; the answer names it and has a nonce.
     package internal(set) var proof: ProofRefusal?
     /// The reason why a step-up failed.
     package var shortfall: StepUpShortfall?
@@ -28,7 +28,7 @@ package struct BrokerProblem: Error, Sendable {
     package var wanted: WantedStepUp?
     /// The reason why the presence proof of a call was refused.
     package internal(set) var presence: PresenceRefusal?
-    /// Whether the request's call provably never reached its upstream, or its upstream refused it.
+    /// Whether the relayed call provably never reached its upstream, or its upstream refused it.
     package var isUnsent = false
 
     package init(
@@ -66,9 +66,9 @@ package struct FieldFault: Sendable, Equatable {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of a store that failed.
+    /// Creates the problem for a failure of the store.
     ///
-    /// The answer is 503, and the cookie stays.
+    /// The answer is 503, and the cookie is kept.
     package init(_ failure: StoreFailure) {
         switch failure {
         case .unavailable(let detail), .inDoubt(let detail):
@@ -81,19 +81,19 @@ extension BrokerProblem {
         }
     }
 
-    /// The problem of a session whose provider or client is missing from the configuration.
+    /// The problem for a session whose provider or client is missing from the configuration.
     ///
-    /// A later configuration may have it again, so the session stays.
+    /// A later configuration may contain it again, so the session is kept.
     static var notConfigured: BrokerProblem {
         BrokerProblem(
             .providerUnavailable, detail: "The session's provider or client is not configured here at the moment.",
             privateDetail: "the session's provider or client is not in the configuration", retryAfter: .seconds(30))
     }
 
-    /// Creates the problem of a sealed value that is unreadable for the moment.
+    /// Creates the problem for a sealed value that cannot be opened at the moment.
     ///
-    /// Its key is not here yet, a newer version wrote it, or the vault itself fails. The result is nil for a changed value,
-    /// because the calling use case must judge it.
+    /// The process does not have the key yet, a newer version sealed the value, or the vault itself fails. The result is nil
+    /// for a value that was changed, because the calling use case must decide about it.
     package init?(opening error: any Error) {
         switch error {
         case VaultFailure.doesNotOpen, RecordFailure.malformed: return nil
@@ -103,9 +103,9 @@ extension BrokerProblem {
         }
     }
 
-    /// Creates the problem of a vault that failed.
+    /// Creates the problem for a failure of the vault.
     ///
-    /// If a row fails to open, the calling use case must judge it.
+    /// For a row that fails to open, the calling use case must decide instead.
     package init(_ failure: VaultFailure) {
         switch failure {
         case .unknownKey(let id):
@@ -117,7 +117,7 @@ extension BrokerProblem {
 }
 
 extension BrokerProblem {
-    /// Creates the problem of a provider call that involved no single-use secret (discovery, PAR, a start).
+    /// Creates the problem for a failed provider call that sent no single-use secret (discovery, PAR, a start).
     package init(starting failure: ProviderFailure) {
         switch failure {
         case .notSent, .lost:
@@ -132,10 +132,10 @@ extension BrokerProblem {
         }
     }
 
-    /// Creates the problem of an error in a callback (RFC 6749 section 4.1.2.1, OpenID Connect Core 3.1.2.6, and dialects).
+    /// Creates the problem for an error in a callback (RFC 6749 section 4.1.2.1, OpenID Connect Core 3.1.2.6, and dialects).
     ///
-    /// `isSilent` is whether the login is known to have sent `prompt=none`. The provider's text is shown only if it is a
-    /// standard's error code.
+    /// `isSilent` is true if the login is known to have sent `prompt=none`. The provider's error code is shown only if a
+    /// standard defines it.
     package init(_ error: CallbackError, isSilent: Bool = false) {
         let code: ProblemCode =
             switch error.code {

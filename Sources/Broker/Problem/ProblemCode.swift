@@ -1,4 +1,4 @@
-/// The stable code of a problem document (the complete list, as in openapi.yaml and docs/problems.md).
+/// The stable code of a problem document (openapi.yaml and docs/problems.md contain the same list).
 package enum ProblemCode: String, Sendable, CaseIterable {
     case invalidRequest = "invalid_request"
     case invalidCallback = "invalid_callback"

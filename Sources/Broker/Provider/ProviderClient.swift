@@ -1,9 +1,9 @@
 import Synchronization
 
-/// A provider as the use cases call it.
+/// A provider, with the calls that the use cases make.
 ///
-/// Every provider starts logins. Each further ability has a protocol of its own, and only providers with the ability conform to
-/// it.
+/// Every provider can start logins. Each further ability has a protocol of its own, to which only providers with the ability
+/// conform.
 ///
 /// Implementations limit every call to 5 s for the connection, 15 s in all, the given deadline and a body of 1 MiB. They follow
 /// no redirects, limit their concurrency, and have a circuit breaker for each provider. Secrets are never logged or thrown. A
@@ -14,32 +14,33 @@ import Synchronization
 package protocol ProviderClient: Sendable {
     var profile: ProviderProfile { get }
 
-    /// The callback parameters that the provider reads itself, in addition to those in a client's configuration.
+    /// The callback parameters that the provider itself needs, in addition to those in a client's configuration.
     var callbackHints: [String] { get }
 
-    /// The time during which calls are refused here because the provider does not answer; nil if calls are made.
+    /// The time for which the broker makes no calls to the provider, because the provider does not answer; nil if calls are
+    /// made.
     var refusesCallsFor: Duration? { get }
 
-    /// The number of the provider's calls that may be in progress at a time.
+    /// The number of calls to the provider that may be in progress at a time.
     var places: Int { get }
 
-    /// Returns the URL to open for a login; may call discovery and PAR.
+    /// Returns the URL that the app opens for a login; may call discovery and PAR.
     func startAuthorization(
         _ request: AuthorizationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart
 }
 
-/// Knows an authorization server's own addresses.
+/// A provider that knows the addresses of its own endpoints.
 ///
-/// The broker never makes proofs for these on behalf of another party.
+/// The broker never makes proofs for these addresses on behalf of backends.
 package protocol EndpointOwning: ProviderClient {
-    /// Returns whether the broker itself proves its key at an address; throws if this is unknown now.
+    /// Returns whether an address belongs to the provider's own endpoints; throws if this is unknown now.
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool
 }
 
-/// Shows the broker's certificates to its provider (RFC 8705).
+/// A provider to which the broker shows client certificates (RFC 8705).
 package protocol CertificateShowing: ProviderClient {
-    /// Returns the thumbprint of the certificate that a client shows now, or nil.
+    /// Returns the thumbprint of the certificate that the broker shows for a client now, or nil.
     func certificate(of client: ClientName) -> String?
 }
 
@@ -49,20 +50,20 @@ extension ProviderClient {
     package var places: Int { 256 }
 }
 
-/// Redeems codes, which every kind except Zephr does.
+/// A provider that redeems codes; every kind except Zephr does.
 package protocol CodeExchanging: ProviderClient {
-    /// Returns the value that the callback's `iss` has to have (RFC 9207).
+    /// Returns the rule for the `iss` in callbacks (RFC 9207).
     func issuerExpectation() async throws(ProviderFailure) -> IssuerExpectation
 
-    /// Returns the fault in a callback's further parameters, found before its code is spent, or nil.
+    /// Checks a callback's further parameters before its code is spent; returns the fault, or nil.
     func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String?
 
     /// Redeems a code with one token call, which is never repeated here.
     ///
-    /// If the answer cannot be used, the result names a `refusal`, and its tokens are to be revoked.
+    /// If the answer is unusable, the result names a `refusal`, and its tokens have to be revoked.
     func redeem(_ grant: CodeGrant, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
-    /// Verifies the id_token and fetches the identity that the configuration names.
+    /// Verifies the id_token and fetches the user's identity from the sources in the configuration.
     func identify(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity
@@ -72,7 +73,7 @@ extension CodeExchanging {
     package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? { nil }
 }
 
-/// Refreshes tokens (RFC 6749 section 6 and its dialects).
+/// A provider that refreshes tokens (RFC 6749 section 6 and its dialects).
 package protocol TokenRefreshing: ProviderClient {
     /// Makes one refresh call. A member that the answer leaves out (refresh token, scope) is nil in the result.
     func refresh(_ request: RefreshRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
@@ -84,54 +85,55 @@ package protocol TokenRefreshing: ProviderClient {
     ) async throws(ProviderFailure) -> RefreshedSubject
 }
 
-/// Exchanges a session's access token for a token of another API (RFC 8693).
+/// A provider that exchanges a session's access token for a token of another API (RFC 8693).
 package protocol TokenExchanging: TokenRefreshing {
     /// Makes one exchange call. A refresh token in the answer belongs to another grant, and is left out of the result.
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 }
 
-/// Ends a grant at the provider (RFC 7009 and its dialects).
+/// A provider that can end a grant (RFC 7009 and its dialects).
 package protocol TokenRevoking: ProviderClient {
-    /// Revokes refresh and access token; an unknown token counts as revoked.
+    /// Revokes the refresh and the access token; a token that the provider does not know counts as revoked.
     func revoke(_ tokens: TokenSet, client: ClientName, by deadline: Duration) async throws(ProviderFailure)
 }
 
-/// Ends the user's own session at the provider (OpenID Connect RP-Initiated Logout 1.0; decision 13).
+/// A provider that can end the user's own session there (OpenID Connect RP-Initiated Logout 1.0; decision 13).
 package protocol SessionEnding: ProviderClient {
-    /// Shows the id_token to the provider's log-out endpoint. Returns false if the endpoint or the id_token is missing.
+    /// Sends the id_token to the provider's log-out endpoint. Returns false if the endpoint or the id_token is missing.
     func endSession(
         _ tokens: TokenSet, client: ClientName, by deadline: Duration
     ) async throws(ProviderFailure) -> Bool
 
-    /// Returns the provider's log-out page for the user's browser, free of tokens; nil if the provider lacks such a page.
+    /// Returns the provider's log-out page for the user's browser, without tokens in its address; nil if the provider has no
+    /// such page.
     ///
     /// `state` is added if the page sends the browser back to the app.
     func logOutPage(_ tokens: TokenSet, client: ClientName, state: Secret) async throws(ProviderFailure) -> Secret?
 }
 
-/// Imports tokens that an app already holds (Clover's PartialOAuth, Clever's SDK 1.x).
+/// A provider for which the broker imports tokens that an app already has (Clover's PartialOAuth, Clever's SDK 1.x).
 package protocol TokenImporting: CodeExchanging {
-    /// Returns the member of `tokens` that this provider misses or refuses; nil if they may be tried.
+    /// Returns the member of `tokens` that is missing or refused; nil if the import may be tried.
     func importFault(_ tokens: ImportedTokens) -> FieldFault?
 
-    /// Returns the tokens to keep, once the provider has shown that the app's tokens belong to this very client.
+    /// Returns the tokens to store, once the provider has shown that the app's tokens belong to this client.
     ///
     /// Throws `rejected` for dead tokens and for another client's.
     func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet
 
-    /// Fetches the identity for tokens that were taken over, which come without an id_token.
+    /// Fetches the identity for imported tokens, which have no id_token.
     func identifyImported(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity
 }
 
-/// Accepts id_tokens that a native SDK gave the app (Google's Credential Manager, Sign in with Apple, Facebook's Limited
-/// Login).
+/// A provider whose id_tokens from native SDKs the broker accepts (Google's Credential Manager, Sign in with Apple, Facebook's
+/// Limited Login).
 package protocol IDTokenTaking: ProviderClient {
-    /// Whether there are keys and an issuer for verifying a client's id_tokens.
+    /// Returns whether the keys and the issuer are known that are needed to verify a client's id_tokens.
     func takesIDTokens(of client: ClientName) -> Bool
 
-    /// Verifies an id_token and returns its user. The provider is called for its keys alone.
+    /// Verifies an id_token and returns its user. The only call to the provider is for its keys.
     ///
     /// `mayFetchKeys` decides whether newer keys are fetched for a token that fits no held key. Throws `identityRejected` for
     /// any fault in the token.
@@ -140,7 +142,7 @@ package protocol IDTokenTaking: ProviderClient {
     ) async throws(ProviderFailure) -> ProviderIdentity
 }
 
-/// Verifies OIDC Back-Channel Logout tokens (SEC-66).
+/// A provider whose OIDC Back-Channel Logout tokens the broker verifies (SEC-66).
 package protocol LogoutTokenVerifying: ProviderClient {
     /// Returns the session and user that a logout token names; throws `identityRejected` for any fault in it.
     ///
@@ -150,12 +152,12 @@ package protocol LogoutTokenVerifying: ProviderClient {
     ) async throws(ProviderFailure) -> LogoutNotice
 }
 
-/// Signs in with sessions of its own, and completes partial registrations with a state key (Zephr, flow E).
+/// A provider with sessions of its own, and with registrations that the app completes by a state key (Zephr, flow E).
 package protocol PartialRegistering: ProviderClient {
     /// Returns the user of a Zephr session (`GET /blaize/account`); throws `rejected` if the session is unknown.
     func account(of session: Secret, by deadline: Duration) async throws(ProviderFailure) -> ProviderIdentity
 
-    /// Completes a registration with one call that is never retried.
+    /// Completes a registration with one call, which is never repeated.
     func register(
         _ request: RegistrationRequest, by deadline: Duration
     ) async throws(ProviderFailure) -> RegistrationOutcome
@@ -163,14 +165,14 @@ package protocol PartialRegistering: ProviderClient {
     /// Returns the attributes that a registration needs, from the configuration or the provider's schema.
     func registrationFields() async throws(ProviderFailure) -> [RegistrationField]
 
-    /// The lifetime of a session whose cookie names no end.
+    /// The lifetime of a Zephr session whose cookie has no end.
     var sessionLifetime: Duration { get }
 
     /// Ends a Zephr session.
     func logOut(_ session: Secret, by deadline: Duration) async throws(ProviderFailure)
 }
 
-/// A login's request to the provider's authorization endpoint.
+/// A login's request to the authorization endpoint of the provider.
 package struct AuthorizationRequest: Sendable {
     package var client: ClientName
     package var redirectURI: RedirectURI
@@ -180,15 +182,15 @@ package struct AuthorizationRequest: Sendable {
     /// The S256 challenge, unless the client has `pkce: unsupported`.
     package var codeChallenge: String?
     package var scope: [String]
-    /// Allow-listed extra parameters.
+    /// Extra parameters that the client's allow-list permits.
     ///
-    /// Names that the broker itself sets are never among them (SEC-07).
+    /// The names that the broker itself sets are never among them (SEC-07).
     package var parameters: [(name: String, value: String)]
-    /// Parameters that a step-up demands, with precedence over the configuration's own.
+    /// Parameters that a step-up demands; they override those of the configuration.
     package var demanded: [(name: String, value: String)]
-    /// Zephr's social provider.
+    /// The social provider for a Zephr login.
     package var socialProvider: String?
-    /// The maker of proofs for the key that the code and its tokens are to be bound to.
+    /// The maker of proofs for the key that the code and its tokens will be bound to; nil for unbound ones.
     package var proof: ProofMaker?
 
     package init(
@@ -211,12 +213,12 @@ package struct AuthorizationRequest: Sendable {
 
 /// A started authorization, with the URL for the app and the requirements on the callback.
 package struct AuthorizationStart: Sendable {
-    /// The URL to open.
+    /// The URL that the app opens.
     ///
     /// The URL contains the state, so it is never logged.
     package let url: Secret
     package let issuer: IssuerExpectation
-    /// The request's demands on the sign-in, from the configuration or from the app.
+    /// The demands on the sign-in that the request contains, from the configuration or from the app.
     package let demands: SignInDemands
     /// The URL's lifetime, if the provider names it (RFC 9126's `expires_in`).
     package let lifetime: Duration?
@@ -233,7 +235,7 @@ package struct AuthorizationStart: Sendable {
     }
 }
 
-/// One code to redeem.
+/// A code to redeem, with the values for the token call.
 package struct CodeGrant: Sendable {
     /// The form of the redirect URI in the token request; codes of native SDKs come without one.
     package enum RedirectParameter: Sendable, Equatable { case uri(String), empty, omitted }
@@ -243,13 +245,13 @@ package struct CodeGrant: Sendable {
     package var redirect: RedirectParameter
     /// The PKCE verifier, the broker's or the app's.
     package var verifier: Secret?
-    /// A key that stays the same for a retry of this very call (Cloudentity's `X-Idempotency-Key`).
+    /// The idempotency key, which is the same for a retry of this very call (Cloudentity's `X-Idempotency-Key`).
     package var idempotencyKey: String
     /// The maker of proofs for the key that the tokens have to be bound to; nil for unbound tokens.
     package var proof: ProofMaker?
-    /// Whether the broker made the authorization request, which then names the client's resources (RFC 8707).
+    /// Whether the broker itself made the authorization request, which then contains the client's resources (RFC 8707).
     ///
-    /// An app's own request may have named no resources. A server refuses a resource that is missing there.
+    /// A request that the app made may contain no resources. A server refuses a resource that was missing there.
     package var isOfOwnRequest = false
 
     package init(
@@ -275,19 +277,19 @@ package struct IdentityContext: Sendable {
 
     package var client: ClientName
     package var nonce: NonceExpectation
-    /// The callback's further parameters, as mere hints that a provider may confirm by a call (SEC-16).
+    /// The callback's further parameters, which a provider uses only as hints and may confirm by a call (SEC-16).
     package var callback: [(name: String, value: String)]
-    /// The scope to assume if an answer leaves it out (RFC 6749 section 5.1); empty to assume nothing.
+    /// The scope that is assumed if an answer has none (RFC 6749 section 5.1); if empty, none is assumed.
     package var requestedScope: [String]
-    /// The authorization request's demands on the sign-in; nil for native codes and imports, which have no such request.
+    /// The demands on the sign-in in the authorization request; nil for native codes and imports, which have no such request.
     package var demands: SignInDemands?
-    /// Whether this is a session's step-up.
+    /// Whether the sign-in steps up an existing session.
     ///
-    /// The class and age of its sign-in are judged later, once the session is known.
+    /// The class and age of such a sign-in are compared later, when the session is known.
     package var isStepUp = false
     /// The maker of proofs for the key that the access token is bound to; nil for an unbound token.
     package var proof: ProofMaker?
-    /// The one further call for a token that a token call has just returned; nil for a token that an app brought.
+    /// The permission for one further identity call for a token that was just issued; nil for a token that an app brought.
     package var secondRead: SecondRead?
 
     package init(
@@ -302,16 +304,16 @@ package struct IdentityContext: Sendable {
     }
 }
 
-/// The one further identity call of a sign-in.
+/// The permission for one further identity call in a sign-in.
 ///
-/// Some providers know a token only a moment after they issued it (decision 80). Reads that are repeated for other reasons use
-/// the same call.
+/// Some providers recognise a token only a moment after they issued it (decision 80). Reads that are repeated for other reasons
+/// use the same permission.
 package final class SecondRead: Sendable {
     private let isLeft = Atomic(true)
 
     package init() {}
 
-    /// Takes the call; returns false if it was already taken.
+    /// Uses the permission; returns false if it was already used.
     package func take() -> Bool { isLeft.exchange(false, ordering: .relaxed) }
 }
 
@@ -319,15 +321,15 @@ package final class SecondRead: Sendable {
 package struct ProviderIdentity: Sendable {
     /// The provider's immutable id of the user, or for Clover of the merchant.
     package var subject: String
-    /// Confirmed claims in order, which are strings, numbers, booleans and arrays of strings.
+    /// The confirmed claims, in order: strings, numbers, booleans and arrays of strings.
     package var claims: [(name: String, value: JSONValue)]
-    /// The members that were only in the callback (SEC-16).
+    /// The claims that were only in the callback, so the provider has not confirmed them (SEC-16).
     package var unverified: [(name: String, value: JSONValue)]
     /// The OpenID provider's session id, for Back-Channel Logout.
     package var sid: String?
-    /// Whether the id_token has a `sid` that is useless for lookups.
+    /// Whether the id_token has a `sid` that cannot be used for lookups.
     package var sidIsUnusable = false
-    /// The manner and time of the user's sign-in at the provider.
+    /// The way and the time in which the user signed in at the provider.
     package var signIn: SignInFacts
 
     package init(
@@ -342,11 +344,11 @@ package struct ProviderIdentity: Sendable {
     }
 }
 
-/// An id_token that an app got from a native SDK, with the values to check it against.
+/// An id_token that an app got from a native SDK, with the values that the token must match.
 package struct HandedIDToken: Sendable {
     package let client: ClientName
     package let token: Secret
-    /// The app's nonce; the token has it raw or as SHA-256.
+    /// The app's nonce; the token contains it as it is or as SHA-256.
     package let nonce: Secret
 
     package init(client: ClientName, token: Secret, nonce: Secret) {
@@ -356,11 +358,11 @@ package struct HandedIDToken: Sendable {
     }
 }
 
-/// Tokens of an app, to be taken over.
+/// An app's request to import tokens that it has.
 package struct ImportRequest: Sendable {
     package var client: ClientName
     package var tokens: ImportedTokens
-    /// A key that stays the same for a retry of this very import.
+    /// The idempotency key, which is the same for a retry of this very import.
     package var idempotencyKey: String
 
     package init(client: ClientName, tokens: ImportedTokens, idempotencyKey: String) {
@@ -370,35 +372,35 @@ package struct ImportRequest: Sendable {
     }
 }
 
-/// One refresh to make.
+/// One refresh call to make.
 package struct RefreshRequest: Sendable {
     package var client: ClientName
     package var refreshToken: Secret
-    /// The access token that belongs to it, for providers that require it.
+    /// The access token that belongs to the refresh token, for providers that require it.
     package var accessToken: Secret
-    /// A key derived from handle and token version, so it is the same for every retry of this refresh.
+    /// The idempotency key, derived from handle and token version, so that it is the same for every retry of this refresh.
     ///
-    /// A provider that replays answers (Cloudentity) then repeats a lost one.
+    /// A provider that replays answers (Cloudentity) then repeats a lost answer.
     package var idempotencyKey: String
-    /// Whether this is the one confirming retry after a lost answer.
+    /// Whether this call repeats an earlier one whose answer was lost, to find out its result.
     ///
-    /// Providers with a recovery call (Clover) use it.
+    /// A provider with a recovery call (Clover) uses that call.
     package var recovering: Bool
-    /// The maker of proofs for the key that binds the tokens or is to bind them; nil for unbound tokens.
+    /// The maker of proofs for the key that the tokens are or will be bound to; nil for unbound tokens.
     package var proof: ProofMaker?
-    /// Whether the tokens are bound already.
+    /// Whether the tokens were bound to the key before this call.
     ///
-    /// An unbound access token in the answer is then withheld.
+    /// If so, an unbound access token in the answer is not used.
     package var isBound = false
     /// Whether the access token is bound to a certificate.
     ///
-    /// The next one is then bound to the certificate that is shown for it.
+    /// If so, the new token is bound to the certificate that is shown in this call.
     package var isCertified = false
     /// Whether the provider has issued nonces before.
     ///
     /// The refresh token should then be sent with a nonce.
     package var usesNonces = false
-    /// The last sending, which a confirming call repeats.
+    /// The record of the last request that was sent, which a confirming call repeats.
     package var sending = RefreshSending()
     /// The API that the access token is for; nil for the session's own token.
     package var target: TokenTarget?
@@ -414,13 +416,13 @@ package struct RefreshRequest: Sendable {
     }
 }
 
-/// An access token of a session, to be exchanged for the token of a target.
+/// An exchange call to make: the session's access token for a token of another API.
 package struct TargetExchange: Sendable {
     package var client: ClientName
     /// The session's own access token (`subject_token`).
     package var subjectToken: Secret
     package var target: TokenTarget
-    /// The maker of proofs for the key that binds the subject token and is to bind the new one; nil for unbound tokens.
+    /// The maker of proofs for the key that the subject token is bound to and the new one will be; nil for unbound tokens.
     package var proof: ProofMaker?
     /// Whether the subject token is bound to a certificate.
     package var isCertified = false
@@ -435,20 +437,20 @@ package struct TargetExchange: Sendable {
     }
 }
 
-/// The user of a refreshed id_token, or its fault.
+/// The result of checking a refreshed id_token.
 package enum RefreshedSubject: Sendable, Equatable {
-    /// The id_token was missing in the answer.
+    /// The answer contained no id_token.
     case absent
-    /// The id_token verified, for this subject.
+    /// The id_token was verified, and names this subject.
     case subject(String)
     /// The id_token did not verify, for this reason, so its claims are dropped (SEC-59). `subject` is the user that it names,
     /// if the provider did sign it.
     case unverifiable(String, subject: String? = nil)
-    /// The signature verified, but the id_token belongs to another session, for this reason (OpenID Connect Core 12.2).
+    /// The signature was verified, but the id_token belongs to another session, for this reason (OpenID Connect Core 12.2).
     case foreign(String)
 }
 
-/// The subject and session that a verified logout token names, at least one of them.
+/// The subject and the `sid` that a verified logout token names, at least one of them.
 package struct LogoutNotice: Sendable, Equatable {
     package let subject: String?
     package let sid: String?
@@ -456,7 +458,7 @@ package struct LogoutNotice: Sendable, Equatable {
     package let clients: [ClientName]
     /// The token's id, for the replay memory (SEC-67).
     package let tokenID: String
-    /// The end of the time that the id has to be remembered.
+    /// The time until which the token's id must be remembered.
     package let rememberUntil: WallTime
 
     package init(

@@ -1,21 +1,22 @@
-/// The failure of a provider call, by its meaning for a single-use secret in the call (the failure table, docs/guarantees.md).
+/// The failure of a provider call, by its consequence for a single-use secret in the call (the failure table,
+/// docs/guarantees.md).
 ///
 /// `detail` is for the log only. It consists of the broker's own words and bounded excerpts, and never contains a secret.
 package enum ProviderFailure: Error, Sendable {
-    /// Surely not sent, because of DNS, connect, TLS, an open breaker or a missing place.
+    /// The request was certainly not sent, because of DNS, connect, TLS, an open breaker or too many calls in progress.
     case notSent(detail: String)
-    /// Answered 429 or 5xx.
+    /// The provider answered 429 or 5xx.
     case retryable(status: Int, retryAfter: Duration?, detail: String)
-    /// Answered 4xx with an OAuth error (or its dialect's equivalent).
+    /// The provider answered 4xx with an OAuth error (or its dialect's equivalent).
     case rejected(OAuthError)
-    /// Answered in breach of the protocol, for example with a useless 2xx, a redirect, or a 4xx other than an OAuth error.
+    /// The answer violates the protocol, for example a useless 2xx, a redirect, or a 4xx without an OAuth error.
     case unusable(detail: String)
-    /// Sent, but the whole answer never came.
+    /// The request was sent, but the answer did not arrive completely.
     case lost(detail: String)
-    /// An id_token, userinfo or logout token that does not verify.
+    /// An id_token, userinfo or logout token failed its verification.
     case identityRejected(detail: String)
 
-    /// A bounded name for metric labels.
+    /// The failure's name for metrics, from a fixed set.
     package var shortDescription: String {
         switch self {
         case .notSent: "not_sent"
@@ -27,7 +28,7 @@ package enum ProviderFailure: Error, Sendable {
         }
     }
 
-    /// Returns the failure with a reason to doubt that a refusal concerns the grant.
+    /// Returns the failure with a reason why the refusal may not concern the grant.
     package func doubted(_ doubt: OAuthError.Doubt) -> ProviderFailure {
         guard case .rejected(var refusal) = self else { return self }
         refusal.doubt = doubt
@@ -55,19 +56,19 @@ package struct OAuthError: Error, Sendable, Equatable {
     ///
     /// An answer in some other form gets a code from the broker.
     package var isNamed: Bool
-    /// Whether the call's proof had an outdated nonce.
+    /// Whether the proof in the call had an outdated nonce.
     ///
-    /// Its refusal then proves nothing about the grant.
+    /// The refusal then proves nothing about the grant.
     package var isOfOldProof = false
-    /// The reason why the refusal may concern the call instead of the grant, or nil.
+    /// The reason why the refusal may concern the call and not the grant; nil without such a reason.
     package var doubt: Doubt?
 
-    /// A reason to refuse a grant that still lives.
+    /// A reason why a server may refuse a grant that is still valid.
     package enum Doubt: Sendable, Equatable {
-        /// The call had no proof, because the server had refused the previous one. The server may want a proof, and the
+        /// The call had no proof, because the server had refused the previous proof. The server may require a proof, and the
         /// broker's clock may be wrong.
         case noProof
-        /// The call showed another certificate than the tokens are bound to, or were requested with.
+        /// The call showed another certificate than the one that the tokens are bound to, or were requested with.
         case otherCertificate
     }
 
@@ -78,7 +79,7 @@ package struct OAuthError: Error, Sendable, Equatable {
         self.isNamed = isNamed
     }
 
-    /// Whether the grant is dead, by a parsed `invalid_grant` (docs/providers/real-servers.md).
+    /// Whether the server reported `invalid_grant`, which means that the grant is dead (docs/providers/real-servers.md).
     package var isInvalidGrant: Bool { code == "invalid_grant" }
 
     /// Whether the answer is a 400 or 401 with an empty body, which alone proves nothing (decision 50).
@@ -95,24 +96,24 @@ package struct OAuthError: Error, Sendable, Equatable {
         "consent_required", "interaction_required",
     ]
 
-    /// Error codes about the client and its configuration, and so about all of its users.
+    /// Error codes about the client and its configuration, which therefore concern all users of the client.
     private static let ofClients: Set<String> = [
         "invalid_target", "invalid_scope", "unauthorized_client", "unsupported_grant_type", "invalid_client",
     ]
 
-    /// Whether the client would get this refusal of the target in every session.
+    /// Whether the client would get the same refusal of the target in every session.
     package var isOfClient: Bool { Self.ofClients.contains(code) }
 
-    /// Whether the refusal concerns the target of a call with a target.
+    /// Whether the refusal of a call with a target concerns only the target.
     package var isAboutTarget: Bool { Self.aboutTargets.contains(code) && doubt == nil }
 
-    /// Error codes about the client, its proof or the moment, and so about no grant.
+    /// Error codes about the client, its proof or the moment, which therefore do not concern the grant.
     private static let aboutNoGrant: Set<String> = [
         "invalid_client", "unauthorized_client", "temporarily_unavailable", "server_error", "slow_down",
         "use_dpop_nonce", "invalid_dpop_proof",
     ]
 
-    /// Whether a refresh with this refusal may have a dead grant, as only its repetition can show.
+    /// Whether the grant may be dead after a refresh with this refusal, which only further refusals can show.
     ///
     /// An answer with an empty body counts, and so does an OAuth error of another name. For example, one real server answers
     /// `invalid_request` for a refresh token that it rotated. An `invalid_grant` that may concern the call also counts.

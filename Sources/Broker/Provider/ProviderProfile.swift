@@ -1,22 +1,22 @@
 /// A configured provider as the domain knows it.
 ///
-/// `BrokerProviders` handles its protocol on the wire.
+/// `BrokerProviders` handles the provider's protocol.
 package struct ProviderProfile: Sendable {
     package let name: ProviderName
     package let kind: ProviderKind
-    /// The text for an app's button.
+    /// The provider's name for an app's button.
     package let displayName: String
-    /// The subject's namespace, which is the issuer, or else the provider's name (SEC-33).
+    /// The namespace of the provider's subjects: the issuer, or else the provider's name (SEC-33).
     package let issuer: String
     /// The rule for `iss` in this provider's callbacks, as a text or a template; nil if the provider publishes no issuer.
     ///
-    /// The rule is never part of the subject's namespace.
+    /// The namespace of subjects does not depend on this rule.
     package let callbackIssuer: String?
-    /// The sessions that a session may list and end.
+    /// The sessions that a session's owner may list and end.
     package enum Ownership: String, Sendable {
-        /// All sessions of its subject.
+        /// All sessions of the same subject.
         case subject
-        /// Itself alone, because the subject is a shop instead of a person.
+        /// Only the session itself, because the subject is a shop instead of a person.
         case device
     }
 
@@ -24,7 +24,7 @@ package struct ProviderProfile: Sendable {
     package let own: Ownership
     /// The clients, in the configuration's order; at least one.
     package let clients: [ClientProfile]
-    /// The setting `step_up`, with the provider's abilities to step up.
+    /// The setting `step_up`: the demands on a sign-in that the provider can fulfil.
     package let stepUp: StepUpCapability
 
     package init(
@@ -45,16 +45,16 @@ package struct ProviderProfile: Sendable {
     package func client(_ name: ClientName) -> ClientProfile? { clients.first { $0.name == name } }
 }
 
-/// The sort of service that a provider is.
+/// The kind of service that a provider is.
 ///
-/// The catalogue switches over this closed list.
+/// The closed list of kinds; `ProviderCatalogue` makes a client for each.
 package enum ProviderKind: String, Sendable, CaseIterable { case oidc, oauth2, clever, clover, zephr }
 
-/// One registration at a provider, as the domain sees it.
+/// One client registration at a provider, as the domain sees it.
 package struct ClientProfile: Sendable {
-    /// The starter of this client's logins, which is the broker, the app, or either.
+    /// The party that starts this client's logins: the broker, the app, or either.
     package enum LoginMode: String, Sendable { case broker, app, both }
-    /// The app's way of carrying its session token.
+    /// The way in which the app sends its session token.
     package enum Transport: String, Sendable { case cookie, bearer }
     /// Whether the provider accepts PKCE from this client.
     package enum PKCE: String, Sendable { case required, unsupported }
@@ -65,7 +65,7 @@ package struct ClientProfile: Sendable {
     package var pkce: PKCE
     /// The registered redirect URIs; the first is the default.
     package var redirectURIs: [RedirectURI]
-    /// The scope that is requested by default, and the most that a login may name.
+    /// The scope that a login requests by default; a login may request less, but not more.
     package var scope: [String]
     /// Whether the requested scope is assumed if an answer names no scope (`token_response.scope.when_absent`).
     package var assumesScope: Bool
@@ -98,7 +98,7 @@ package struct ClientProfile: Sendable {
     /// Zephr's platform (`ios`, `android`, `web`); nil for other kinds.
     package var platform: String?
     package var lifetimes: SessionLifetimes
-    /// The clock skew that is allowed for the age of a sign-in (`id_token: {leeway}`).
+    /// The clock skew that is tolerated when the age of a sign-in is checked (`id_token: {leeway}`).
     package var signInLeeway = Duration.seconds(60)
     /// The demand on every first sign-in from the configuration's own parameters (`authorization_parameters`).
     package var configuredSignIn = StepUpDemand()
@@ -106,7 +106,8 @@ package struct ClientProfile: Sendable {
     package var binding = BindingPolicy()
     /// The kinds of child that the client's sessions may have.
     package var children: [ChildKind: ChildPolicy] = [:]
-    /// The part that ends at the provider along with a revoked token of this client (`revocation: {reaches}`).
+    /// The other tokens and sessions that the provider ends along with a revoked token of this client (`revocation:
+    /// {reaches}`).
     package var revocationReach: RevocationReach
 
     /// Returns the registered redirect URI that a text matches, in the configured spelling.
@@ -148,15 +149,15 @@ package struct ClientProfile: Sendable {
     }
 }
 
-/// The setting `sender_constrained`, which decides the binding of a provider's tokens.
+/// The setting `sender_constrained`, which decides how a provider's tokens are bound.
 ///
 /// The setting applies when tokens are granted. Bound tokens stay bound after it is removed.
 package enum SenderConstraint: String, Sendable, CaseIterable {
-    /// Unbound, so any holder of a token can use it.
+    /// Tokens are unbound, so any holder can use them.
     case off
-    /// A key of the broker's for each sign-in, proved with each use (RFC 9449).
+    /// Tokens are bound to a key of the broker for each sign-in, which each use proves (RFC 9449).
     case dpop
-    /// The client's certificate, shown with each use (RFC 8705).
+    /// Tokens are bound to the client's certificate, which each use shows (RFC 8705).
     case mtls
 }
 
@@ -168,9 +169,9 @@ package struct ProviderDirectory: Sendable {
     package let redirectsWithQuery: [String]
     private let byName: [ProviderName: any ProviderClient]
     private let byRedirect: [String: (provider: ProviderName, client: ClientName)]
-    /// The clients' names alone, for each use of a session.
+    /// The names of each provider's clients, for checking each use of a session.
     ///
-    /// Reading a whole profile would count all of its references.
+    /// Reading a whole profile would be slower, because all of its references are counted.
     private let clientNames: [ProviderName: [ClientName]]
 
     package init(_ clients: [any ProviderClient]) {
@@ -213,7 +214,7 @@ package enum RevocationReach: String, Sendable, CaseIterable {
     /// Every grant of the user.
     case user
 
-    /// Returns the sessions that a revocation ends along with the token, or nil.
+    /// Returns the sessions that a revocation ends along with the token; nil if there are none.
     ///
     /// Sessions of one sign-in have the same `sid`. If the provider sends no `sid`, all sessions of the user count.
     func taken(from origin: SignInOrigin) -> SessionSelector? {
@@ -224,7 +225,7 @@ package enum RevocationReach: String, Sendable, CaseIterable {
         }
     }
 
-    /// Returns whether a revocation for one origin takes the tokens of another along.
+    /// Returns whether revoking a token of one sign-in also ends the tokens of another.
     func takes(_ other: SignInOrigin, from origin: SignInOrigin) -> Bool {
         switch taken(from: origin) {
         case .sid(let sid): other.sid == sid

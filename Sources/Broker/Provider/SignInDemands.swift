@@ -5,14 +5,14 @@ package struct SignInDemands: Sendable, Equatable {
     package var isSilent = false
     /// `max_age` in seconds (SEC-30).
     package var maximumAge: Int64?
-    /// `acr_values`, one of them to be the `acr`.
+    /// `acr_values`; the `acr` of the sign-in must be one of them.
     package var contextClasses: [String] = []
     /// The text of the parameter `claims`.
     package var claims: String?
 
     package init() {}
 
-    /// Reads an authorization request's parameters; an unreadable value demands nothing.
+    /// Reads the demands from an authorization request's parameters; an unreadable value demands nothing.
     package init(_ parameters: [(name: String, value: String)]) {
         for parameter in parameters {
             switch parameter.name {
@@ -34,7 +34,7 @@ package struct SignInDemands: Sendable, Equatable {
         return pairs
     }
 
-    /// Returns these demands with `fixed` in precedence, as a configured parameter overrides an app's.
+    /// Returns these demands, overridden by `fixed`, because a configured parameter overrides an app's.
     package func under(_ fixed: SignInDemands) -> SignInDemands {
         var all = self
         all.maximumAge = fixed.maximumAge ?? maximumAge

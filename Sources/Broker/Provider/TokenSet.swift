@@ -2,15 +2,14 @@
 ///
 /// A token set is always sealed at rest.
 package struct TokenSet: Sendable {
-    /// The way to send the access token to an upstream.
+    /// The form in which the access token is sent to an upstream.
     package enum Credential: String, Sendable {
         case bearer
         /// A Zephr session, sent as `Cookie: blaize_session=…`.
         case zephrCookie = "zephr_cookie"
-        /// An access token that is bound to a key of the broker's, and only sent together with its proof (RFC 9449).
+        /// A token that is bound to a key of the broker, and sent only together with a proof (RFC 9449).
         case dpop
-        /// An access token that is bound to a certificate of the broker's, and only good on connections that show it (RFC
-        /// 8705).
+        /// A token that is bound to a certificate of the broker, and valid only on connections that show it (RFC 8705).
         case mtls
 
         /// Whether the token alone is useless to a thief.
@@ -23,19 +22,19 @@ package struct TokenSet: Sendable {
     package var idToken: Secret?
     /// The granted scope; nil if the answer left it out.
     package var scope: [String]?
-    /// The end of the access token; nil when unknown.
+    /// The expiry of the access token; nil if unknown.
     package var expiresAt: WallTime?
-    /// The end of the refresh token; nil when unknown.
+    /// The expiry of the refresh token; nil if unknown.
     package var refreshExpiresAt: WallTime?
     /// The key that the provider bound the tokens to, or nil.
     package var key: TokenKey?
     /// The thumbprint of the certificate that the access token is bound to (`x5t#S256`), or nil.
     package var certificate: String?
-    /// The reason why the answer with these tokens cannot be used.
+    /// The reason why the provider's answer cannot be used; nil for a usable one.
     ///
-    /// The tokens are then to be revoked.
+    /// The tokens of an unusable answer have to be revoked.
     ///
-    /// A refusal is never stored.
+    /// The reason is never stored.
     package var refusal: String?
 
     package init(
@@ -53,10 +52,10 @@ package struct TokenSet: Sendable {
 }
 
 extension Secret {
-    /// Whether an id_token is stored with its session.
+    /// Whether the id_token is small enough to be stored with its session.
     ///
-    /// Every use of the session reads all that is stored, so a larger id_token is verified and then forgotten. The log-out is
-    /// then sent without `id_token_hint`.
+    /// Every use of the session reads all stored tokens, so a larger id_token is verified and then dropped. The log-out is then
+    /// sent without `id_token_hint`.
     package var isKeptIDToken: Bool { reveal().utf8.count <= 16_384 }
 }
 
@@ -75,10 +74,10 @@ package struct TokenKey: Sendable {
 }
 
 extension TokenSet {
-    /// Whether a usable access token is missing, because the last refresh brought an unbound one, which was dropped.
+    /// Whether the access token is missing, because the last refresh brought an unbound one, which was dropped.
     package var isWithheld: Bool { key != nil && accessToken.isEmpty }
 
-    /// Returns the set without its bindings, for tokens that are only to be revoked.
+    /// Returns the set without its bindings, for revoking its tokens.
     ///
     /// A revocation needs no proof, and shows the client's certificate of that moment.
     package var withoutKey: TokenSet {
@@ -100,9 +99,9 @@ extension TokenSet {
         return set
     }
 
-    /// Returns this set with the refresh token of an answer for another API.
+    /// Returns this set with the refresh token from an answer for another API.
     ///
-    /// The access token and its details stay.
+    /// The access token and its properties stay.
     package func rotated(with answer: TokenSet) -> TokenSet {
         guard let refreshToken = answer.refreshToken else { return self }
         var set = self
@@ -111,9 +110,9 @@ extension TokenSet {
         return set
     }
 
-    /// Returns this set with the answer to a refresh laid over it.
+    /// Returns this set, updated with the answer to a refresh.
     ///
-    /// Members that the answer leaves out stay, and so does the login's id_token. The scope may shrink and never grows
+    /// Members that the answer leaves out are kept, and so is the login's id_token. The scope may shrink but never grows
     /// (SEC-57).
     package func refreshed(with answer: TokenSet) -> TokenSet {
         var set = self
@@ -139,7 +138,7 @@ extension TokenSet {
     }
 }
 
-/// The owner of tokens and the sign-in that they came from, as index digests like those in a session's row.
+/// The owner of tokens and the sign-in that they came from, as the index digests that a session's row has.
 package struct SignInOrigin: Sendable, Equatable {
     /// Index digest of (issuer, subject).
     package var subject: Digest

@@ -1,4 +1,4 @@
-/// Writes the plaintext of a sealed row: fields in order, each with its length.
+/// Writes the plaintext of a sealed value: its fields in order, each with its length.
 ///
 /// The format is compact and fast, because a session's facts are opened on every request. The first byte is the format number
 /// (SEC-130).
@@ -23,7 +23,7 @@ package struct RecordWriter {
 
     package mutating func flag(_ value: Bool) { bytes.append(value ? 1 : 0) }
 
-    /// Writes a value that may be missing.
+    /// Writes a field whose value may be missing.
     package mutating func optional<Value>(_ value: Value?, _ write: (inout RecordWriter, Value) -> Void) {
         flag(value != nil)
         if let value { write(&self, value) }
@@ -80,7 +80,7 @@ package struct RecordReader {
 
     /// Creates a reader.
     ///
-    /// Throws `newerFormat` for a record of a newer format, and `malformed` for any other first byte than `format`.
+    /// Throws `newerFormat` if the record's format is newer than `format`, and `malformed` if it is any other.
     package init(_ bytes: [UInt8], format: UInt8) throws(RecordFailure) {
         guard let found = bytes.first else { throw .malformed }
         guard found <= format else { throw .newerFormat }
@@ -89,7 +89,7 @@ package struct RecordReader {
         position = 1
     }
 
-    /// Whether everything has been read.
+    /// Whether the whole record has been read.
     package var isAtEnd: Bool { position == bytes.count }
 
     package mutating func integer() throws(RecordFailure) -> Int64 {
@@ -181,20 +181,20 @@ package enum RecordFailure: Error, Sendable, Equatable {
 private enum BindableFormat {
     static let unbound: UInt8 = 1
     static let bound: UInt8 = 2
-    /// A login whose provider was given a key of the broker's, with the device's thumbprint if the login belongs to a device
-    /// key.
+    /// The format of a login's record that contains a key of the broker's, with the device's thumbprint if the login belongs to
+    /// a device key.
     static let keyed: UInt8 = 3
 }
 
 extension RecordWriter {
 
-    /// Creates a record that belongs to the key of a thumbprint; nil for an unbound record.
+    /// Creates a record that begins with the thumbprint of the device key that it is bound to; nil for an unbound record.
     init(boundTo thumbprint: Digest?) {
         self.init(format: thumbprint == nil ? BindableFormat.unbound : BindableFormat.bound)
         if let thumbprint { string(Base64URL.encode(thumbprint.bytes)) }
     }
 
-    /// Creates a record that may belong to the key of a thumbprint, and may hold a key of the broker's.
+    /// Creates a record that may be bound to a device key, and may contain a key of the broker's.
     init(boundTo thumbprint: Digest?, holding key: ProofKeyPair?) {
         guard let key else {
             self.init(boundTo: thumbprint)
@@ -207,7 +207,7 @@ extension RecordWriter {
 }
 
 extension RecordReader {
-    /// Returns a record's reader, after the thumbprint of its key, and that thumbprint; nil for an unbound record.
+    /// Returns the reader of a record behind its thumbprint, and that thumbprint, which is nil for an unbound record.
     static func bindable(_ bytes: [UInt8]) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?) {
         guard bytes.first == BindableFormat.bound else {
             return (try RecordReader(bytes, format: BindableFormat.unbound), nil)
@@ -217,7 +217,7 @@ extension RecordReader {
         return (reader, thumbprint)
     }
 
-    /// Returns the reader of a record that may also hold a key of the broker's.
+    /// Returns the reader of a record that may also contain a key of the broker's.
     static func holding(
         _ bytes: [UInt8]
     ) throws(RecordFailure) -> (reader: RecordReader, thumbprint: Digest?, key: ProofKeyPair?) {

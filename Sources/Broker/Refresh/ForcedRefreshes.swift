@@ -1,7 +1,7 @@
 import Synchronization
 
-/// The refreshes that upstreams or apps have forced lately, so that one session does not use up the provider for all others
-/// (decision 75).
+/// The recent refreshes that upstreams or apps have forced, so that one session does not use up the provider's calls for all
+/// others (decision 75).
 ///
 /// A token from a forced refresh may be forced again only after a minute. While an upstream keeps refusing newer tokens of a
 /// session, the pause until its next forced refresh doubles, up to an hour.
@@ -9,34 +9,34 @@ import Synchronization
 /// The memory belongs to one process and is bounded. A forgotten entry, or a refresh that another replica forced, costs one
 /// more call of the provider.
 final class ForcedRefreshes: Sendable {
-    /// The party that asks for a newer access token.
+    /// The party that requests a newer access token.
     enum Asker: Sendable, Hashable {
         /// The app (`POST /v1/session/refresh`).
         case app
-        /// An upstream that refused one, by its name.
+        /// An upstream that refused an access token, by its name.
         case upstream(String)
     }
 
-    /// The audience of the access token; nil for the session's own token.
+    /// The key of the other API that the access token is for; nil for the session's own token.
     typealias Audience = Digest?
 
-    /// A token that a forced refresh brought.
+    /// An access token that a forced refresh fetched.
     private struct Brought {
         let version: Int64
         let at: Duration
     }
 
-    /// The last forced refresh for an asker, and the pause after it.
+    /// The last forced refresh that a party requested, and the pause after it.
     private struct Pause {
         let at: Duration
         let length: Duration
-        /// The token version that the forced refresh brought.
+        /// The token version that the forced refresh produced.
         let version: Int64
-        /// Whether the upstream refused that version or a newer one, too.
+        /// Whether the upstream also refused that version or a newer one.
         var isRefused = false
     }
 
-    /// The forced refreshes of one session, with an entry for each audience and each asker.
+    /// The forced refreshes of one session, by audience and requesting party.
     private struct Session {
         var brought: [Audience: Brought] = [:]
         var pauses: [Asker: Pause] = [:]
@@ -47,7 +47,7 @@ final class ForcedRefreshes: Sendable {
         var old: [Digest: Session] = [:]
     }
 
-    /// The longest pause of an upstream.
+    /// The longest pause between two forced refreshes for one upstream.
     static let longestPause = Duration.seconds(3600)
     private let capacity: Int
 
@@ -56,9 +56,10 @@ final class ForcedRefreshes: Sendable {
 
     init(capacity: Int = 10_000) { self.capacity = capacity }
 
-    /// Returns whether a token newer than the refused version may be fetched for an asker now.
+    /// Returns whether a token newer than the refused version may be fetched for the requesting party now.
     ///
-    /// `pause` is the first pause of an upstream. A forced token of that age may be forced again.
+    /// `pause` is the first pause for an upstream. A token from a forced refresh may be refreshed by force again when it is
+    /// that old.
     func mayForce(
         _ session: Digest, _ audience: Audience, insteadOf refused: Int64, for asker: Asker, at moment: Duration,
         pause: Duration
@@ -84,9 +85,9 @@ final class ForcedRefreshes: Sendable {
         }
     }
 
-    /// Notes a forced refresh and the version that it brought.
+    /// Notes a forced refresh and the token version that it produced.
     ///
-    /// Returns the new pause if the asker keeps refusing newer tokens.
+    /// Returns the new pause if the party keeps refusing newer tokens.
     func forced(
         _ session: Digest, _ audience: Audience, bringing version: Int64, for asker: Asker, at moment: Duration,
         pause: Duration

@@ -14,7 +14,7 @@ final class ProcessMemory: Sendable {
     let proofs = TakenProofs()
     let presences = PresenceUses()
     let uses = KeptUses()
-    /// The scope of the process's nonces.
+    /// The scope of the nonces that this process issues.
     ///
     /// If only this process remembers which proofs were taken, the scope is its own. A restart then makes all older proofs
     /// useless, because their nonces belong to another scope.
@@ -27,7 +27,7 @@ final class ProcessMemory: Sendable {
     }
 }
 
-/// The start of the last call that each client's token endpoint granted to this process.
+/// The start of the last token call of each client that its provider granted to this process.
 ///
 /// Refusals that may mean a dead grant end a session only if the same client was granted something meanwhile (guarantee 2). The
 /// granted call has to begin after the first refusal and end before the last refused call was sent.
@@ -49,14 +49,13 @@ final class TokenAnswers: Sendable {
         }
     }
 
-    /// Returns whether a call that began after a moment was granted.
+    /// Returns whether a call that began after a moment was granted to the client.
     func hasGranted(_ provider: ProviderName, _ client: ClientName, since moment: Duration) -> Bool {
         moments.withLock { $0[Key(provider: provider, client: client)].map { $0 > moment } ?? false }
     }
 }
 
-/// The state of the store as this process sees it, for example the time of its last failure and the number of unwritten
-/// results.
+/// The state of the store as this process sees it: its last failure, its absences, and the results that are still unwritten.
 final class StoreWatch: Sendable {
     private struct State {
         var standsSince: Duration
@@ -65,23 +64,23 @@ final class StoreWatch: Sendable {
         var answeredAt: Duration?
         /// Whether a call failed after that answer.
         var hasFailed = false
-        /// The last absence of the store, from its first failure or silence to the last; nil before the first absence.
+        /// The store's last absence, from its first failure or silence to the last; nil before the first absence.
         var absence: (begun: Duration, ended: Duration)?
-        /// The number of refreshed pairs that the store has yet to take.
+        /// The number of refreshed token pairs that are not yet written to the store.
         var unwritten = 0
-        /// The number of these pairs that were still unwritten when the store took another write.
+        /// The number of these pairs that were still unwritten when another write to the store succeeded.
         ///
         /// Their failure is not an outage.
         var passedOver = 0
-        /// The start of the wait for the next trial claim.
+        /// The time from which the interval before the next trial claim counts.
         var triedAt = Duration.zero
-        /// The number of exchange results on their way into the store.
+        /// The number of exchange results that are being written to the store.
         var results = 0
     }
 
-    /// The time that the store has to work before lapsed claims may be taken over.
+    /// The time for which the store must have worked before lapsed claims may be taken over.
     ///
-    /// Owners that hold a pair come first.
+    /// Owners that have a new token pair write it first.
     ///
     /// Another replica needs at most 12 s from the store's return until it has written its pair. It may wait 6 s for a silent
     /// connection and 3 s for a connection that fails. It then waits 2 s until the next connection is tried, and 1 s until the
@@ -95,14 +94,14 @@ final class StoreWatch: Sendable {
     ///
     /// No exchange is older.
     private static let unknownAbsence = Duration.seconds(86_400)
-    /// The greatest number of unwritten results.
+    /// The number of unwritten results at which new work is refused.
     ///
     /// With so many, new work is refused.
     static let capacity = 1_000
 
-    /// The interval of trial claims while pairs are unwritten.
+    /// The interval of trial claims while token pairs are unwritten.
     ///
-    /// Each one tests whether the store takes a claim.
+    /// A trial claim tests whether the store accepts claims.
     static let trial = Duration.seconds(1)
 
     /// Guards the figures.
@@ -130,7 +129,7 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Returns which lapsed claims with this lifetime are left to their owners at a moment.
+    /// Returns the lapsed claims, of this lifetime, that only their owners may continue at a moment.
     func spared(_ lifetime: Duration, at moment: Duration) -> SparedClaims {
         guard let absence = state.withLock({ $0.absence }) else { return .none }
         return SparedClaims(
@@ -163,7 +162,7 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Notes that the store refused a pair in hand.
+    /// Notes that a token pair could not be written to the store.
     func keep(at moment: Duration) {
         state.withLock { state in
             state.unwritten += 1
@@ -178,19 +177,19 @@ final class StoreWatch: Sendable {
         }
     }
 
-    /// Notes that the store took a claim.
+    /// Notes that a claim in the store succeeded.
     ///
-    /// Pairs that are still unwritten then wait for their own rows, which are held elsewhere.
+    /// The pairs that are still unwritten then wait only for their own rows, which other transactions have locked.
     func took() { state.withLock { $0.passedOver = $0.unwritten } }
 
-    /// Notes that an exchange's result is on its way into the store.
+    /// Notes that an exchange's result is being written to the store.
     func keepResult() { state.withLock { $0.results += 1 } }
 
     func wroteResult() { state.withLock { $0.results -= 1 } }
 
     /// Returns whether a refresh may be claimed.
     ///
-    /// Pairs in hand are written first, unless the store has taken another write since. One claim a second tests this.
+    /// Unwritten pairs are written first, unless another write has succeeded since. One trial claim a second tests this.
     func mayClaim(at moment: Duration) -> Bool {
         state.withLock { state in
             if state.unwritten <= state.passedOver { return true }

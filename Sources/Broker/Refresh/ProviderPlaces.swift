@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The calls for users' sessions that are in progress at each provider, so that one user cannot hold all of its places.
+/// The calls in progress at each provider, by user, so that one user cannot use all calls that the provider allows.
 ///
-/// A session has one call at a time, but a user may have many sessions. Sign-ins are not counted here, because their users are
+/// A session makes one call at a time, but a user may have many sessions. Sign-ins are not included, because their users are
 /// still unknown.
 final class ProviderPlaces: Sendable {
     private struct Key: Hashable {
@@ -10,16 +10,16 @@ final class ProviderPlaces: Sendable {
         let subject: Digest
     }
 
-    /// The pause between two looks for a free place.
+    /// The pause between two checks whether a call is free.
     private static let pause = Duration.milliseconds(50)
 
     /// Guards the counts; only users with a call in progress have one.
     private let counts = Mutex<[Key: Int]>([:])
 
-    /// Returns the number of a provider's places that one user may have, which is a quarter and at least two.
+    /// Returns how many of a provider's simultaneous calls one user may make: a quarter, but at least two.
     static func share(of places: Int) -> Int { max(2, places / 4) }
 
-    /// Makes a call in one of the user's places, once one is free.
+    /// Makes a call as soon as the user may make another one.
     ///
     /// Throws `notSent` if the deadline comes first.
     func within<Value: Sendable>(

@@ -1,7 +1,7 @@
 /// The API that a flight's access token is for.
 struct Audience: Sendable {
     let target: TokenTarget
-    /// The key of the session's token for it.
+    /// The key of the session's access token for that API.
     let key: Digest
 
     init(_ target: TokenTarget, of session: Digest, _ vault: any Vault) {
@@ -12,7 +12,7 @@ struct Audience: Sendable {
     var purpose: RefreshStateMachine.Purpose { target.grant == .exchange ? .exchange : .audience }
 }
 
-/// An access token for another API, as found in the store.
+/// The stored access token of a session for another API, opened.
 struct KeptAudience: Sendable {
     let row: AudienceRow
     let access: AccessToken
@@ -25,9 +25,9 @@ struct KeptAudience: Sendable {
     }
 }
 
-/// The steps of a flight that only concern another API's access token.
+/// The steps of a refresh that concern only the access token for another API.
 extension RefreshFlight {
-    /// Reads the kept token, and decides whether the session's own tokens have to be refreshed first.
+    /// Reads the stored token for the other API, and decides whether the session's own tokens have to be refreshed first.
     func read(
         _ audience: Audience, _ row: SessionRow, _ stored: StoredTokens, _ work: inout Work
     ) async throws(BrokerProblem) -> RefreshStateMachine.Input {
@@ -63,14 +63,14 @@ extension RefreshFlight {
             standing: kept.map { .version($0.row.version) } ?? .missing, needsOwn: needsOwn)
     }
 
-    /// Whether the client's tokens are to be bound to a key or a certificate, and these are still unbound.
+    /// Whether the client's tokens have to be bound to a key or a certificate, but these are not yet bound.
     private func isToBeBound(_ stored: StoredTokens) -> Bool {
         guard stored.tokens.key == nil, stored.tokens.certificate == nil else { return false }
         let client = context.providers[stored.provider]?.profile.client(stored.client)
         return client?.senderConstraint == .dpop || client?.senderConstraint == .mtls
     }
 
-    /// Whether the answer has an access token that may be handed out, which is bound to a key if the session's tokens are.
+    /// Whether the answer has an access token that may be used, which is bound to a key if the session's tokens are.
     func isBound(_ fresh: TokenSet, asIn stored: StoredTokens) -> Bool {
         !fresh.accessToken.isEmpty && (stored.tokens.key == nil || fresh.key != nil)
     }
@@ -91,7 +91,7 @@ extension RefreshFlight {
             tokens: try context.vault.seal(record, as: .audience, row: audience.key))
     }
 
-    /// Emits the event for an answer whose access token for another API is withheld.
+    /// Emits the event for an answer whose access token for another API is not used because it is unbound.
     func tellOfWithheld(_ fresh: TokenSet, _ stored: StoredTokens, _ row: SessionRow) {
         guard let reason = fresh.refusal else {
             context.events.emit(
@@ -102,7 +102,7 @@ extension RefreshFlight {
             .tokenOfNoUse(provider: stored.provider, client: stored.client, session: row.handle, detail: reason))
     }
 
-    /// Returns the kept token if it still lives and its certificate is the present one.
+    /// Returns the stored token if it is still valid and its certificate is the present one.
     func living(_ work: Work) -> AccessToken? {
         guard let stored = work.stored, let access = work.kept?.access,
             context.shows(access.certificate, stored.provider, stored.client),
@@ -113,7 +113,7 @@ extension RefreshFlight {
 
     // MARK: Exchanging
 
-    /// Exchanges the session's own access token.
+    /// Exchanges the session's own access token for one of another API.
     ///
     /// An exchange spends no token, so a confirming call is refused.
     func exchange(confirming: Bool, _ work: inout Work) async -> RefreshStateMachine.Input {
@@ -175,7 +175,7 @@ extension RefreshFlight {
         } catch { throw .unusable(detail: "sealing: \(error)") }
     }
 
-    /// Stores the exchanged token with the claim's own fence, and releases the claim in the same transaction.
+    /// Stores the exchanged token if the claim is still this flight's own, and releases the claim in the same transaction.
     func keep(_ work: inout Work) async -> RefreshStateMachine.Input {
         guard let row = work.row, let exchanged = work.exchanged else { return .storeFailed }
         do throws(StoreFailure) {
@@ -197,7 +197,7 @@ extension RefreshFlight {
 
     // MARK: Memory of the process
 
-    /// Remembers that the provider granted the audience or left its token unbound, and that the refresh was forced.
+    /// Remembers that the provider granted the other API's token or left it unbound, and that the refresh was forced.
     func noteForced(_ work: Work) {
         let (memory, moment) = (context.memory.audiences, context.clock.monotonic())
         let isOfAudience = audience != nil && work.call != .plain
@@ -220,7 +220,7 @@ extension RefreshFlight {
                 pause: pause))
     }
 
-    /// Remembers that the provider refuses this access token, and returns the problem.
+    /// Remembers that the provider refuses the other API's token, and returns the problem.
     func refuseTarget(_ work: Work) -> BrokerProblem {
         var word: String?
         if case .rejected(let refusal) = work.targetFailure { word = CallbackError.standardWord(refusal.code) }
@@ -236,7 +236,7 @@ extension RefreshFlight {
         return BrokerProblem(.providerError, privateDetail: work.targetFailure?.detail, providerError: word)
     }
 
-    /// Whether a refusal concerns the configuration, and so every session of the client.
+    /// Whether a refusal concerns the configuration, and therefore every session of the client.
     private func isOfClient(_ work: Work) -> Bool {
         guard case .rejected(let refusal) = work.targetFailure else { return true }
         return refusal.isOfClient

@@ -1,5 +1,5 @@
-/// A flight's duties once the provider has answered. It writes the pair, or puts it into the outbox, however long the store is
-/// away.
+/// The steps of a refresh after the provider's answer. The new token pair is written to its session or to the outbox, however
+/// long the store is unavailable.
 extension RefreshFlight {
     /// Stores the new pair, however long the store is away, because the old refresh token is spent.
     ///
@@ -76,9 +76,9 @@ extension RefreshFlight {
 
     /// Stores a pair for a target although the session's stored tokens have changed under the same version.
     ///
-    /// Either a step-up that kept the grant lent the session another access token, or the tokens were sealed again.
+    /// Either a step-up that kept the grant replaced the access token, or the tokens were sealed again.
     ///
-    /// A target's token that a step-up drops stays dropped, and is requested again.
+    /// If a step-up deletes the token for the target, it stays deleted, and is requested again.
     private func rewrite(
         _ fresh: TokenSet, _ before: SessionRow, _ work: inout Work
     ) async throws -> RefreshStateMachine.Input {
@@ -149,7 +149,7 @@ extension RefreshFlight {
         return commit
     }
 
-    /// Puts a pair that came for an ended session into the outbox, to be revoked (SEC-64).
+    /// Puts a new pair into the outbox, to be revoked, because its session has ended (SEC-64).
     ///
     /// The write is retried like a commit.
     func revoke(_ work: Work) async {
@@ -157,7 +157,7 @@ extension RefreshFlight {
             work, of: nil, meanwhile: BrokerProblem(.sessionEnded, reason: work.row?.endReason ?? .expired))
     }
 
-    /// Puts a pair into the outbox; `origin` names its owner if its session's row belongs to another grant now.
+    /// Puts a pair into the outbox; `origin` names its owner if the session's row now belongs to another grant.
     ///
     /// Callers get `meanwhile` if the store fails.
     private func revoke(_ work: Work, of origin: SignInOrigin?, meanwhile: BrokerProblem) async {

@@ -1,7 +1,7 @@
-/// Performs the decisions of the refresh machine, for one session and one of its access tokens.
+/// Carries out the decisions of `RefreshStateMachine`, for one session and one of its access tokens.
 ///
-/// The flight reads and claims the row, and calls the provider under one deadline. A new pair is stored before anything else.
-/// If another flight has the claim, this one waits by reading the row.
+/// The flight reads and claims the row, and calls the provider before one deadline. A new pair is stored before anything else.
+/// If another flight has the claim, this one waits and reads the row repeatedly.
 struct RefreshFlight: Sendable {
     let context: BrokerContext
     let flight: SharedFlight
@@ -9,7 +9,7 @@ struct RefreshFlight: Sendable {
     let need: RefreshStateMachine.Need
     /// The API that the access token is for; nil for the session's own token.
     let audience: Audience?
-    /// The party that asked for a newer token; nil for a refresh that is due.
+    /// The party that requested a newer token; nil for a refresh because of the token's age.
     let asker: ForcedRefreshes.Asker?
 
     let claim: ClaimShell<ClaimedSession>
@@ -31,16 +31,17 @@ struct RefreshFlight: Sendable {
     ///
     /// The claim lasts longer.
     static let callBudget = Duration.seconds(15)
-    /// The part of the budget that a confirming call needs.
+    /// The least time that must be left for a confirming call.
     private static let confirmingBudget = Duration.seconds(2)
-    /// The time that a late winner has for its commit after its lapsed claim was taken over.
+    /// The time after a take-over in which the former owner of the claim may still store its pair.
     static let takeOverGrace = Duration.seconds(60)
-    /// The number of refusals that may mean a dead grant, and the period they span, until the session ends (guarantee 2).
+    /// The number of refusals that may mean a dead grant, and the time that they must span, before the session ends (guarantee
+    /// 2).
     private static let countedRefusals = 3
     private static let countedPeriod = Duration.seconds(300)
     private static let countedPause = Duration.seconds(30)
 
-    /// The state that the steps share.
+    /// The values that the steps of a flight share.
     struct Work {
         var row: SessionRow?
         var stored: StoredTokens?
@@ -49,37 +50,37 @@ struct RefreshFlight: Sendable {
         var deadline: Duration = .zero
         var fresh: TokenSet?
         var failure: ProviderFailure?
-        /// Whether the failure belongs to a call with a target, and so does not count against the grant.
+        /// Whether the failure belongs to a call with a target, and therefore does not count against the grant.
         var isFailureOfTarget = false
         /// The last failure of a call with a target.
         var targetFailure: ProviderFailure?
         var answerLost = false
         /// The call that was made last under the claim; nil before the first.
         var call: RefreshStateMachine.Call?
-        /// The last sending to the provider.
+        /// The record of the last request that was sent to the provider.
         var sending = RefreshSending()
-        /// The access token for another API that is stored.
+        /// The stored access token for another API.
         var kept: KeptAudience?
-        /// The exchanged token that is to be stored.
+        /// The exchanged token, which is to be stored.
         var exchanged: AudienceRow?
         /// Whether the provider left the access token for another API unbound, although the session has a key.
         var isTargetWithheld = false
-        /// Whether a step-up has lent the session another access token since the claim.
+        /// Whether a step-up has replaced the access token since the claim, and kept the grant.
         var isLent = false
-        /// Whether this process lacks the key to the stored tokens, so that the pair in hand replaces them.
+        /// Whether this process lacks the key to the stored tokens, so that the new pair replaces them unread.
         var overwrites = false
         var heldBackFor: Duration?
         var pause = DoublingPause(from: .milliseconds(50), to: .milliseconds(800))
         var isWritten = false
-        /// Whether the store failed while the pair in hand was to be written.
+        /// Whether the store failed while the new pair was being written.
         var hasWaitedForStore = false
-        /// Whether the pair in hand belongs to a grant that a step-up has replaced.
+        /// Whether the new pair belongs to a grant that a step-up has replaced.
         var isOutgrown = false
-        /// The version whose subject was checked.
+        /// The token version whose subject was checked.
         var lookedAt: Int64 = 0
         var hasWaited = false
 
-        /// Whether the failure is an answer to a call with a target, and so proves nothing about the endpoint.
+        /// Whether the failure is the answer to a call with a target, and therefore proves nothing about the endpoint.
         var isTargetsOwn: Bool {
             guard isFailureOfTarget, let failure else { return false }
             switch failure {
@@ -88,7 +89,8 @@ struct RefreshFlight: Sendable {
             }
         }
 
-        /// The code of a refusal that may mean a dead grant; empty if the answer had an empty body.
+        /// The error code of a refusal that may mean a dead grant; empty if the answer had an empty body, and nil for other
+        /// failures.
         var countedRefusal: String? {
             guard !isFailureOfTarget, case .rejected(let refusal) = failure, refusal.mayMeanDeadGrant else {
                 return nil
@@ -97,7 +99,7 @@ struct RefreshFlight: Sendable {
         }
     }
 
-    /// Runs the flight to its end, and releases callers whose patience is over.
+    /// Runs the flight to its end, and answers callers whose patience is over.
     ///
     /// The result is the session's row with the tokens to use, and the access token for another API if one was wanted.
     func run() async -> SharedFlight.Outcome {
@@ -341,7 +343,8 @@ struct RefreshFlight: Sendable {
             .proofRefused(provider: stored.provider, client: stored.client, session: row.handle, detail: detail))
     }
 
-    /// Whether a call shows another certificate than the session's tokens are bound to, or shows one for unbound tokens.
+    /// Whether a call shows another certificate than the one that the session's tokens are bound to, or shows one for unbound
+    /// tokens.
     ///
     /// The answer may then concern the certificate instead of the grant.
     func showsAnother(than stored: StoredTokens) -> Bool {
@@ -352,7 +355,7 @@ struct RefreshFlight: Sendable {
         return client?.senderConstraint == .mtls && stored.tokens.key == nil
     }
 
-    /// Returns the maker of proofs for a call.
+    /// Returns the maker of proofs for a call; nil for a call without proofs.
     ///
     /// Bound tokens use the session's key. If unbound tokens are to become bound, the key is derived from the refresh token.
     /// Another process that makes the call later derives the same key.
@@ -370,9 +373,9 @@ struct RefreshFlight: Sendable {
         return ProofMaker(try context.vault.proofKeyPair(seed: seed.bytes), context.vault, context.clock)
     }
 
-    /// Whether there is time for a call.
+    /// Returns whether there is enough time left for a call.
     ///
-    /// Before each call after the first, the claim is renewed with its own fence.
+    /// Before each call after the first, the claim is renewed.
     func mayCall(isFirst: Bool, _ grant: RefreshGrant, _ deadline: Duration) async -> Bool {
         guard !isFirst else { return context.clock.monotonic() < deadline }
         guard await claim.renew(grant.fence) == true else { return false }
@@ -381,14 +384,14 @@ struct RefreshFlight: Sendable {
         return deadline - moment >= Self.confirmingBudget
     }
 
-    /// Whether a refusal that may mean a dead grant completes the number and the period that end a session.
+    /// Returns whether the refusals that may mean a dead grant are enough, in number and time, to end the session.
     private func isEnough(_ grant: RefreshGrant) -> Bool {
         grant.emptyRefusals + 1 >= Self.countedRefusals && grant.emptyFor >= Self.countedPeriod
     }
 
     // MARK: Checking the subject
 
-    /// Checks a refreshed id_token, from this flight or stored unchecked by another process.
+    /// Checks the subject of a refreshed id_token, from this flight or stored unchecked by another process.
     ///
     /// An id_token for another subject ends the session. An id_token that only fails verification loses its claims (SEC-59).
     private func checkSubject(_ work: inout Work) async -> RefreshStateMachine.Input {
@@ -439,7 +442,7 @@ struct RefreshFlight: Sendable {
 
     // MARK: Ending and releasing
 
-    /// Ends the session if the tokens whose subject was checked are still its own.
+    /// Ends the session if it still has the tokens whose subject was checked.
     ///
     /// After a step-up they belong to another grant, and prove nothing about the session.
     private func end(
@@ -494,7 +497,7 @@ struct RefreshFlight: Sendable {
                 provider: stored.provider, client: stored.client, session: row.handle, reason: reason))
     }
 
-    /// Releases the claim, with the marks that the row has to remember.
+    /// Releases the claim, with the facts about its call that the row has to remember.
     ///
     /// After a refused target, other refreshes of the session may go on at once.
     func release(_ work: inout Work, isOfTarget: Bool = false) async {

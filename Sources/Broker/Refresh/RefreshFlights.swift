@@ -8,17 +8,17 @@ final class RefreshFlights: Sendable {
     }
 
     private static let capacity = 20_000
-    /// Guards the flights and the back-offs.
+    /// Guards the flights and the times until which refreshes are held back.
     ///
-    /// Too many back-offs are forgotten together, because the rows contain them as well.
+    /// If there are too many of these times, all are forgotten, because the rows contain them as well.
     private let state = Mutex(State())
 
-    /// Returns the session's flight, and whether the caller has to begin it.
+    /// Returns the session's refresh in progress, and whether the caller has to run it because it is new.
     ///
-    /// A new flight is for `audience`, or for the session's own access token if that is nil.
+    /// A new refresh is for `audience`, or for the session's own access token if that is nil.
     ///
-    /// A session has one flight at a time, for all purposes. A caller that finds a flight for another purpose waits, then tries
-    /// again.
+    /// A session has one refresh at a time, for all purposes. A caller that finds a refresh for another purpose waits, then
+    /// tries again.
     func join(_ session: Digest, for audience: Digest? = nil) -> (flight: SharedFlight, isNew: Bool) {
         state.withLock { state in
             if let flight = state.running[session] { return (flight, false) }
@@ -28,12 +28,12 @@ final class RefreshFlights: Sendable {
         }
     }
 
-    /// Returns the session's flight in progress, or nil.
+    /// Returns the session's refresh in progress, or nil.
     func underWay(_ session: Digest) -> SharedFlight? { state.withLock { $0.running[session] } }
 
     func finish(_ session: Digest) { state.withLock { $0.running[session] = nil } }
 
-    /// Returns how long a session's refresh is still held back, or nil.
+    /// Returns how long a session's refresh is still held back; nil if it may begin.
     func backOff(_ session: Digest, at moment: Duration) -> Duration? {
         state.withLock { state in
             guard let until = state.backOff[session] else { return nil }
@@ -57,10 +57,10 @@ final class RefreshFlights: Sendable {
 final class SharedFlight: Sendable {
     typealias Outcome = Result<Flown, BrokerProblem>
 
-    /// The result of a successful flight.
+    /// The result of a successful refresh.
     struct Flown: Sendable {
         let row: SessionRow
-        /// The access token for another API, if the flight was for one.
+        /// The access token for another API, if the refresh was for one.
         var access: AccessToken?
     }
 
@@ -70,9 +70,9 @@ final class SharedFlight: Sendable {
     }
 
     private struct State {
-        /// The answer from now on.
+        /// The answer for all callers from now on; nil before that.
         ///
-        /// While the store refuses a pair, it is a failure, which the final answer replaces.
+        /// While the store does not accept a new pair, the answer is a failure, which the final answer replaces.
         var outcome: Outcome?
         var waiters: [Int: Waiter] = [:]
         var gone: Set<Int> = []
@@ -86,7 +86,7 @@ final class SharedFlight: Sendable {
 
     init(for audience: Digest? = nil) { self.audience = audience }
 
-    /// Waits for the outcome.
+    /// Waits for the refresh's outcome.
     ///
     /// Returns nil if `until` passes first or the waiting task is cancelled.
     func wait(until: Duration) async -> Outcome? {
@@ -113,7 +113,7 @@ final class SharedFlight: Sendable {
         }
     }
 
-    /// Answers the callers that wait, and all later ones.
+    /// Gives the outcome to the callers that wait, and to all later ones.
     func answer(_ outcome: Outcome) {
         let waiters = state.withLock { state in
             state.outcome = outcome
@@ -123,7 +123,7 @@ final class SharedFlight: Sendable {
         for (_, waiter) in waiters { waiter.continuation.resume(returning: outcome) }
     }
 
-    /// Releases the callers whose patience is over.
+    /// Answers the callers whose patience is over.
     func expire(at moment: Duration) {
         let over = state.withLock { state in
             let over = state.waiters.filter { $0.value.until <= moment }.sorted { $0.key < $1.key }

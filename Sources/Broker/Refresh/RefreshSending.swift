@@ -1,8 +1,8 @@
 import Synchronization
 
-/// The last sending of a claim's refresh call, as the provider's client reports it.
+/// The record of the last refresh request that was sent under a claim, as the provider's client reports it.
 ///
-/// A confirming call repeats a sending whose answer was lost. The record also contains whether the refresh token may be spent.
+/// A confirming call repeats a request whose answer was lost. The record also shows whether the refresh token may be spent.
 package final class RefreshSending: Sendable {
     private struct State {
         var last: (nonce: String?, idempotencyKey: String)?
@@ -16,16 +16,16 @@ package final class RefreshSending: Sendable {
 
     package init() {}
 
-    /// The nonce and the idempotency key of the last sending; nil before the first sending, and once its answer has arrived.
+    /// The nonce and the idempotency key of the last request; nil before the first one, and once its answer has arrived.
     package var last: (nonce: String?, idempotencyKey: String)? { state.withLock { $0.last } }
 
-    /// Whether the answer to the last sending has arrived.
+    /// Whether the answer to the last request has arrived.
     package var isAnswered: Bool { state.withLock { $0.isAnswered } }
 
     /// Whether the refresh token may be spent, because the server asked for another nonce and may have spent the token first.
     package var mayBeSpent: Bool { state.withLock { $0.mayBeSpent } }
 
-    /// Notes a sending that is about to begin.
+    /// Notes a request that is about to be sent.
     package func begins(nonce: String?, idempotencyKey: String) {
         state.withLock { state in
             state.last = (nonce, idempotencyKey)
@@ -33,7 +33,7 @@ package final class RefreshSending: Sendable {
         }
     }
 
-    /// Notes that the answer has arrived, so there is nothing to repeat.
+    /// Notes that the answer has arrived, so the request need not be repeated.
     package func isHeard() {
         state.withLock { state in
             state.last = nil
@@ -41,10 +41,10 @@ package final class RefreshSending: Sendable {
         }
     }
 
-    /// Whether the call was finally sent without a proof, because the server had refused the previous proof.
+    /// Whether the last request was sent without a proof, because the server had refused the previous proof.
     package var isBare: Bool { state.withLock { $0.isBare } }
 
-    /// Notes that the call is sent without a proof.
+    /// Notes that the request is sent without a proof.
     package func goesBare() { state.withLock { $0.isBare = true } }
 
     /// Notes that the refresh token may be spent although the answer refused it.

@@ -2,9 +2,9 @@
 ///
 /// The machine is pure. It takes an event and returns an action.
 ///
-/// The shell round it (`RefreshFlight`) makes the calls. The tests are tables of *input == action*.
+/// `RefreshFlight` makes the calls. The tests are tables of *input == action*.
 struct RefreshStateMachine: Sendable {
-    /// The reason for the refresh.
+    /// The reason why an access token has to be refreshed.
     enum Need: Sendable, Equatable {
         /// The access token is near or past its expiry.
         case expiring
@@ -13,9 +13,9 @@ struct RefreshStateMachine: Sendable {
         case forced(fromVersion: Int64)
     }
 
-    /// The access token that is wanted.
+    /// The access token that the caller needs.
     enum Purpose: Sendable, Equatable {
-        /// The session's own.
+        /// The session's own access token.
         case own
         /// A token for another API, fetched with the session's refresh token.
         case audience
@@ -23,18 +23,18 @@ struct RefreshStateMachine: Sendable {
         case exchange
     }
 
-    /// A call to the provider.
+    /// The kinds of call to the provider.
     enum Call: Sendable, Equatable {
-        /// A refresh of the session's own access token. Only its answer proves something about the grant.
+        /// A refresh of the session's own access token. Only the answer to this call proves something about the grant.
         case plain
-        /// A refresh with a target.
+        /// A refresh with a target, for another API's token.
         case audience
         case exchange
     }
 
-    /// The version of the access token that is wanted.
+    /// The version of the access token that the caller needs.
     enum Standing: Sendable, Equatable {
-        /// The row's own.
+        /// The token version of the session's row.
         case ofRow
         case version(Int64)
         /// The token has yet to be fetched.
@@ -43,7 +43,7 @@ struct RefreshStateMachine: Sendable {
 
     /// An event that the shell reports.
     enum Input: Sendable, Equatable {
-        /// The row as read.
+        /// The session's row was read.
         ///
         /// - `live`: whether the session lives.
         /// - `fresh`: whether the access token has more time than the refresh margin.
@@ -55,7 +55,7 @@ struct RefreshStateMachine: Sendable {
         case read(
             version: Int64, live: Bool, fresh: Bool, usable: Bool, refreshable: Bool, unchecked: Bool = false,
             withheld: Withheld? = nil, standing: Standing = .ofRow, needsOwn: Bool = false)
-        /// The claim is held.
+        /// The claim was granted.
         ///
         /// - `lossKnown`: whether an earlier call with an unknown result may have used this refresh token.
         /// - `settled`: whether the time of a late winner is over.
@@ -70,7 +70,7 @@ struct RefreshStateMachine: Sendable {
         case refreshed
         /// The provider answered an exchange with an access token.
         case exchanged
-        /// The exchanged token was stored and the claim released, or another owner has the claim.
+        /// The exchanged token was stored and the claim released; or another owner has the claim.
         case kept
         /// The new id_token, if there was one, was checked.
         case subjectChecked(SubjectCheck)
@@ -85,7 +85,7 @@ struct RefreshStateMachine: Sendable {
         case condemned(Bool)
     }
 
-    /// The age of the provider's answer with an unbound access token.
+    /// The age of an answer whose access token was not used because it was unbound.
     enum Withheld: Sendable, Equatable {
         /// The answer is recent, so the provider is left alone.
         case lately
@@ -96,7 +96,7 @@ struct RefreshStateMachine: Sendable {
     /// The result of checking a refreshed id_token.
     enum SubjectCheck: Sendable, Equatable { case same, another, unknown }
 
-    /// The meaning of a refusal.
+    /// The meaning of the provider's refusal.
     enum Refusal: Sendable, Equatable {
         /// A parsed `invalid_grant`, which proves that the refresh token is dead.
         case invalidGrant
@@ -123,7 +123,7 @@ struct RefreshStateMachine: Sendable {
         case end(EndReason)
         /// End the session, with the claim's own fence and version.
         case condemn(EndReason)
-        /// Release the claim.
+        /// Release the claim, and then answer the callers.
         case release(then: Outcome)
         /// Read the row again after a pause.
         case wait
@@ -135,13 +135,13 @@ struct RefreshStateMachine: Sendable {
 
     /// The answer to the caller.
     enum Outcome: Sendable, Equatable {
-        /// The tokens that the row has now.
+        /// Answer with the tokens that the row has now.
         case useStored
         case sessionEnded
         case notRefreshable
         case unavailable
         case storeUnavailable
-        /// The provider refuses this access token. If the kept one still lives, it is served.
+        /// The provider refuses this access token. If the stored one is still valid, the callers get it.
         case targetRefused
     }
 
@@ -158,7 +158,7 @@ struct RefreshStateMachine: Sendable {
 
     private let need: Need
     private let purpose: Purpose
-    /// The call to make once the row is claimed.
+    /// The call to make after the row is claimed.
     private var next = Call.plain
     /// Whether the provider refused the target with an error that may concern the grant.
     ///
@@ -167,10 +167,10 @@ struct RefreshStateMachine: Sendable {
     /// Whether the exchange is being repeated, after a plain refresh replaced the refused access token.
     private var isExchangedAgain = false
     private var state = State.reading
-    /// Whether the stored access token still lives, and so is served although an early refresh failed.
+    /// Whether the stored access token is still valid, so that it is used although an early refresh failed.
     private var usable = false
     private var version: Int64 = 0
-    /// The version whose subject this flight has confirmed.
+    /// The token version whose subject this flight has confirmed.
     private var checked: Int64?
     private var lossKnown = false
     private var settled = true
@@ -293,7 +293,7 @@ struct RefreshStateMachine: Sendable {
         isServed(fresh: fresh, standing) ? finish(.useStored) : renewed(refreshable: refreshable)
     }
 
-    /// Decides likewise for another API.
+    /// Decides the next step for another API's token.
     ///
     /// If necessary, the session's own tokens are refreshed first, once.
     private mutating func wanted(
@@ -328,7 +328,7 @@ struct RefreshStateMachine: Sendable {
         return .call(confirming: confirming, call)
     }
 
-    /// Judges the refusal of a call with a target, which proves nothing about the grant.
+    /// Decides the step after the refusal of a call with a target, which proves nothing about the grant.
     private mutating func refused(_ refusal: Refusal, _ call: Call, confirming: Bool) -> Action {
         switch refusal {
         case .target: return release(.targetRefused)

@@ -7,7 +7,7 @@ package struct RefreshTokens: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns an access token that still has time, after a refresh if necessary.
+    /// Returns an access token that is valid for long enough, after a refresh if necessary.
     ///
     /// A child uses its parent's token and its parent's refresh.
     package func accessToken(for given: LiveSession) async throws(BrokerProblem) -> AccessToken {
@@ -40,7 +40,7 @@ package struct RefreshTokens: Sendable {
 
     private var margin: Duration { context.settings.refreshMargin }
 
-    /// Returns a newer access token after an upstream has refused one.
+    /// Returns a newer access token after an upstream has refused the present one.
     ///
     /// Throws `not_refreshable` if the upstream refuses every newer token (`ForcedRefreshes`), unless a newer one is already
     /// stored. A child's token that is less than a minute old is never replaced, because a web page's script could then rotate
@@ -104,8 +104,8 @@ package struct RefreshTokens: Sendable {
 
     /// Refreshes now because the app asks (`POST /v1/session/refresh`), and returns the session as stored afterwards.
     ///
-    /// The provider is left alone if the token came from a forced refresh in the last minute. The same holds if another replica
-    /// has refreshed the session, or stepped it up, since this one read it.
+    /// The provider is not called if the token came from a forced refresh in the last minute. The same applies if another
+    /// replica has refreshed the session, or stepped it up, since this one read it.
     package func refreshNow(_ given: LiveSession) async throws(BrokerProblem) -> SessionView {
         let session = given.tokenHolder
         guard session.hasTokens else { throw .withoutTokens }
@@ -141,9 +141,9 @@ package struct RefreshTokens: Sendable {
         }
     }
 
-    /// Joins the session's flight, or begins it.
+    /// Joins the session's refresh in progress, or begins one.
     ///
-    /// The flight goes on even if all callers have left.
+    /// The refresh continues even if all callers have left.
     private func refresh(
         _ session: LiveSession, _ need: RefreshStateMachine.Need, for asker: ForcedRefreshes.Asker? = nil
     ) async throws(BrokerProblem) -> AccessToken {
@@ -199,7 +199,7 @@ package struct RefreshTokens: Sendable {
 }
 
 extension BrokerContext {
-    /// Whether tokens are usable now.
+    /// Returns whether tokens can be used now.
     ///
     /// Tokens that are bound to a certificate need a client that shows the same one. All other tokens are usable.
     func shows(_ certificate: String?, _ provider: ProviderName, _ client: ClientName) -> Bool {
@@ -209,7 +209,7 @@ extension BrokerContext {
 }
 
 extension BrokerProblem {
-    /// The problem of a session that was made from an id_token, and so is without tokens to refresh.
+    /// The problem for a session that was made from an id_token, so it has no tokens to refresh.
     fileprivate static var withoutTokens: BrokerProblem {
         BrokerProblem(
             .notRefreshable, privateDetail: "the session was made from an id_token, so it has no tokens to refresh")
@@ -217,7 +217,7 @@ extension BrokerProblem {
 }
 
 extension StoredTokens {
-    /// Opens a session row's tokens; throws `session_ended` for a tombstone.
+    /// Opens the tokens in a session's row; throws `session_ended` for a tombstone.
     static func open(_ row: SessionRow, _ context: BrokerContext) throws(BrokerProblem) -> StoredTokens {
         guard let sealed = row.tokens else { throw BrokerProblem(.sessionEnded, reason: row.endReason) }
         do {
@@ -234,9 +234,9 @@ extension StoredTokens {
     }
 }
 
-/// An access token to use now, for the relay and for token exchange.
+/// An access token that can be used now, for the relay and for token exchange.
 ///
-/// A class, so that a cached session shares one object between its calls.
+/// This is a class, so that a cached session shares one object between its calls.
 package final class AccessToken: Sendable {
     package let token: Secret
     package let credential: TokenSet.Credential
@@ -246,9 +246,9 @@ package final class AccessToken: Sendable {
     package let certificate: String?
     package let expiresAt: WallTime?
     package let scope: [String]
-    /// The token set's version.
+    /// The version of the token set that contains the token.
     ///
-    /// An upstream that refuses this token asks for a newer one.
+    /// If an upstream refuses this token, a newer version is requested.
     package let version: Int64
     package let issuedAt: WallTime
 
@@ -267,13 +267,13 @@ package final class AccessToken: Sendable {
     }
 }
 
-/// Decides when an access token is due.
+/// Decides when an access token has to be refreshed.
 ///
-/// A token is due a minute before its end. Up to 5 % of jitter for each session keeps sessions of one moment from refreshing
-/// together. A token that lives less than ten minutes is due in the last tenth of its life.
+/// A token is refreshed a minute before its end. Up to 5 % of jitter for each session prevents that sessions which began
+/// together are refreshed together. A token that lives less than ten minutes is refreshed in the last tenth of its life.
 ///
-/// A store time in the future means that a replica with a wrong clock stored the token. Its end is then wrong as well, so it is
-/// due.
+/// A store time in the future means that a replica with a wrong clock stored the token. The token's end is then wrong as well,
+/// so the token is refreshed.
 enum RefreshTiming {
     /// The greatest expected difference between the clocks of replicas.
     private static let tolerance = Duration.seconds(60)

@@ -4,7 +4,7 @@ package struct FinishRegistration: Sendable {
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Registers once and makes the session.
+    /// Sends the registration to Zephr once, and makes the session.
     ///
     /// For 10 minutes, the same starter with the same attributes gets the session again.
     package func finish(_ input: FinishRegistrationInput) async throws(BrokerProblem) -> SignedIn {
@@ -57,7 +57,7 @@ package struct FinishRegistration: Sendable {
         return signedIn
     }
 
-    /// Requires the key that the registration is bound to; an unbound registration follows its client's mode.
+    /// Requires the device key that the registration is bound to; an unbound registration follows its client's mode.
     private func binding(
         _ key: Digest, _ secrets: RegistrationSecrets, _ client: ClientProfile, _ input: FinishRegistrationInput
     ) async throws(BrokerProblem) -> SignInKey {
@@ -126,7 +126,7 @@ package struct FinishRegistration: Sendable {
         } catch { throw BrokerProblem(storing: error) }
     }
 
-    /// Returns the attributes as a text that is the same for any order of them.
+    /// Returns the attributes as a text that does not depend on their order.
     private static func canonical(_ attributes: [(name: String, value: JSONValue)]) -> String {
         var writer = JSONWriter()
         writer.object { writer in

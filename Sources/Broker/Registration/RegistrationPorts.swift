@@ -22,7 +22,7 @@ package struct RegistrationField: Sendable, Equatable {
     }
 }
 
-/// One completion of a registration.
+/// The data for completing a registration at the provider.
 package struct RegistrationRequest: Sendable {
     package let client: ClientName
     package let stateKey: Secret

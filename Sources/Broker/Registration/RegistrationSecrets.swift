@@ -26,7 +26,7 @@ package struct RegistrationSecrets: Sendable {
         return writer.bytes
     }
 
-    /// Reads an opened record.
+    /// Reads a record after it was opened.
     package init(record bytes: [UInt8]) throws(RecordFailure) {
         var (reader, thumbprint) = try RecordReader.bindable(bytes)
         self.thumbprint = thumbprint
@@ -59,7 +59,7 @@ package struct RegistrationSecrets: Sendable {
         self.thumbprint = thumbprint
     }
 
-    /// Opens a row; a row that fails to open counts as expired.
+    /// Opens the secrets of a registration's row; a row that fails to open counts as expired.
     static func open(_ row: RegistrationRow, _ vault: any Vault) throws(BrokerProblem) -> RegistrationSecrets {
         do {
             return try RegistrationSecrets(record: try vault.open(row.sealed, as: .registration, row: row.key))
@@ -79,13 +79,13 @@ package struct RegistrationSecrets: Sendable {
 
 /// A Zephr partial registration that waits for its attributes.
 ///
-/// The registration is for one use, lives 15 minutes, and is bound to its starter.
+/// The registration can be completed once, lives 15 minutes, and is bound to its starter.
 package struct RegistrationRow: Sendable, Equatable {
     package enum Status: Int, Sendable {
         case open = 0
-        /// Taken by an exchange.
+        /// An exchange has taken the registration.
         case claimed = 1
-        /// Completed or given up.
+        /// The registration was completed or given up.
         case closed = 2
     }
 

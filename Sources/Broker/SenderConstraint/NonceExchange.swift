@@ -1,29 +1,30 @@
-/// Decides how often a call with a proof is sent.
+/// Decides how many times a call with a DPoP proof is sent.
 ///
-/// A call is sent once, and once more if its server asks for another nonce (RFC 9449 sections 8 and 9). The type is pure, so
-/// that the simulation's provider uses it as well as the engine.
+/// A call is sent once, and once more if its server requests another nonce (RFC 9449 sections 8 and 9). The type is pure, so
+/// both the engine and the simulation's provider use it.
 package struct NonceExchange: Sendable, Equatable {
-    /// An action after an answer.
+    /// The next action after an answer.
     package enum Action: Sendable, Equatable {
         /// Use the answer as the call's answer.
         case take
         /// Make the whole call again, and send it with this nonce.
         case sendAgain(nonce: String)
-        /// Give up. The server asks a second time, or for the nonce that it already got, so another repeat is useless.
+        /// Give up. The server requests a nonce for the second time, or requests the nonce that it already received, so another
+        /// repeat is useless.
         case giveUp
     }
 
     /// The nonce that was sent last.
     package private(set) var sent: String?
-    /// Whether the server has asked for another nonce.
+    /// Whether the server has requested another nonce.
     package private(set) var isRepeated = false
-    /// Whether the nonce that was sent last is outdated, or the server has given its first nonce only now.
+    /// Whether the nonce in the last request is outdated, or the server has issued its first nonce only now.
     package private(set) var isOutdated = false
 
     /// Creates the exchange of a call whose first proof has this nonce.
     package init(nonce: String?) { sent = nonce }
 
-    /// Decides about an answer.
+    /// Decides the next action after an answer.
     ///
     /// - Parameters:
     ///   - asksForNonce: Whether the answer's error is `use_dpop_nonce`.

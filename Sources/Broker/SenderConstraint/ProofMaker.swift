@@ -1,4 +1,4 @@
-/// Writes the proofs of one key (RFC 9449 section 4.2), each with a `jti` of its own.
+/// Makes DPoP proofs with one key (RFC 9449 section 4.2), each with a `jti` of its own.
 package struct ProofMaker: Sendable {
     package let key: ProofKeyPair
     private let signer: any ProofSigner

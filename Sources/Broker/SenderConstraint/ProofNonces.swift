@@ -1,15 +1,15 @@
 import Synchronization
 
-/// The nonces that servers have given this process for its proofs.
+/// The nonces that servers have issued for the broker's own DPoP proofs.
 ///
-/// Only the newest by arrival is kept for each client, origin and role, and only in memory.
+/// The newest nonce, by arrival, is kept for each client, origin and role, in memory only.
 ///
-/// After a start, the first call is therefore challenged once.
+/// After a start, a server therefore requests a nonce at the first call.
 package final class ProofNonces: Sendable {
     /// The role of the server that issued a nonce (RFC 9449 sections 8 and 9).
     package enum Role: Sendable { case authorization, resource }
 
-    /// A server, and the client that its nonces are for.
+    /// The server that issued a nonce, and the client that the nonce is for.
     package struct Place: Sendable, Hashable {
         let provider: ProviderName
         let client: ClientName
@@ -27,7 +27,7 @@ package final class ProofNonces: Sendable {
     private struct Entry {
         let nonce: String
         let arrivedAt: Duration
-        /// The number of the arrival; the lowest is removed first.
+        /// The number of the nonce in the order of arrival; the lowest is removed first.
         let number: UInt64
     }
 
@@ -48,7 +48,7 @@ package final class ProofNonces: Sendable {
     /// The number of nonces kept.
     package var count: Int { state.withLock { $0.entries.count } }
 
-    /// Notes a nonce that has just arrived.
+    /// Stores a nonce that has just arrived.
     package func note(_ nonce: String, at place: Place, moment: Duration) {
         state.withLock { state in
             state.arrivals += 1
@@ -61,15 +61,15 @@ package final class ProofNonces: Sendable {
         }
     }
 
-    /// Returns the newest nonce of a place, or nil.
+    /// Returns the newest nonce for a client from a server; nil if there is none.
     package func newest(at place: Place) -> String? { state.withLock { $0.entries[place]?.nonce } }
 
-    /// Returns whether the newest nonce of a place is younger than `age` at a moment.
+    /// Returns whether that newest nonce is younger than `age` at a moment.
     package func isFresh(at place: Place, within age: Duration, moment: Duration) -> Bool {
         state.withLock { $0.entries[place].map { moment - $0.arrivedAt < age } ?? false }
     }
 
-    /// Returns whether a field's value can be a nonce (RFC 9449 section 8.1) and is short enough to be kept.
+    /// Returns whether a header field's value is a valid nonce (RFC 9449 section 8.1), and short enough to be kept.
     package static func isNonce(_ text: String) -> Bool {
         (1...512).contains(text.utf8.count)
             && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C }

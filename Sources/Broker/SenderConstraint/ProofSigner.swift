@@ -1,8 +1,8 @@
 /// Makes P-256 keys and signs with them.
 ///
-/// All use of the keys that providers' tokens are bound to goes through this type (RFC 9449).
+/// Every use of the keys that providers' tokens are bound to goes through this type (RFC 9449).
 package protocol ProofSigner: Sendable {
-    /// Returns the key pair of a seed of at least 32 bytes; an equal seed gives an equal pair.
+    /// Returns the key pair that is derived from a seed of at least 32 bytes; the same seed gives the same pair.
     func proofKeyPair(seed: [UInt8]) throws(VaultFailure) -> ProofKeyPair
 
     /// Returns the ES256 signature over a message: `r` and `s`, 32 bytes each (RFC 7518 section 3.4).
@@ -15,7 +15,7 @@ package protocol ProofSigner: Sendable {
     func random(_ count: Int) throws(VaultFailure) -> [UInt8]
 }
 
-/// A P-256 key of the broker's that a provider binds tokens to; always stored sealed.
+/// A P-256 key of the broker that a provider binds tokens to; it is always stored sealed.
 package struct ProofKeyPair: Sendable {
     package let publicKey: ProofKey
     /// The private scalar, 32 bytes as base64url.
@@ -28,7 +28,7 @@ package struct ProofKeyPair: Sendable {
 }
 
 extension RecordWriter {
-    /// Writes a key as its scalar and its point.
+    /// Writes a key, as its scalar and its point.
     mutating func key(_ key: ProofKeyPair) {
         string(key.scalar.reveal())
         string(Base64URL.encode(key.publicKey.x))

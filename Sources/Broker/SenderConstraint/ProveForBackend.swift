@@ -1,4 +1,4 @@
-/// Makes the proof that lets a backend use a bound access token once (`POST /v1/token`).
+/// Makes the DPoP proof with which a backend can use a bound access token once (`POST /v1/token`).
 ///
 /// The key stays in the broker.
 package struct ProveForBackend: Sendable {
@@ -19,7 +19,7 @@ package struct ProveForBackend: Sendable {
         }
     }
 
-    /// Returns the proof of one request with an access token.
+    /// Returns the proof for one request with an access token.
     ///
     /// Throws `invalid_request` for a malformed address and for the provider's own endpoints. A proof for these would let its
     /// holder act as the broker.

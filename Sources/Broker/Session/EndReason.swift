@@ -1,4 +1,4 @@
-/// The reason of a session's end (the complete list, as in openapi.yaml).
+/// The reason for a session's end (openapi.yaml contains the same list).
 package enum EndReason: String, Sendable, CaseIterable {
     case loggedOut = "logged_out"
     /// Logged out by an app that takes the user's browser to the provider's log-out page itself. It is shown as `logged_out`.
@@ -18,6 +18,6 @@ package enum EndReason: String, Sendable, CaseIterable {
     case sessionLimit = "session_limit"
     case integrity
 
-    /// The reason as the broker shows it to apps, backends and operators.
+    /// The reason that apps, backends and operators see.
     package var shown: EndReason { self == .loggedOutInBrowser ? .loggedOut : self }
 }

@@ -1,6 +1,6 @@
-/// Ends sessions in the broker at once and unconditionally.
+/// Ends sessions in the broker, at once and unconditionally.
 ///
-/// The calls that the provider still needs go to the outbox in the same write (SEC-62).
+/// The calls to the provider that an ending requires are put into the outbox in the same write (SEC-62).
 package struct EndSession: Sendable {
     private let context: BrokerContext
 
@@ -21,7 +21,7 @@ package struct EndSession: Sendable {
         try await end(.token(digest), reason: .loggedOut, handle: handle)
     }
 
-    /// The longest wait for the address of the provider's page.
+    /// The longest time to wait for the address of the provider's log-out page.
     private static let pagePatience = Duration.seconds(2)
 
     /// Logs out the session of a token and returns the provider's log-out page for the user's browser.
@@ -84,7 +84,7 @@ package struct EndSession: Sendable {
         try await end(.subjectExcept(owner.row.subject, current: owner.tokenDigest), reason: .loggedOutElsewhere)
     }
 
-    /// The number of sessions that one step ends.
+    /// The number of sessions that one step of an ending ends.
     ///
     /// Ending many sessions takes several steps, so that other callers of the store get their turn.
     static let batch = 200
@@ -114,7 +114,7 @@ package struct EndSession: Sendable {
         }
     }
 
-    /// Repeats a step of ending until all sessions have ended, and announces the sessions that each step ended.
+    /// Repeats steps of an ending until all selected sessions have ended, and announces the sessions that each step ended.
     ///
     /// A step with a lost response is repeated once.
     func steps(
@@ -163,14 +163,14 @@ package struct EndSession: Sendable {
         }
     }
 
-    /// Announces endings with several reasons.
+    /// Announces endings, each with its reason.
     func announce(_ ended: [EndedSession]) {
         for (reason, sessions) in Dictionary(grouping: ended, by: \.reason) {
             announce(sessions.map(\.tokenDigest), reason)
         }
     }
 
-    /// Announces endings in this process, after they are written.
+    /// Announces endings in this process, after they have been stored.
     ///
     /// `handle` is the handle of the session if there is only one and its handle is known.
     func announce(_ ended: [Digest], _ reason: EndReason, _ handle: SessionHandle? = nil) {

@@ -1,4 +1,4 @@
-/// Finds ended sessions with listeners or followers in this process, even if the notice of the end is missing.
+/// Finds ended sessions that have listeners or followers in this process, without the notice of the ending.
 ///
 /// Such sessions have lapsed, or their notice was lost (guarantee 6).
 package struct EndWatch: Sendable {
@@ -6,16 +6,16 @@ package struct EndWatch: Sendable {
     ///
     /// Pause and pass together take less than a second.
     package static let pause = Duration.milliseconds(500)
-    /// The pause after a look-up that failed.
+    /// The pause after a store read that failed.
     private static let patience = Duration.seconds(2)
 
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Looks up each session in the store that has lapsed according to this process, and announces the sessions that are over.
+    /// Reads each session that has lapsed according to this process, and announces the sessions that are over.
     ///
-    /// Another replica may have seen a later use. After a failed look-up, the session counts as living (guarantee 3).
+    /// Another replica may have seen a later use. If the read fails, the session counts as alive (guarantee 3).
     package func look() async {
         let notices = context.notices
         for session in notices.due(at: context.lapseTime) {

@@ -10,7 +10,7 @@ package struct HandOutToken: Sendable {
         self.refreshTokens = refreshTokens
     }
 
-    /// Returns the access token of a session, refreshed if needed; this counts as use.
+    /// Returns the access token of a session, refreshed if necessary; this counts as a use of the session.
     ///
     /// Throws `client_not_allowed` unless the client opted in and the session has an access token. Zephr sessions, and sessions
     /// from an id_token, have none.

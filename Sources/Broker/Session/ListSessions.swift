@@ -51,7 +51,7 @@ package struct ListSessions: Sendable {
             items: items, nextCursor: last.map { SessionCursor(after: $0).text })
     }
 
-    /// Returns the item of a row, or nil for a hidden row.
+    /// Returns the list item for a row; nil for a row that the list omits.
     private func item(_ row: SessionRow, _ current: Digest?, isUnbound: Bool) -> SessionPage.Item? {
         // A row that this process fails to open is only left out of the list. Listing never ends a session.
         guard let facts = try? SessionFacts.open(row, context.vault), !isUnbound || facts.thumbprint == nil
@@ -92,11 +92,12 @@ package struct ListSessions: Sendable {
 package struct SessionPage: Sendable {
     package struct Item: Sendable {
         package internal(set) var session: SessionView
-        /// Whether this is the session of the request.
+        /// Whether this is the session that made the request.
         package let current: Bool
         package let endedAt: WallTime?
         package let reason: EndReason?
-        /// The constraint that binds the session's tokens (RFC 9449); nil if they are unbound, and in lists that omit it.
+        /// The way in which the session's tokens are bound (RFC 9449); nil if they are unbound, or if the list does not show
+        /// it.
         package internal(set) var senderConstraint: SenderConstraint?
     }
 
@@ -105,9 +106,9 @@ package struct SessionPage: Sendable {
 }
 
 extension SessionCursor {
-    /// The cursor as an opaque text.
+    /// The cursor as an opaque text for the caller.
     ///
-    /// A time and a handle need no protection.
+    /// The text needs no encryption, because it contains only a time and a handle.
     package var text: String { Base64URL.encode(Array("\(moment.milliseconds).\(handle.text)".utf8)) }
 
     /// Parses the cursor of a request, or throws `invalid_request`.
@@ -137,7 +138,7 @@ package enum SessionSelector: Sendable, Equatable {
     /// All sessions of a subject except the session of this token digest and its children.
     case subjectExcept(Digest, current: Digest)
     case sid(Digest)
-    /// The sessions of these clients that a logout token names.
+    /// The sessions, among those of the given clients, that a logout token names.
     ///
     /// If the token has a `sid`, it names the sessions with that `sid`, and the subject's sessions whose own id_token had no
     /// `sid`. A token without a `sid` names all sessions of the subject.
@@ -148,7 +149,7 @@ package enum SessionSelector: Sendable, Equatable {
 
     /// Whether the selector names exactly one session.
     ///
-    /// The named session may be a child. All other selectors list children only behind their parents.
+    /// The named session may be a child. For all other selectors, children are listed only after their parents.
     package var namesOne: Bool {
         switch self {
         case .token, .handle: true
@@ -157,7 +158,7 @@ package enum SessionSelector: Sendable, Equatable {
     }
 }
 
-/// The place in a listing behind this time and handle.
+/// A position in a list of sessions: after the session with this time and handle.
 ///
 /// Live sessions are listed by their creation, ended sessions by their end.
 package struct SessionCursor: Sendable, Equatable {

@@ -1,6 +1,6 @@
 /// Finds the session that a token opens.
 ///
-/// This is the hot path.
+/// Every authenticated request calls this type, so it has to be fast.
 package struct ResumeSession: Sendable {
     let context: BrokerContext
 
@@ -21,7 +21,7 @@ package struct ResumeSession: Sendable {
 
     /// Returns the live session as `resume` does, with the end of the pass that the request showed.
     ///
-    /// `admits` runs before the evidence is checked. It throws if the caller has no right to ask about the session.
+    /// `admits` is called before the evidence is checked. It throws if the caller has no right to ask about the session.
     package func present(
         _ token: Secret, _ evidence: PresentedEvidence.Reading, _ demand: EvidenceDemand = .any,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
@@ -34,12 +34,12 @@ package struct ResumeSession: Sendable {
         return PresentedSession(session: session, passEndsAt: passEndsAt)
     }
 
-    /// Checks a request as `present` does, but leaves a proof's signature unchecked and the proof unused.
+    /// Checks a request as `present` does, except for a proof's signature, and does not use up the proof.
     ///
     /// Callers use this to decide whether to read the rest of a request, and to know its session.
     ///
-    /// - Returns: the session's row, and whether the request has already shown that it may use the session. A proof has not,
-    ///   because its signature is still unchecked.
+    /// - Returns: the session's row, and whether the request has already shown that it may use the session. For a proof this is
+    ///   false, because its signature is still unchecked.
     package func look(
         _ token: Secret, _ evidence: PresentedEvidence.Reading,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
@@ -64,10 +64,10 @@ package struct ResumeSession: Sendable {
         return keep(try await behindParent(found.session, child), found)
     }
 
-    /// Reads the row of a session that was found before, and returns the session as it is in the store.
+    /// Reads the row of a known session again, and returns the session as it is now in the store.
     ///
-    /// A child's parent stays unread. The session is removed from the cache only if it has changed, because a removal keeps all
-    /// loads in progress out of the cache.
+    /// A child's parent is not read. The session is removed from the cache only if it has changed, because a removal keeps the
+    /// results of all loads in progress out of the cache.
     func reread(_ known: LiveSession) async throws(BrokerProblem) -> LiveSession {
         do throws(BrokerProblem) {
             let row = try await stored(known.tokenDigest)
@@ -88,9 +88,9 @@ package struct ResumeSession: Sendable {
         }
     }
 
-    /// A session that was read on its own.
+    /// A session, without its parent if it is a child.
     ///
-    /// If it is a child, its parent is still missing.
+    /// The parent of a child is added later.
     private struct Found {
         let session: LiveSession
         /// The moment and the cache's generation before the row was read; nil for a cached session.
@@ -127,7 +127,7 @@ package struct ResumeSession: Sendable {
         return row
     }
 
-    /// Caches a session if it was read from the store, and returns it.
+    /// Puts a session into the cache if it was read from the store, and returns it.
     private func keep(_ session: LiveSession, _ found: Found) -> LiveSession {
         if let read = found.read {
             context.cache.insert(session, loadedAt: read.moment, generation: read.generation)
@@ -135,10 +135,10 @@ package struct ResumeSession: Sendable {
         return session
     }
 
-    /// Returns a child with its parent, because a child is good only while its parent's row is.
+    /// Returns a child with its parent, because a child can be used only while its parent is alive.
     ///
-    /// The parent is read from the cache or the store like any session. So its end ends the child at the same moment on every
-    /// replica. Only one level is read, so a parent that is itself a child is rejected.
+    /// The parent is read from the cache or the store like any session. Therefore its end ends the child at the same moment on
+    /// every replica. Only one level is read, so a parent that is itself a child is rejected.
     private func behindParent(_ session: LiveSession, _ child: ChildFacts) async throws(BrokerProblem) -> LiveSession {
         let parent: LiveSession
         do throws(BrokerProblem) {
@@ -158,14 +158,14 @@ package struct ResumeSession: Sendable {
         return session.with(Family(parent: parent, policy: policy))
     }
 
-    /// A copy for waits of days.
+    /// A copy of this type for waits that last for days.
     ///
-    /// It has no providers, because such a wait would keep a replaced configuration in memory.
+    /// It has no providers, because otherwise the wait would keep a replaced configuration in memory.
     package var waiting: ResumeSession { ResumeSession(context.with(ProviderDirectory([]), context.settings)) }
 
-    /// Throws as `resume` does if the session of a token digest is over or the look-up fails.
+    /// Throws as `resume` does if the session of a token digest is over or cannot be read.
     ///
-    /// The row stays sealed and out of the cache, because the callers wait for the end of many sessions.
+    /// The row is not opened and not cached, because the callers only wait for the end of many sessions.
     package func checkLives(_ tokenDigest: Digest) async throws(BrokerProblem) {
         _ = try await lapse(of: tokenDigest) { tokenDigest throws(BrokerProblem) in try await row(of: tokenDigest) }
     }
@@ -206,10 +206,10 @@ package struct ResumeSession: Sendable {
         return session
     }
 
-    /// Slides the idle time of a live session, if enough of it has passed.
+    /// Moves the idle end of a live session if enough of the idle time has passed.
     ///
-    /// A child's use also counts for its parent. So a user who opens a widget every day stays signed in, even if the app itself
-    /// stays closed. A web page's use is excluded, because a page's cookie is easier to steal.
+    /// A use of a child also counts for its parent, so a user who opens a widget every day stays signed in even if the app
+    /// itself stays closed. A use by a web page does not count, because a page's cookie is easier to steal.
     package func slide(_ session: LiveSession) {
         if let family = session.family, session.facts.child?.kind != .web { slide(family.parent) }
         let now = context.clock.now()
@@ -261,17 +261,17 @@ package struct ResumeSession: Sendable {
         return LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
     }
 
-    /// Throws if the session's provider or client has left the configuration.
+    /// Throws if the session's provider or client is no longer in the configuration.
     ///
-    /// The session stays (guarantee 3).
+    /// The session is kept (guarantee 3).
     private func checkIsConfigured(_ facts: SessionFacts) throws(BrokerProblem) {
         guard context.providers.has(facts.provider, facts.client) else { throw .notConfigured }
     }
 
-    /// Returns the problem of a sealed value that failed to open.
+    /// Handles a sealed value that failed to open, and returns the problem.
     ///
-    /// Unless the failure is temporary (for example, a key that the ring lacks), the row was changed or got another row's
-    /// ciphertext (SEC-48). The session then ends.
+    /// The failure may be temporary, for example because the ring lacks the key. Otherwise, the row was changed or got another
+    /// row's ciphertext (SEC-48), and the session ends.
     func wasChanged(_ row: SessionRow, _ kind: SealedKind, _ error: any Error) -> BrokerProblem {
         if let passing = BrokerProblem(opening: error) {
             context.events.emit(.rowDidNotOpen(kind: kind, unknownKey: true))
@@ -293,7 +293,7 @@ package struct ResumeSession: Sendable {
 }
 
 extension BrokerProblem {
-    /// The problem of a child whose parent has this problem.
+    /// The same problem for a child of the session that has this problem.
     var ofParent: BrokerProblem {
         switch code {
         case .sessionEnded, .sessionRequired: BrokerProblem(.sessionEnded, reason: .parentEnded)

@@ -1,11 +1,11 @@
 import Synchronization
 
-/// The bounded cache of sessions on the hot path, each with its opened facts (decision 39).
+/// The bounded cache of sessions with their opened facts, which most requests use (decision 39).
 ///
-/// An entry lives at most 5 s. An ending removes it at once and keeps out every load that began before (SEC-129).
+/// An entry lives at most 5 s. An ending removes it at once, and keeps out the results of loads that began before (SEC-129).
 ///
-/// Entries are kept in two generations that change places once in a lifetime. An expired entry that is not loaded again is
-/// dropped together with the older generation.
+/// Entries are kept in two generations, young and old, that are exchanged once per lifetime. An expired entry that is not
+/// loaded again is dropped together with the old generation.
 package final class SessionCache: Sendable {
     private struct Entry {
         let session: LiveSession
@@ -24,7 +24,7 @@ package final class SessionCache: Sendable {
         /// The number of entries that were dropped with their generation.
         var released = 0
 
-        /// Changes the generations when it is time, and returns the dropped entries.
+        /// Exchanges the generations if a lifetime has passed, and returns the dropped entries.
         ///
         /// The caller frees their memory outside the lock.
         mutating func turn(at moment: Duration, every lifetime: Duration) -> Entries {
@@ -39,7 +39,7 @@ package final class SessionCache: Sendable {
             return dead
         }
 
-        /// Drops all entries, invalidates loads in progress, and returns the dropped entries.
+        /// Drops all entries, keeps out the results of loads in progress, and returns the dropped entries.
         mutating func empty() -> [Entries] {
             defer { (young, old) = ([:], [:]) }
             generation &+= 1
@@ -64,7 +64,7 @@ package final class SessionCache: Sendable {
         state = Mutex(State(open: lifetime > .zero))
     }
 
-    /// Returns a fresh session, or the generation for `insert`.
+    /// Returns a fresh session from the cache, or else the generation to pass to `insert`.
     func lookUp(_ tokenDigest: Digest, at moment: Duration) -> (session: LiveSession?, generation: UInt64) {
         let (session, generation, dead) = state.withLock { state -> (LiveSession?, UInt64, Entries) in
             let dead = state.turn(at: moment, every: lifetime)
@@ -77,7 +77,7 @@ package final class SessionCache: Sendable {
         return (session, generation)
     }
 
-    /// Keeps a loaded session, unless some session ended since the load began.
+    /// Caches a loaded session, unless any session has ended since the load began.
     func insert(_ session: LiveSession, loadedAt moment: Duration, generation: UInt64) {
         state.withLock { state in
             guard state.open, state.generation == generation, capacity > 0 else { return }
@@ -88,7 +88,7 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Changes the row of a cached session after this process changed it in the store; the facts stay unchanged.
+    /// Changes the row of a cached session after this process has changed it in the store; the facts stay the same.
     func update(_ tokenDigest: Digest, _ change: (inout SessionRow) -> Void) {
         state.withLock { state in
             guard let entry = state.young[tokenDigest] ?? state.old[tokenDigest] else { return }
@@ -98,7 +98,7 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Forgets sessions after an ending, a refresh, a change of their facts, or a notice of such a change.
+    /// Removes sessions from the cache after an ending, a refresh, a change of their facts, or a notice of such a change.
     package func remove(_ tokenDigests: [Digest]) {
         state.withLock { state in
             state.generation &+= 1
@@ -106,7 +106,7 @@ package final class SessionCache: Sendable {
         }
     }
 
-    /// Forgets a session if it is cached with other tokens than a row that was read later.
+    /// Removes a session from the cache if it has other tokens there than in a row that was read later.
     func remove(olderThan row: SessionRow) {
         let known = state.withLock { state in
             (state.young[row.tokenDigest] ?? state.old[row.tokenDigest])?.session.row
@@ -115,7 +115,7 @@ package final class SessionCache: Sendable {
         remove([row.tokenDigest])
     }
 
-    /// Forgets all sessions, because an unknown part of them has ended.
+    /// Removes all sessions from the cache, because it is unknown which ones have ended.
     func clear() {
         let dead = state.withLock { $0.empty() }
         _ = consume dead
@@ -143,14 +143,14 @@ package final class SessionCache: Sendable {
     package var count: Int { state.withLock { Set($0.young.keys).union($0.old.keys).count } }
 }
 
-/// A session that has just been found alive.
+/// A session that was alive when it was read a moment ago.
 ///
-/// The cache returns the same object to one call after another, so this is a class. Its facts and its access token are opened
-/// once, and its refresh token stays sealed.
+/// The cache returns the same object for one request after another, so this is a class. Its facts and its access token are
+/// opened once, and its refresh token stays sealed.
 package final class LiveSession: Sendable {
     /// The row that the session was read from, at most 5 s old.
     ///
-    /// If it came from the store, it lacks its sealed facts.
+    /// A row that came from the store has no sealed facts, because they were opened.
     package let row: SessionRow
     package let facts: SessionFacts
     /// The key that the session belongs to, according to its client's settings at the time of the call; nil for an unbound
@@ -158,7 +158,7 @@ package final class LiveSession: Sendable {
     package let binding: SessionBinding?
     /// The parent and the policy of a child; nil for a top-level session.
     package let family: Family?
-    /// The earliest time of the next write of the idle time.
+    /// The earliest time at which the idle end is written again.
     let slidesAt: WallTime
 
     package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?, family: Family? = nil) {
@@ -174,17 +174,17 @@ package final class LiveSession: Sendable {
         LiveSession(row: row, facts: facts, binding: binding, family: family)
     }
 
-    /// Returns the session under changed settings of its client.
+    /// Returns the session with the binding that its client's changed settings give it.
     func with(_ binding: SessionBinding?) -> LiveSession {
         LiveSession(row: row, facts: facts, binding: binding, family: family)
     }
 
-    /// Returns a child with its parent and policy.
+    /// Returns a child session together with its parent and policy.
     func with(_ family: Family) -> LiveSession {
         LiveSession(row: row, facts: facts.inheriting(family.parent.facts), binding: binding, family: family)
     }
 
-    /// The owner's view of the session.
+    /// The session as its owner may see it.
     ///
     /// It is made on demand, because a hundred thousand sessions may be cached.
     package var view: SessionView {
@@ -192,28 +192,28 @@ package final class LiveSession: Sendable {
         return family.map { view.within($0.parent.row) } ?? view
     }
 
-    /// The time when the session lapses, alone or with its parent, if it is not used again.
+    /// The time at which the session lapses, alone or with its parent, if it is not used again.
     var lapsesAt: WallTime { family.map { min(row.lapsesAt, $0.parent.row.lapsesAt) } ?? row.lapsesAt }
 
-    /// Converts a problem of the token holder into a problem of this session: for a child, the parent's end becomes
-    /// `parent_ended`.
+    /// Converts a problem of the session that has the tokens into a problem of this session: for a child, the parent's end
+    /// becomes `parent_ended`.
     func hears(_ problem: BrokerProblem) -> BrokerProblem { family == nil ? problem : problem.ofParent }
 
     /// The session whose tokens this session uses: itself, or its parent.
     package var tokenHolder: LiveSession { family?.parent ?? self }
 
-    /// The access token, once a caller has asked for it.
+    /// The access token, after a caller has requested it.
     private let opened = Mutex<AccessToken?>(nil)
 
-    /// The last good pass of this session.
+    /// The last valid pass of this session.
     ///
     /// A phone shows the same pass for some minutes.
     private let lastPass = Mutex<(text: Secret, pass: SessionPass)?>(nil)
 
-    /// Judges a pass of this session.
+    /// Checks a pass of this session.
     ///
-    /// Throws `pass` for another session's pass or a forged text, and `required` for an ended pass. The last good pass is
-    /// recognised without a second HMAC.
+    /// Throws `pass` for another session's pass or a forged text, and `required` for an ended pass. The last valid pass is
+    /// recognised without computing its HMAC again.
     func pass(_ text: Secret, at now: WallTime, by vault: some Vault) throws(ProofRefusal) -> SessionPass {
         if let last = lastPass.withLock({ $0 }), last.text.isEqual(to: text) {
             try last.pass.check(at: now)
@@ -224,7 +224,7 @@ package final class LiveSession: Sendable {
         return pass
     }
 
-    /// Whether the session has tokens of the provider; a session from an id_token has none.
+    /// Whether the session has tokens from the provider; a session from an id_token has none.
     package var hasTokens: Bool { tokenHolder.row.tokens != nil }
 
     /// Returns the access token; on the first call, `open` opens it.
@@ -240,14 +240,14 @@ package final class LiveSession: Sendable {
     /// The SHA-256 of the session token.
     package var tokenDigest: Digest { row.tokenDigest }
 
-    /// Whether the other sessions of its subject belong to other people (`session: {own: device}`).
+    /// Returns whether the other sessions of the session's subject belong to other people (`session: {own: device}`).
     func ownsItselfAlone(_ context: BrokerContext) -> Bool {
         context.providers[facts.provider]?.profile.own == .device
     }
 }
 
 extension SessionView {
-    /// Creates the view of a row and its opened facts.
+    /// Creates the owner's view from a row and its opened facts.
     package init(row: SessionRow, facts: SessionFacts, binding: SessionBinding?) {
         self.init(
             handle: row.handle, provider: facts.provider, client: facts.client, subject: facts.subject,

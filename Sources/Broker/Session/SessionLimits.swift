@@ -1,6 +1,6 @@
-/// Computes a session's times (SEC-40).
+/// Computes the times at which a session ends on its own (SEC-40).
 package enum SessionLimits {
-    /// Returns the latest end of a session.
+    /// Returns the latest time at which a session ends.
     ///
     /// The absolute lifetime is capped by the known life of the refresh token, or by the access token's if a refresh is
     /// impossible. Without tokens, the absolute lifetime is the only limit.
@@ -18,7 +18,7 @@ package enum SessionLimits {
 
     /// Returns the idle end of a session that was used at `now`.
     ///
-    /// The ends of the tokens are left out, because a refresh moves those, while the idle end is rarely written.
+    /// The ends of the tokens are left out, because refreshes move those often, while the idle end is rarely written.
     static func idleEnd(usedAt now: WallTime, created: WallTime, _ lifetimes: SessionLifetimes) -> WallTime {
         min(now.advanced(by: lifetimes.idle), created.advanced(by: lifetimes.absolute))
     }
@@ -26,18 +26,18 @@ package enum SessionLimits {
     /// Returns the time between two writes of the idle end: 1 % of the idle time, at least a second.
     package static func slideInterval(idle: Duration) -> Duration { max(.seconds(1), idle / 100) }
 
-    /// The time between a session's lapse and its tombstone.
+    /// The time between a session's lapse and the moment when it becomes a tombstone.
     ///
     /// Meanwhile a wrong clock can be corrected.
     package static let lapseGrace = Duration.seconds(86_400)
 
-    /// Returns the reason of a lapsed session's end, or nil while the session lives.
+    /// Returns the reason why a session has lapsed; nil while it is alive.
     package static func lapse(of row: SessionRow, at now: WallTime) -> EndReason? {
         SessionEnds(row).lapse(at: now)
     }
 }
 
-/// The times when a session ends on its own, and the one rule for the reason.
+/// The times at which a session ends on its own, and the rule that decides the reason.
 package struct SessionEnds: Sendable, Equatable {
     package let idleExpiresAt: WallTime
     package let expiresAt: WallTime
@@ -57,7 +57,7 @@ package struct SessionEnds: Sendable, Equatable {
             refreshable: row.refreshable)
     }
 
-    /// The reason of the earliest end.
+    /// The reason that belongs to the earliest end.
     ///
     /// Another end at the same time takes precedence over the idle end.
     package var reason: EndReason {
@@ -66,18 +66,18 @@ package struct SessionEnds: Sendable, Equatable {
         return .expired
     }
 
-    /// Returns the reason of the end, or nil while the session lives.
+    /// Returns the reason why the session has lapsed; nil while it is alive.
     package func lapse(at now: WallTime) -> EndReason? { now >= min(idleExpiresAt, expiresAt) ? reason : nil }
 }
 
-/// The standing of a session according to its times, before an end is stored.
+/// The state of a session according to its times, before an ending is stored.
 enum SessionStanding: Sendable, Equatable {
     case lives
     case lapsed(EndReason)
     /// The session has lapsed according to a clock in doubt, so the broker draws no conclusion.
     case doubted
 
-    /// Judges a row by the time, and by the uses that are kept in memory while the clock is in doubt.
+    /// Judges a row by the time, and by the session's uses that are kept in memory while the clock is in doubt.
     init(_ row: SessionRow, _ context: BrokerContext) {
         guard let reason = SessionLimits.lapse(of: row, at: context.lapseTime), !context.isKeptAlive(row) else {
             self = .lives

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A notice for the listeners of `GET /v1/session/events`.
+/// An event for the listeners of `GET /v1/session/events`.
 package enum SessionNotice: Sendable, Equatable {
     case tokensRefreshed
     /// The session now has a presence key.
@@ -12,21 +12,21 @@ package enum SessionNotice: Sendable, Equatable {
 
 /// An activity that must end with its session, for example a relayed answer that is written piece by piece.
 package protocol SessionFollower: AnyObject, Sendable {
-    /// Called when the session has ended or is unknown by now; from any thread, and perhaps more than once.
+    /// Called when the session has ended or no longer exists; from any thread, and possibly more than once.
     func sessionEnded(_ reason: EndReason?)
 }
 
 /// The register of activities in this process that end with a session.
 ///
-/// Event streams (listeners) receive each notice of a session. Followers receive its end.
+/// Event streams (listeners) receive each notice about a session. Followers receive only its end.
 ///
-/// A session has at most `maximumPerSession` event streams, and a subject and client a few times as many. The oldest ends when
-/// a new one needs its place. The code that starts a follower bounds its cost.
+/// A session has at most `maximumPerSession` event streams, and each subject and client a few times as many. If a new stream
+/// exceeds this, the oldest one ends. The code that starts a follower limits their number.
 package final class SessionNotices: Sendable {
     /// The maximum number of listeners of a session.
     package static let maximumPerSession = 8
 
-    /// The place of a follower in the register.
+    /// Identifies a follower in the register.
     package struct Place: Sendable {
         fileprivate let session: Digest
         fileprivate let id: UInt64
@@ -43,21 +43,21 @@ package final class SessionNotices: Sendable {
 
     /// A session with listeners or followers.
     fileprivate struct Listened {
-        /// The newest token version that its listeners know of; for a child, the version of its parent's tokens.
+        /// The newest token version that the session's listeners know; for a child, the version of its parent's tokens.
         var version: Int64
-        /// Whether its listeners know that it has a presence key.
+        /// Whether the session's listeners know that it has a presence key.
         var hasPresence: Bool
         var listeners: [UInt64: @Sendable (SessionNotice) -> Void] = [:]
         var followers: [UInt64: any SessionFollower] = [:]
         /// The session's parent, if the session is a child.
         var parent: Digest?
-        /// The time of the next look-up.
+        /// The time at which the session is read again.
         ///
-        /// According to this process, the session lapses then.
+        /// The session lapses then, according to this process.
         var due: WallTime
     }
 
-    /// Guards the listeners by session.
+    /// Guards the listeners and followers of all sessions.
     private let state = Mutex(State())
 
     package init() {}
@@ -67,8 +67,8 @@ package final class SessionNotices: Sendable {
     /// The calls stop when the returned subscription is released, or when newer listeners supersede this one. `owner` may have
     /// `limit` listeners. A child's listener receives its parent's end as the child's own.
     ///
-    /// `version` is the version of the tokens that the listener knows of; for a child, of its parent's tokens. `lapsesAt` is
-    /// the time of the session's lapse according to the caller.
+    /// `version` is the token version that the listener knows; for a child, the version of its parent's tokens. `lapsesAt` is
+    /// the time at which the session lapses according to the caller.
     package func subscribe(
         _ tokenDigest: Digest, of owner: Digest, limit: Int, version: Int64, hasPresence: Bool = false,
         parent: Digest? = nil, lapsesAt: WallTime = WallTime(milliseconds: .max),
@@ -93,7 +93,7 @@ package final class SessionNotices: Sendable {
         state.withLock { state in _ = state.remove(id, tokenDigest, of: owner) }
     }
 
-    /// Enters a follower of a session until it is forgotten.
+    /// Adds a follower of a session to the register, until `forget` removes it.
     ///
     /// The follower is called at the end of the session and, for a child, at the end of its parent.
     package func follow(_ session: LiveSession, _ follower: any SessionFollower) -> Place {
@@ -109,7 +109,7 @@ package final class SessionNotices: Sendable {
         }
     }
 
-    /// Forgets a follower.
+    /// Removes a follower.
     package func forget(_ place: Place) {
         let follower = state.withLock { state in
             let follower = state.sessions[place.session]?.followers.removeValue(forKey: place.id)
@@ -149,11 +149,11 @@ package final class SessionNotices: Sendable {
         for follower in followers { follower.sessionEnded(reason) }
     }
 
-    /// Notifies the listeners of a session and of its children that its tokens now have this version, unless they know it.
+    /// Notifies the listeners of a session and of its children that its tokens now have this version, unless they already know.
     ///
-    /// With `isOwn` false, the tokens are for another API, so the listeners get no notice. Only the version is noted, and only
-    /// if the version before it is known here. Otherwise a notice of another replica's refresh of the session's own tokens is
-    /// still due.
+    /// With `isOwn` false, the tokens are for another API, so the listeners get no notice. Only the version is stored, and only
+    /// if the previous version is known here. Otherwise, a notice about another replica's refresh of the session's own tokens
+    /// is still missing.
     package func refreshed(_ tokenDigest: Digest, version: Int64, isOwn: Bool = true) {
         let listeners = state.withLock { state in
             // The listeners of a child wait for its parent's version.
@@ -171,7 +171,7 @@ package final class SessionNotices: Sendable {
         for listener in listeners { listener(.tokensRefreshed) }
     }
 
-    /// Notifies a session's listeners of its presence key, unless they know of it.
+    /// Notifies a session's listeners of its presence key, unless they already know.
     package func presenceRegistered(_ tokenDigest: Digest) {
         let isNew = state.withLock { state in
             guard state.sessions[tokenDigest]?.hasPresence == false else { return false }
@@ -181,24 +181,24 @@ package final class SessionNotices: Sendable {
         if isNew { post(.presenceKeyChanged, to: tokenDigest) }
     }
 
-    /// The sessions with listeners or followers, and their parents, for polling the changes of other replicas.
+    /// The sessions with listeners or followers, and their parents, for finding changes that other replicas made.
     package var listenedTo: [Digest] {
         state.withLock { state in Array(Set(state.sessions.keys).union(state.families.keys)) }
     }
 
-    /// The sessions to look up, because they have lapsed according to this process.
+    /// Returns the sessions that have to be read again, because they have lapsed according to this process.
     func due(at now: WallTime) -> [Digest] {
         state.withLock { state in state.sessions.compactMap { $0.value.due <= now ? $0.key : nil } }
     }
 
-    /// Notes that a session lives, and the time of its next look-up.
+    /// Notes that a session is alive, and when it is next read.
     func lives(_ tokenDigest: Digest, until due: WallTime) {
         state.withLock { $0.sessions[tokenDigest]?.due = due }
     }
 
-    /// Has a session and its children looked up soon.
+    /// Schedules an early read of a session and its children.
     ///
-    /// The session may have ended and its notice been lost, or its end may have moved.
+    /// The session may have ended without a notice, or its end may have moved.
     func doubt(_ tokenDigest: Digest) {
         state.withLock { state in
             for session in [tokenDigest] + (state.families[tokenDigest] ?? []) {
@@ -207,7 +207,7 @@ package final class SessionNotices: Sendable {
         }
     }
 
-    /// Has all sessions looked up soon, because an unknown part of them has ended.
+    /// Schedules an early read of all sessions, because it is unknown which ones have ended.
     func doubtAll() {
         state.withLock { state in
             for session in state.sessions.keys { state.sessions[session]?.due = WallTime(milliseconds: .min) }
@@ -219,7 +219,7 @@ package final class SessionNotices: Sendable {
 }
 
 extension SessionNotices.State {
-    /// Enters a listener or follower of a session, with the facts known about the session, and returns its number.
+    /// Adds a listener or follower of a session, with the known facts about the session, and returns its number.
     fileprivate mutating func enter(
         _ tokenDigest: Digest, _ new: SessionNotices.Listened,
         _ add: (inout SessionNotices.Listened, UInt64) -> Void
@@ -230,7 +230,7 @@ extension SessionNotices.State {
         return next
     }
 
-    /// Forgets a session if its last listener or follower is gone.
+    /// Removes a session from the register if its last listener or follower is gone.
     fileprivate mutating func leaveIfEmpty(_ tokenDigest: Digest) {
         guard let last = sessions[tokenDigest], last.listeners.isEmpty, last.followers.isEmpty else { return }
         sessions[tokenDigest] = nil
@@ -239,7 +239,7 @@ extension SessionNotices.State {
         if families[parent]?.isEmpty == true { families[parent] = nil }
     }
 
-    /// Removes the oldest listeners to make room for a new one, and returns them.
+    /// Removes the oldest listeners if a new one would exceed the limits, and returns them.
     fileprivate mutating func makeRoom(
         for tokenDigest: Digest, of owner: Digest, limit: Int
     ) -> [@Sendable (SessionNotice) -> Void] {
@@ -271,7 +271,7 @@ extension SessionNotices.State {
     }
 }
 
-/// A listener's place, which ends when its last holder releases it.
+/// A listener's entry in the register, which ends when its last holder releases this object.
 package final class Subscription: Sendable {
     private let end: @Sendable () -> Void
 
@@ -282,9 +282,9 @@ package final class Subscription: Sendable {
 
 /// Listens to the notices of a session (`GET /v1/session/events`).
 package struct ListenToSession: Sendable {
-    /// The number of listeners that a subject and client may have for each session that they may have.
+    /// The number of listeners that a subject and client may have, for each session that they may have.
     ///
-    /// So each live session can have listeners in two places, even at the limit of sessions.
+    /// Therefore each live session can have listeners in two places, even at the limit of sessions.
     private static let perSession = 2
     /// The number of listeners that a child may have in addition to its family's listeners, because a page may be open in
     /// several tabs.
@@ -294,7 +294,7 @@ package struct ListenToSession: Sendable {
 
     init(_ context: BrokerContext) { self.context = context }
 
-    /// Calls `listener` for each notice from now on, as long as the returned subscription is held.
+    /// Calls `listener` for each notice from now on, until the returned subscription is released.
     package func listen(
         _ live: LiveSession, _ listener: @escaping @Sendable (SessionNotice) -> Void
     ) -> Subscription {
@@ -310,16 +310,16 @@ package struct ListenToSession: Sendable {
             parent: live.row.lineage?.parent, lapsesAt: live.lapsesAt, listener)
     }
 
-    /// Enters a follower of a session in the register until it is forgotten.
+    /// Adds a follower of a session to the register, until `forget` removes it.
     package func follow(_ live: LiveSession, _ follower: any SessionFollower) -> SessionNotices.Place {
         context.notices.follow(live, follower)
     }
 
-    /// Forgets a follower.
+    /// Removes a follower.
     package func forget(_ place: SessionNotices.Place) { context.notices.forget(place) }
 }
 
-/// Acts on notices from other replicas: the cache forgets sessions, and event streams end (guarantee 6).
+/// Handles notices from other replicas: the cache forgets sessions, and event streams end (guarantee 6).
 package struct ReplicaNotices: Sendable {
     private let cache: SessionCache
     private let notices: SessionNotices
@@ -329,9 +329,9 @@ package struct ReplicaNotices: Sendable {
         notices = context.notices
     }
 
-    /// Listens to a store that several processes share.
+    /// Begins to receive notices from a store that several processes share.
     ///
-    /// Caching is off until the store reports that notices arrive. `heard` is also called with each notice.
+    /// Caching is off until the store reports that notices arrive. `heard` is also called for each notice.
     package func listen(
         to store: any SharedStore, heard: @escaping @Sendable (EndingNotice) -> Void = { _ in }
     ) {
@@ -374,7 +374,7 @@ package struct ReplicaRefreshes: Sendable {
         self.store = store
     }
 
-    /// Polls all sessions with listeners or followers, if there are any.
+    /// Reads all sessions with listeners or followers, if there are any.
     package func look() async throws(StoreFailure) {
         var rest = notices.listenedTo[...]
         while !rest.isEmpty {

@@ -23,15 +23,15 @@ package struct SessionRow: Sendable, Equatable {
     /// The end of the access token; nil when unknown.
     package var tokenExpiresAt: WallTime?
     package var refreshable: Bool
-    /// Counts token sets.
+    /// The token version, which each new token set raises.
     ///
-    /// A refresh is stored only if this number is still the same (guarantee 2).
+    /// A refresh is stored only if the version is unchanged since its claim (guarantee 2).
     package var tokenVersion: Int64
-    /// Counts refresh claims.
+    /// The number of refresh claims so far.
     package var fence: Int64
     /// Whether the subject of the stored tokens' id_token is still unchecked.
     ///
-    /// Until the check, the tokens are not handed out.
+    /// The tokens are not used until the check.
     package var subjectUnchecked: Bool
     package var endedAt: WallTime?
     package var endReason: EndReason?
@@ -39,13 +39,13 @@ package struct SessionRow: Sendable, Equatable {
     package var facts: Sealed
     /// `StoredTokens`, sealed as `.tokens` for the row `tokenDigest`.
     ///
-    /// Nil once ended, and for a session from an id_token.
+    /// Nil after the session's end, and for a session from an id_token.
     package var tokens: Sealed?
-    /// The session's place in its parent's family; nil for a top-level session.
+    /// The parent and place of a child session; nil for a top-level session.
     package var lineage: Lineage?
-    /// The presence key; nil before its registration, and once ended.
+    /// The presence key; nil before its registration, and after the session's end.
     package var presence: StoredPresence?
-    /// Counts the user's acts for the session: the sign-in, each step-up, and the presence key (decision 74).
+    /// The session's version, which each act of the user raises: a step-up, and registering the presence key (decision 74).
     package var version: Int64
 
     package init(
@@ -87,14 +87,14 @@ package struct SessionRow: Sendable, Equatable {
         return row
     }
 
-    /// The time when the session lapses if it is not used again.
+    /// The time at which the session lapses if it is not used again.
     var lapsesAt: WallTime { min(idleExpiresAt, expiresAt) }
 
-    /// Returns whether the session lives at `now`.
+    /// Returns whether the session is alive at `now`.
     package func isLive(at now: WallTime) -> Bool { endedAt == nil && now < idleExpiresAt && now < expiresAt }
 }
 
-/// Makes a session row from a token set and an identity.
+/// Makes the row of a new session from a token set and an identity.
 struct SessionMaker: Sendable {
     let context: BrokerContext
 
@@ -144,24 +144,24 @@ package struct SessionFacts: Sendable {
     package var unverified: [(name: String, value: JSONValue)]
     package var scope: [String]
     package var device: String?
-    /// The client's lifetimes at login, because a later change of configuration must not end sessions by surprise.
+    /// The client's lifetimes at login, because a later change of the configuration must not end sessions unexpectedly.
     package var lifetimes: SessionLifetimes
-    /// The manner and time of the user's sign-in; only a sign-in sets them.
+    /// The way and the time in which the user signed in; only a sign-in sets them.
     ///
     /// The values that a refreshed id_token must repeat (SEC-59) are stored with the tokens.
     package var signIn: SignInFacts
-    /// The thumbprint of the session's key (RFC 7638).
+    /// The thumbprint of the device key that the session belongs to (RFC 7638).
     ///
     /// It is sealed because it links the sessions of one device.
     package var thumbprint: Digest?
-    /// The session's place in a family; nil for a top-level session.
+    /// The session's parent, kind and name; nil for a top-level session.
     package var child: ChildFacts?
-    /// The version of the access token that the last sign-in lent to the grant of an earlier sign-in; nil if the grant is its
-    /// own.
+    /// The version of the access token that the last sign-in brought without a refresh token; nil if the session's tokens all
+    /// come from one sign-in.
     ///
-    /// Every later access token belongs to that grant instead of the last sign-in.
+    /// Every later access token belongs to the grant of the earlier sign-in.
     package var lentVersion: Int64?
-    /// The last step-up; nil before the first, or after an older release has sealed the facts again.
+    /// The last step-up; nil before the first, or if an older release has sealed the facts since.
     package var lastStepUp: StepUpNote?
 
     package init(
@@ -182,7 +182,7 @@ package struct SessionFacts: Sendable {
         self.child = child
     }
 
-    /// Returns a child's facts with the user's facts from its parent, because a refresh may have changed them.
+    /// Returns a child's facts, with the user's facts taken from its parent, because a refresh may have changed them.
     func inheriting(_ parent: SessionFacts) -> SessionFacts {
         var facts = self
         facts.subject = parent.subject
@@ -247,7 +247,7 @@ extension SessionFacts {
         lastStepUp = reader.isAtEnd ? nil : try StepUpNote(&reader)
     }
 
-    /// The placeholder of a missing lent version in front of another field.
+    /// The value that stands for a missing lent version if another field follows.
     private static let lendsNothing: Int64 = -1
 
     private static func beginning(
@@ -267,7 +267,7 @@ extension SessionFacts {
 package struct SessionLifetimes: Sendable, Equatable {
     /// The longest time between two uses of a session; then it ends.
     package var idle: Duration
-    /// The longest life of a session, even if it is in use.
+    /// The longest life of a session, however often it is used.
     package var absolute: Duration
 
     package init(idle: Duration = .seconds(30 * 86_400), absolute: Duration = .seconds(90 * 86_400)) {
@@ -278,22 +278,22 @@ package struct SessionLifetimes: Sendable, Equatable {
 
 /// A token set with its provider and client, as sealed in a session or outbox row.
 ///
-/// The outbox row outlives the session, so the record itself must name the provider and client for the revocation.
+/// An outbox row outlives its session, so the record itself names the provider and client that the revocation needs.
 package struct StoredTokens: Sendable {
     package var provider: ProviderName
     package var client: ClientName
     package var tokens: TokenSet
-    /// The issue time of the access token.
+    /// The time at which the access token was issued.
     ///
-    /// For a short-lived token it decides the time of the refresh.
+    /// This time decides when a short-lived token is refreshed.
     package var issuedAt: WallTime
     /// The id_token of the last refresh, while its subject is unchecked.
     package var uncheckedIDToken: Secret?
-    /// The owner, if the exchange of these tokens ended without a session row.
+    /// The owner of the tokens, if their exchange ended without a session row.
     package var origin: SignInOrigin?
-    /// The token version of the access token; nil if it is the row's version.
+    /// The version of the access token; nil if it is the row's token version.
     ///
-    /// A refresh for another API may have raised the row's version since.
+    /// A refresh for another API may have raised the row's version since then.
     package var accessVersion: Int64?
 
     package init(
@@ -308,7 +308,7 @@ package struct StoredTokens: Sendable {
         self.issuedAt = issuedAt
     }
 
-    /// Returns the access token with its own version, or else with the given version of the token set.
+    /// Returns the access token with its own version, or else with the given version of the whole set.
     func access(version: Int64) -> AccessToken {
         AccessToken(
             token: tokens.accessToken, credential: tokens.credential, key: tokens.key?.pair,
@@ -317,12 +317,12 @@ package struct StoredTokens: Sendable {
             issuedAt: issuedAt)
     }
 
-    /// The pause before another call, if the provider left an access token unbound.
+    /// The pause before another refresh, if the provider left an access token unbound.
     private static let pause = Duration.seconds(30)
-    /// The tolerance for the clock of the process that made the call.
+    /// The tolerated difference of the clock of the process that made the call.
     private static let skew = Duration.seconds(60)
 
-    /// Returns the rest of the pause after the provider left the access token unbound; nil if the provider may be called.
+    /// Returns the rest of the pause after the provider left the access token unbound; nil if a refresh may be made.
     func withheldFor(at now: WallTime) -> Duration? {
         guard tokens.isWithheld else { return nil }
         let age = now.since(issuedAt)
@@ -336,7 +336,7 @@ extension StoredTokens {
     private static let format: UInt8 = 1
     /// The format of tokens that are bound to a key.
     ///
-    /// An older release refuses this format. So the tokens are never sent without a proof, or treated as damaged.
+    /// An older release refuses this format, so it never sends the tokens without a proof, or treats them as damaged.
     private static let keyedFormat: UInt8 = 2
     /// The format of tokens that are bound to a certificate.
     ///

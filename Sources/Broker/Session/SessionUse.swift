@@ -1,13 +1,13 @@
 import Synchronization
 
-/// The use of a session by a relayed call that takes long.
+/// The use of a session by a relayed call that lasts long.
 ///
-/// The bytes that the call carries slide the idle time, as a further call would (decision 76).
+/// The bytes that the call transmits move the session's idle end, as a further call would (decision 76).
 package final class SessionUse: Sendable {
     private struct State {
-        /// The session as the last slide left it.
+        /// The session, as its idle end was last moved.
         var session: LiveSession
-        /// The earliest time of the next write of the idle time.
+        /// The earliest time at which the idle end is written again.
         var due: WallTime
     }
 
@@ -15,7 +15,7 @@ package final class SessionUse: Sendable {
     private let clock: BrokerClock
     private let state: Mutex<State>
 
-    /// Creates the use of a session that has just slid; nil for the session of a web page.
+    /// Creates the use of a session whose idle end was just moved; nil for the session of a web page.
     ///
     /// An open page must not keep its session alive, because its cookie is easier to steal.
     package init?(of session: LiveSession, _ sessions: ResumeSession) {
@@ -26,7 +26,7 @@ package final class SessionUse: Sendable {
         state = Mutex(State(session: slid, due: slid.nextSlide))
     }
 
-    /// Notes that the call has carried bytes, in either direction.
+    /// Notes that the call has transmitted bytes, in either direction.
     package func carries() {
         let now = clock.now()
         let session = state.withLock { state -> LiveSession? in
@@ -49,10 +49,10 @@ package final class SessionUse: Sendable {
 }
 
 extension LiveSession {
-    /// The earliest time of the next write of the session's or its parent's idle time.
+    /// The earliest time at which the idle end of the session or its parent is written again.
     fileprivate var nextSlide: WallTime { family.map { min(slidesAt, $0.parent.slidesAt) } ?? slidesAt }
 
-    /// Returns the session after uses by other calls, so that it and its parent live at least until `end`.
+    /// Returns the session with the uses by other calls, so that it and its parent live at least until `end`.
     fileprivate func living(until end: WallTime) -> LiveSession {
         var row = row
         row.idleExpiresAt = max(row.idleExpiresAt, end)
@@ -60,7 +60,7 @@ extension LiveSession {
         return LiveSession(row: row, facts: facts, binding: binding, family: family)
     }
 
-    /// Returns the session as a slide at this time leaves it.
+    /// Returns the session with the idle end that a use at this time gives it.
     fileprivate func slid(at now: WallTime) -> LiveSession {
         var row = row
         if now >= slidesAt {

@@ -1,6 +1,6 @@
-/// A session as its owner may see it (the session object of the contract).
+/// A session as its owner may see it (the session object in openapi.yaml).
 ///
-/// Tokens are never part of it (SEC-52).
+/// The view never contains tokens (SEC-52).
 package struct SessionView: Sendable {
     package var handle: SessionHandle
     package var provider: ProviderName
@@ -16,16 +16,16 @@ package struct SessionView: Sendable {
     package var tokensExpireAt: WallTime?
     package var refreshable: Bool
     package var device: String?
-    /// The manner and time of the user's sign-in.
+    /// The way and the time in which the user signed in.
     package var signIn: SignInFacts
     package var binding: SessionBinding?
-    /// The session's place in a family; nil for a top-level session.
+    /// The session's parent, kind and name; nil for a top-level session.
     package var child: ChildFacts?
     /// The presence key, if the session has one and it was opened for this view.
     package var presence: SessionPresence?
-    /// The number of the shown state.
+    /// The session's version, which grows with each step-up and with its presence key.
     ///
-    /// A higher number is newer.
+    /// Of two views, the one with the higher version is newer.
     package var version: Int64
 
     package init(
@@ -71,9 +71,9 @@ package struct SignedIn: Sendable {
     package let transport: ClientProfile.Transport
     /// The first pass of a session that belongs to a key.
     package let pass: GrantedPass?
-    /// The latest end of the session, counting all possible refreshes.
+    /// The latest time at which the session may end, however often it is refreshed.
     ///
-    /// The cookie is kept until then, because refreshes leave it unchanged.
+    /// The cookie lives until then, because refreshes do not change it.
     package let endsAtLatest: WallTime
 
     init(

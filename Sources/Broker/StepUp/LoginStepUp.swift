@@ -1,4 +1,4 @@
-/// A login's demand on its sign-in, and the session that it steps up.
+/// The app's demand on a login's sign-in, and the session that the login steps up.
 package struct LoginStepUp: Sendable, Equatable {
     package var demand: StepUpDemand
     /// The digest of the session's token; nil for a login that makes a session.
@@ -25,7 +25,7 @@ package struct LoginStepUp: Sendable, Equatable {
 extension LoginStepUp {
     static let format: UInt8 = 4
 
-    /// Begins the record of a login that steps a session up.
+    /// Writes the beginning of the record of a login that steps a session up.
     static func begin(_ session: Digest, boundTo thumbprint: Digest?, holding key: ProofKeyPair?) -> RecordWriter {
         var writer = RecordWriter(format: format)
         writer.string(Base64URL.encode(session.bytes))
@@ -34,7 +34,7 @@ extension LoginStepUp {
         return writer
     }
 
-    /// The start of such a record.
+    /// The beginning of such a record.
     struct Beginning {
         var reader: RecordReader
         let session: Digest

@@ -16,11 +16,11 @@ final class SeenRefreshTokens: Sendable {
         var question: Question?
     }
 
-    /// A refresh that was in progress when the provider answered.
+    /// A refresh of the session that was in progress when the provider answered.
     struct Question {
         /// The token version that the refresh replaces.
         let version: Int64
-        /// The latest moment of the refresh's commit.
+        /// The latest moment at which the refresh may still be stored.
         let until: Duration
     }
 
@@ -37,7 +37,7 @@ final class SeenRefreshTokens: Sendable {
         }
     }
 
-    /// Returns whether the session has had this refresh token.
+    /// Returns whether the session has had the given refresh token.
     func contains(_ token: Secret?) -> Bool {
         guard let token else { return false }
         return state.withLock { $0.tokens.contains { $0.isEqual(to: token) } }
@@ -46,7 +46,7 @@ final class SeenRefreshTokens: Sendable {
     /// Notes that a refresh may store another refresh token.
     func note(_ question: Question) { state.withLock { $0.question = question } }
 
-    /// Returns the refresh that may still store this refresh token.
+    /// Returns the refresh in progress that may still store the given refresh token.
     ///
     /// Nil if the session has had the token, or if the refresh is over.
     func question(of token: Secret?, at moment: Duration) -> Question? {
@@ -59,7 +59,7 @@ final class SeenRefreshTokens: Sendable {
 extension BrokerContext {
     /// Opens the sealed parts of a session's row, and returns its tokens.
     ///
-    /// Returns nil if the row is without tokens, or if they were tampered with; the next use of the session detects that.
+    /// Returns nil if the row has no tokens, or if they were tampered with; the next use of the session detects that.
     ///
     /// Throws a passing problem if this process does not have the key yet, or if a newer version has sealed the row.
     func openSealed(_ row: SessionRow) throws(BrokerProblem) -> StoredTokens? {

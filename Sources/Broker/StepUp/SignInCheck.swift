@@ -1,14 +1,14 @@
-/// Demands for one call that the session's user signed in strongly and recently enough (`require`, a query of forward-auth, or
-/// an upstream's challenge).
+/// Checks whether the session's user signed in strongly and recently enough for one call (`require`, a query of forward-auth,
+/// or an upstream's challenge).
 package struct SignInCheck: Sendable {
     private let context: BrokerContext
 
     package init(_ context: BrokerContext) { self.context = context }
 
-    /// Returns a session whose sign-in meets a demand, either the given one or the same one read again.
+    /// Returns a session whose sign-in meets a demand: the given session, or the same one read again.
     ///
-    /// Throws `step_up_required` if the sign-in falls short. Throws `step_up_failed` if the session's provider cannot step up
-    /// as demanded. The app then does not open a browser in vain.
+    /// Throws `step_up_required` if the sign-in does not meet the demand. Throws `step_up_failed` if the session's provider
+    /// cannot step up as demanded, so that the app does not open a browser in vain.
     package func require(
         _ demand: StepUpDemand, of session: LiveSession
     ) async throws(BrokerProblem) -> LiveSession {
@@ -22,10 +22,10 @@ package struct SignInCheck: Sendable {
 
     /// The smallest age that an upstream can demand, in seconds.
     ///
-    /// The call after the sign-in takes time, so a smaller age is raised.
+    /// The call after the sign-in takes time, so a smaller age is raised to this one.
     private static let shortestAge: Int64 = 60
 
-    /// Judges an upstream's own challenge to an access token, of the session itself or of a `target`.
+    /// Handles an upstream's own challenge to an access token, of the session itself or of a `target`.
     ///
     /// Returns the current session if its sign-in meets the challenge, because another access token may be enough.
     ///
@@ -48,10 +48,10 @@ package struct SignInCheck: Sendable {
         throw problem
     }
 
-    /// Whether the access token comes from a sign-in before the session's last one.
+    /// Whether the access token comes from an earlier sign-in than the session's last one.
     ///
-    /// The last sign-in brought no refresh token, and the access token that it lent has been refreshed since. The next sign-in
-    /// lends another.
+    /// The last sign-in brought no refresh token, and its access token has been refreshed with the earlier sign-in's token
+    /// since. The next sign-in brings another access token.
     private func isOfEarlierSignIn(
         _ session: LiveSession, _ target: TokenTarget?
     ) throws(BrokerProblem) -> Bool {
@@ -64,7 +64,7 @@ package struct SignInCheck: Sendable {
         return access.version != lent
     }
 
-    /// Refuses to judge an age while the clock is in doubt.
+    /// Refuses to compare the age of a sign-in while the clock is in doubt.
     ///
     /// The answer is then 503.
     private func checkTellsAge(_ demand: StepUpDemand) throws(BrokerProblem) {
@@ -99,12 +99,12 @@ package struct SignInCheck: Sendable {
     }
 }
 
-/// The step-up that a call needs.
+/// The demand that a call requires a step-up for, with properties of its session.
 package struct WantedStepUp: Sendable, Equatable {
     package let demand: StepUpDemand
     /// Whether the session is a child.
     ///
-    /// Its parent then steps up, and makes a new child.
+    /// The app's parent session then steps up, and makes a new child.
     package let isOfParent: Bool
     /// Whether the session belongs to a key, which decides the challenge's scheme.
     package let isBound: Bool

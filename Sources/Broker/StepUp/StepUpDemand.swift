@@ -1,15 +1,15 @@
-/// A demand on the strength and the age of the user's sign-in (RFC 9470).
+/// A demand on the strength and the age of a sign-in (RFC 9470).
 package struct StepUpDemand: Sendable, Equatable {
     /// The accepted values of `acr`; empty to accept any value.
     package var contextClasses: [String]
     /// The longest time since the user's sign-in, in seconds; nil to accept any age.
     package var maximumAge: Int64?
-    /// Whether the call also has to show the user's presence, which a sign-in cannot do.
+    /// Whether the call also has to show the user's presence, which a sign-in cannot show.
     package var presence = false
-    /// Whether some sign-in can meet the demand; false if two joined demands have no class in common.
+    /// Whether any sign-in can meet the demand; false if two joined demands have no class in common.
     package private(set) var isPossible = true
 
-    /// The most values that a demand may name, and the most characters of one.
+    /// The most classes that a demand may name, and the most characters of one class.
     package static let mostClasses = 8
     package static let longestClass = 200
     /// The longest age that a demand may name, in seconds.
@@ -20,7 +20,7 @@ package struct StepUpDemand: Sendable, Equatable {
         self.maximumAge = maximumAge
     }
 
-    /// Whether these classes may be demanded.
+    /// Returns whether the classes may be demanded.
     ///
     /// Their number and length are limited, and each one has to fit into a challenge.
     package static func areClasses(_ classes: [String]) -> Bool {
@@ -50,7 +50,7 @@ package struct StepUpDemand: Sendable, Equatable {
     /// The demand for presence alone.
     static let presence = StepUpDemand().withPresence
 
-    /// The part that a sign-in can meet, or nil.
+    /// The part of the demand that a sign-in can meet; nil if there is none.
     package var ofSignIn: StepUpDemand? {
         guard presence else { return self }
         guard !isPossible || !contextClasses.isEmpty || maximumAge != nil else { return nil }
@@ -66,7 +66,7 @@ package struct StepUpDemand: Sendable, Equatable {
         return more
     }
 
-    /// The parameters of the authorization request.
+    /// The parameters of the authorization request that express the demand.
     var parameters: [(name: String, value: String)] {
         var pairs: [(name: String, value: String)] = []
         // Providers that honour an age treat 0 as no limit, or as an error. With 1, they also ask the user to sign in.
@@ -75,9 +75,9 @@ package struct StepUpDemand: Sendable, Equatable {
         return pairs
     }
 
-    /// Returns whether a sign-in meets the demand at a time.
+    /// Returns whether a sign-in meets the demand at `now`.
     ///
-    /// If an age is demanded, a sign-in with an unknown or a future time fails.
+    /// If an age is demanded, a sign-in with an unknown or future time does not meet it.
     package func isMet(by signIn: SignInFacts, at now: WallTime, leeway: Duration) -> Bool {
         guard isPossible else { return false }
         if !contextClasses.isEmpty {
@@ -92,13 +92,13 @@ package struct StepUpDemand: Sendable, Equatable {
     }
 }
 
-/// The manner and time of a sign-in, from the id_token's `acr`, `amr` and `auth_time`.
+/// The way and the time in which the user signed in, from the id_token's `acr`, `amr` and `auth_time`.
 package struct SignInFacts: Sendable, Equatable {
     package var contextClass: String?
     package var methods: [String]
-    /// Seconds since 1970; nil if the provider left the time out.
+    /// The time of the sign-in in seconds since 1970; nil if the provider did not report it.
     ///
-    /// The broker never fills in its own time.
+    /// The broker never substitutes a time of its own.
     package private(set) var authenticatedAt: Int64?
 
     package init(contextClass: String? = nil, methods: [String] = [], authenticatedAt: Int64? = nil) {
@@ -109,13 +109,13 @@ package struct SignInFacts: Sendable, Equatable {
     }
 }
 
-/// The reason for a failed step-up, with the requirement and the actual sign-in.
+/// The reason why a step-up failed, with the demand and the actual sign-in.
 ///
 /// `got` is nil if the sign-in is forgotten, or if the provider itself reported the failure.
 package struct StepUpShortfall: Sendable, Equatable {
     package let required: StepUpDemand
     package let got: SignInFacts?
-    /// Whether an upstream demands a sign-in that the session already has.
+    /// Whether an upstream demands a sign-in although the session's sign-in already meets the demand.
     package var isUpstreams = false
 
     package init(required: StepUpDemand, got: SignInFacts?, isUpstreams: Bool = false) {
@@ -125,7 +125,7 @@ package struct StepUpShortfall: Sendable, Equatable {
     }
 }
 
-/// A provider's ability to step up (`providers.NAME.step_up`).
+/// The demands on a sign-in that a provider can fulfil (`providers.NAME.step_up`).
 package struct StepUpCapability: Sendable, Equatable {
     /// Whether the provider honours `acr_values` and sends `acr`.
     package var contextClass: Bool
@@ -146,13 +146,13 @@ package struct StepUpCapability: Sendable, Equatable {
     }
 }
 
-/// A session after its step-up, which still has the same token.
+/// A session after its step-up; its token is unchanged.
 package struct SteppedUp: Sendable {
     package let session: SessionView
     /// The token that the request presented, for the cookie's `Max-Age`.
     package let token: Secret
     package let transport: ClientProfile.Transport
-    /// The latest end of the session, however often it is refreshed.
+    /// The latest time at which the session may end, however often it is refreshed.
     package let endsAtLatest: WallTime
 
     init(_ live: LiveSession, token: Secret, transport: ClientProfile.Transport, view: SessionView) {

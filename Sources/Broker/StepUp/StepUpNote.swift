@@ -1,17 +1,18 @@
-/// A session's last step-up, as the session's sealed facts remember it.
+/// A session's last step-up, as recorded in the session's sealed facts.
 ///
-/// The note puts the answers of two step-ups in order, and names the grant of the session's refresh token (decision 70).
+/// The record decides which of two step-ups was answered later, and names the grant of the session's refresh token (decision
+/// 70).
 package struct StepUpNote: Sendable, Equatable {
-    /// The session's version that this step-up began.
+    /// The session version that this step-up produced.
     package let version: Int64
     /// The time of the provider's token response, by the clock of the process that stored it.
     package let answeredAt: WallTime
-    /// The start of the session's grant; nil if the grant comes from the first sign-in.
+    /// The grant that a step-up began; nil if the session still has the grant of its first sign-in.
     package let grant: Grant?
 
-    /// The start of a grant that replaced another grant in a step-up.
+    /// A grant that replaced another grant in a step-up.
     package struct Grant: Sendable, Equatable {
-        /// The digest of the refresh token that the answer contained.
+        /// The digest of the refresh token in the provider's answer.
         package let refreshToken: Digest
         /// The grant's first token version.
         package let tokenVersion: Int64
@@ -25,10 +26,10 @@ package struct StepUpNote: Sendable, Equatable {
         self.grant = grant
     }
 
-    /// Returns whether this step-up's answer came after the answer to another one.
+    /// Returns whether this step-up was answered after another one.
     ///
     /// `version` is the session's version when the code of the other step-up was sent. If this step-up was stored before that,
-    /// its answer came first, by any clock. The times decide only between two step-ups that overlap.
+    /// it was answered first, regardless of any clock. The times decide only between two step-ups that overlap.
     func isLater(than answeredAt: WallTime, ofCodeSentAt version: Int64) -> Bool {
         self.version > version && self.answeredAt > answeredAt
     }
@@ -45,7 +46,7 @@ extension StepUpNote {
         }
     }
 
-    /// Reads the note from a record.
+    /// Reads the step-up from a record.
     init(_ reader: inout RecordReader) throws(RecordFailure) {
         version = try reader.integer()
         answeredAt = WallTime(milliseconds: try reader.integer())

@@ -1,8 +1,8 @@
-/// The settlement of a step-up's exchange. The presented session gets the new sign-in, or stays unchanged.
+/// The settlement of an exchange that steps a session up: the session gets the new sign-in, or stays unchanged.
 extension ExchangeSettlement {
     /// Stores the sign-in in its session, and retries until it is stored or the session has ended.
     ///
-    /// The user has just signed in, and must not have to repeat that because of a fault of the broker's.
+    /// The user has just signed in, and must not have to repeat that because of a fault in the broker.
     func stepUp(
         _ session: Digest, _ demand: StepUpDemand, _ answer: TokenSet, _ identity: ProviderIdentity,
         _ requestedScope: [String], answered: Duration
@@ -65,7 +65,7 @@ extension ExchangeSettlement {
         }
     }
 
-    /// Returns whether a session lives.
+    /// Returns whether a session is still alive.
     ///
     /// A lapse counts only while the clock is trusted.
     private func isStanding(_ row: SessionRow) -> Bool {
@@ -74,11 +74,11 @@ extension ExchangeSettlement {
         return true
     }
 
-    /// Reads the session that steps up, and notes its refresh token.
+    /// Reads the session that is stepped up, and notes its refresh token.
     ///
     /// Retries until the store answers and this process can open the row.
     ///
-    /// The code is spent, so the answer in hand waits for a key as it waits for a store.
+    /// The code is spent, so the provider's answer waits until a missing key arrives, just as it waits for the store.
     private func standing(_ session: Digest) async throws(BrokerProblem) -> SessionRow? {
         let row: SessionRow?? = await insisting("session") { () async throws(StoreFailure) in
             guard let row = try await context.store.session(tokenDigest: session) else { return nil }
@@ -94,7 +94,7 @@ extension ExchangeSettlement {
 
     /// Returns the tokens of a failed exchange if they may be revoked.
     ///
-    /// If a step-up was answered with the refresh token that its session lives by, the result is nil.
+    /// If a step-up was answered with the refresh token that its session uses, the result is nil.
     func unheld(_ tokens: TokenSet) async -> TokenSet? {
         guard let session = plan.stepUp?.session else { return tokens }
         await noteRefresh(of: session, tokens)
@@ -105,9 +105,9 @@ extension ExchangeSettlement {
         return exchange.seen.contains(tokens.refreshToken) ? nil : tokens
     }
 
-    /// Checks a first sign-in against the demand of its login.
+    /// Checks whether a first sign-in meets the demand of its login.
     ///
-    /// Tokens of a sign-in that is too weak are revoked instead of stored.
+    /// If the sign-in is too weak, its tokens are revoked instead of stored.
     func checkFirst(
         _ demand: StepUpDemand, _ tokens: TokenSet, _ identity: ProviderIdentity
     ) async throws(BrokerProblem) {
@@ -135,7 +135,7 @@ extension ExchangeSettlement {
         return BrokerProblem(.sessionEnded, reason: reason)
     }
 
-    /// Spends the exchange of a step-up after a sign-in below the demand.
+    /// Spends the exchange of a step-up whose sign-in did not meet the demand.
     ///
     /// The session keeps its earlier state.
     private func tooWeak(
@@ -173,7 +173,7 @@ extension ExchangeSettlement {
         return try steppedUp(row, facts)
     }
 
-    /// Returns the result of a step-up whose session has these facts.
+    /// Returns the stepped-up session for the app, from its row and facts.
     private func steppedUp(_ row: SessionRow, _ facts: SessionFacts) throws(BrokerProblem) -> SignInOutcome {
         let live = LiveSession(row: row.withoutFacts, facts: facts, binding: context.providers.binding(of: facts))
         guard let token = plan.stepUpToken else { throw BrokerProblem(.sessionRequired) }
@@ -182,7 +182,7 @@ extension ExchangeSettlement {
                 live, token: token, transport: plan.client.transport, view: try ResumeSession(context).view(of: live)))
     }
 
-    /// Makes the commit for a row as it was read.
+    /// Makes the commit of the step-up from a row as it was read.
     private func commit(
         _ row: SessionRow, _ before: SessionFacts, _ fresh: TokenSet, _ identity: ProviderIdentity, _ now: WallTime,
         _ answeredAt: WallTime
@@ -241,9 +241,9 @@ extension ExchangeSettlement {
         return (commit, facts)
     }
 
-    /// Returns the work that revokes the session's former grant within its reach, while the session itself lives on.
+    /// Returns the outbox row that revokes the session's former grant, if that leaves the session itself alive.
     ///
-    /// The work waits while a refresh in progress may show that the grant is the same.
+    /// The row waits while a refresh in progress may show that both grants are the same.
     private func former(
         _ old: StoredTokens, _ row: SessionRow, _ now: WallTime, waiting rest: Duration?
     ) throws -> OutboxRow {
@@ -263,9 +263,9 @@ extension ExchangeSettlement {
 // MARK: An answer that is stored after a later one
 
 extension ExchangeSettlement {
-    /// Settles a step-up whose answer waited for its store, while another step-up with a later answer was stored.
+    /// Settles a step-up whose answer waited for the store while a later answer to another step-up was stored.
     ///
-    /// The session stays as it is, and the tokens go to the outbox. The demand is compared with the session's sign-in.
+    /// The session stays as it is, and the tokens go to the outbox. The demand is compared with the session's present sign-in.
     private func overtaken(
         by later: StepUpNote, _ standing: SessionRow, _ facts: SessionFacts, _ demand: StepUpDemand,
         revoking tokens: TokenSet?, _ origin: SignInOrigin
@@ -300,9 +300,9 @@ extension ExchangeSettlement {
 }
 
 extension StoredTokens {
-    /// Returns the set with the access token of a sign-in that brought no other refresh token.
+    /// Returns the set with the access token of a sign-in that brought no new refresh token.
     ///
-    /// The values that a refresh has to repeat still belong to the refresh token.
+    /// The values that a refreshed id_token must repeat still belong to the refresh token.
     ///
     /// Tokens that are bound to a key stay as they are, because the new one is bound to another key.
     func lending(_ fresh: TokenSet, at now: WallTime) -> StoredTokens {

@@ -3,10 +3,10 @@
 // for the owner. The step-up is stored at once.
 
 extension RefreshState {
-    /// The time for an owner's write after the end of its claim.
+    /// The time after the end of a claim in which its owner may still write.
     private static let slack = Duration.seconds(5)
 
-    /// The remaining time of a refresh that may bring a new refresh token; nil if the refresh is over.
+    /// The time for which a refresh may still bring a new refresh token; nil if no refresh is in progress.
     var mayBringFor: Duration? {
         guard !isEnded, let rest = claimRest, rest > .zero - RefreshMarks.grace else { return nil }
         return max(rest, .zero) + Self.slack
@@ -14,7 +14,7 @@ extension RefreshState {
 }
 
 extension ExchangeSettlement {
-    /// Notes whether a refresh of the session may bring the refresh token of a step-up's answer.
+    /// Notes whether a refresh of the session in progress may bring the refresh token of the step-up's answer.
     ///
     /// A refresh that is claimed after this check brings a token younger than the answer.
     func noteRefresh(of session: Digest, _ answer: TokenSet) async {
@@ -27,17 +27,18 @@ extension ExchangeSettlement {
             SeenRefreshTokens.Question(version: state.tokenVersion, until: context.clock.monotonic() + rest))
     }
 
-    /// Returns the pause before a revocation, while it is open which grant a refresh token belongs to.
+    /// Returns the pause before a revocation, as long as it is unknown which grant a refresh token belongs to; nil if it is
+    /// known.
     func questionFor(_ token: Secret?) -> Duration? {
         let moment = context.clock.monotonic()
         return exchange.seen.question(of: token, at: moment).map { $0.until - moment }
     }
 
-    /// Watches work in the outbox while its refresh token is in question.
+    /// Watches outbox rows while it is unknown which grant their refresh token belongs to.
     ///
-    /// If the refresh in progress stores that token, the work is removed.
+    /// If the refresh in progress stores that refresh token, the rows are removed.
     ///
-    /// If the process dies meanwhile, `Revocations` does the work. It spares the refresh token that the session has then.
+    /// If the process dies meanwhile, `Revocations` works on the rows, and spares the refresh token that the session has then.
     func watch(_ work: [OutboxRow], _ answer: TokenSet?) {
         guard let session = plan.stepUp?.session, let token = answer?.refreshToken,
             let question = exchange.seen.question(of: token, at: context.clock.monotonic())

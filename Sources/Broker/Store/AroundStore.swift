@@ -11,15 +11,15 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     case addOutbox, takeOutbox, postponeOutbox, removeOutbox, outboxCount, consumeLogoutToken
     case acquireLease, releaseLease, countSeals, appendAudit, lease, sweep
 
-    /// The kinds of operations by their need of disk space.
+    /// The kinds of store operations, by their need for disk space.
     package enum Kind: Sendable {
-        /// Writes nothing.
+        /// The operation writes nothing.
         case reading
-        /// Changes rows that are still in the expected state. A success may have written nothing.
+        /// The operation changes rows that are still in the expected state. A success may have written nothing.
         case changing
-        /// Writes each time, so a success proves that the disk had room.
+        /// The operation writes each time, so a success proves that the disk had space.
         case writing
-        /// Continues when the disk is full, in the space that is kept for it.
+        /// The operation continues on a full disk, in the space that is reserved for it.
         case ending
     }
 
@@ -39,12 +39,12 @@ package enum StoreOperation: String, Sendable, CaseIterable {
     }
 }
 
-/// A store that passes each operation to another store, for example to measure it or to simulate faults.
+/// A store that forwards each operation to another store, for example to measure it or to simulate faults.
 package protocol AroundStore: BrokerStore {
     /// The store that executes the operations.
     var base: any BrokerStore { get }
 
-    /// Has `base` execute `work`, or answers in its place.
+    /// Runs `work` on `base`, or answers in its place.
     func around<Value: Sendable>(
         _ operation: StoreOperation, _ work: @escaping StoreWork<Value>
     ) async throws(StoreFailure) -> Value

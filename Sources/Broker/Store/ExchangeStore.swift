@@ -10,7 +10,7 @@ package protocol ExchangeStore: Sendable {
     /// If a row exists, the outcome of that row decides:
     ///
     /// - `.released`, with the same proof and fewer attempts than `maximumAttempts`. The exchange is claimed again. The outcome
-    ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. A missing proof matches no proof.
+    ///   becomes `.calling`, fence and attempts rise by 1, and the gate is taken again. Rows without a proof never match.
     /// - `.calling`, with the claim name of `row`. The claim is the caller's own, and its response was lost.
     /// - `.calling`, with a claim that has lapsed by the engine's clock and is not in `sparing`. The outcome becomes
     ///   `.spent(.unknown)`, and the changed row is returned. The owner died, and it is unknown whether the provider saw the
@@ -18,10 +18,10 @@ package protocol ExchangeStore: Sendable {
     func claimExchange(_ row: ExchangeRow, maximumAttempts: Int, sparing: SparedClaims)
         async throws(StoreFailure) -> ExchangeClaimResult
 
-    /// Returns the exchange of a key; a row with a lapsed claim is returned unchanged.
+    /// Returns the exchange with a key; a row with a lapsed claim is returned unchanged.
     func exchange(_ key: Digest) async throws(StoreFailure) -> ExchangeRow?
 
-    /// Renews a claim for `lifetime` from now; false if `fence` is out of date or the exchange is settled.
+    /// Extends a claim to `lifetime` from now; false if `fence` is out of date or the exchange is settled.
     func renewExchange(_ key: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Releases an exchange and its gate (`.calling` with this fence → `.released`, login → pending, registration → open).
@@ -60,8 +60,9 @@ package protocol ExchangeStore: Sendable {
     /// The session's facts, tokens and sid are replaced, and the outbox rows are added. The session must live and have the
     /// version that the commit was made from.
     ///
-    /// A new grant raises `tokenVersion` and the fence, and clears the claim and the marks. So the results of older claims are
-    /// void. `commitRefresh` distinguishes a pair of the former grant from a pair that lost within its own grant.
+    /// A new grant raises `tokenVersion` and the fence, and clears the claim and the refresh marks, so the results of older
+    /// claims are void. `commitRefresh` distinguishes a token pair of the former grant from a pair that lost against another
+    /// within its own grant.
     ///
     /// If the old refresh token stays, version and fence stay too. A refresh of that token in progress then commits or condemns
     /// normally.
@@ -77,11 +78,11 @@ extension ExchangeStore {
     }
 }
 
-/// The sessions that a new session ended.
+/// The sessions that ended because a new session was stored.
 package struct EndedSessions: Sendable, Equatable {
-    /// The device's own old session, if it was still alive.
+    /// The old session of the same device, if it was still alive.
     package var replaced: [Digest]
-    /// The oldest sessions beyond the limit.
+    /// The oldest sessions beyond the limit on sessions.
     package var beyondLimit: [Digest]
 
     package init(replaced: [Digest] = [], beyondLimit: [Digest] = []) {
@@ -91,6 +92,6 @@ package struct EndedSessions: Sendable, Equatable {
 }
 
 extension ExchangeRow {
-    /// Returns whether the same starter began both exchanges; a missing proof matches no proof.
+    /// Returns whether the same starter began both exchanges; exchanges without a proof never match.
     package func hasProof(of other: ExchangeRow) -> Bool { proof != nil && proof == other.proof }
 }

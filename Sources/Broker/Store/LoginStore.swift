@@ -1,12 +1,12 @@
-/// Stores pending logins.
+/// Stores a login unless a limit is reached; the same transaction counts the pending logins.
 package protocol LoginStore: Sendable {
     /// Adds a login unless a limit is reached, in one transaction with the counting.
     func insertLogin(_ row: LoginRow, limits: LoginLimits) async throws(StoreFailure) -> LoginInsertion
 
-    /// Returns the login of a state digest in any status, until it is swept.
+    /// Returns the login with a state digest, in any status, until it is swept.
     func login(state: Digest) async throws(StoreFailure) -> LoginRow?
 
-    /// Returns the pending, unexpired logins of a login token, newest first, at most 32.
+    /// Returns the pending, unexpired logins with a login token, newest first, at most 32.
     func pendingLogins(loginTokenDigest: Digest, now: WallTime) async throws(StoreFailure) -> [LoginRow]
 
     /// Burns a pending login in one conditional statement (SEC-124); false if the login was not pending.
@@ -18,28 +18,28 @@ package enum LoginInsertion: Sendable, Equatable { case inserted, tooManyForToke
 
 /// Stores handoffs.
 ///
-/// An exchange that takes a login keeps the login's handoff as long as its own row.
+/// An exchange that takes a login extends the life of the login's handoff to that of its own row.
 package protocol HandoffStore: Sendable {
-    /// Keeps a handoff for its login, in one conditional statement (SEC-124).
+    /// Stores the handoff of a login, in one conditional statement (SEC-124).
     ///
-    /// Returns false and changes nothing while another handoff of the login lives at `row.createdAt`. A repeated handoff stays
-    /// unchanged.
+    /// Returns false and changes nothing while another handoff of the login is alive at `row.createdAt`. A repeated handoff
+    /// stays unchanged.
     func keepHandoff(_ row: HandoffRow) async throws(StoreFailure) -> Bool
 
-    /// Returns the handoff of a key, until it is swept.
+    /// Returns the handoff with a key, until it is swept.
     func handoff(_ key: Digest) async throws(StoreFailure) -> HandoffRow?
 
-    /// Returns the handoff of a login's state digest, until it is swept.
+    /// Returns the handoff of a login, by the login's state digest, until it is swept.
     func handoff(login: Digest) async throws(StoreFailure) -> HandoffRow?
 }
 
 /// Stores partial registrations.
 ///
-/// `settleExchange` writes them, and the gate of an exchange takes them.
+/// `settleExchange` stores a registration, and a later exchange takes it as its gate.
 package protocol RegistrationStore: Sendable {
-    /// Returns the registration of a key in any status, until it is swept.
+    /// Returns the registration with a key, in any status, until it is swept.
     func registration(_ key: Digest) async throws(StoreFailure) -> RegistrationRow?
 
-    /// Adds a registration that no exchange began (a client with `login: app | both`), unless its key exists.
+    /// Stores a registration that no exchange began (a client with `login: app | both`), unless its key exists.
     func insertRegistration(_ row: RegistrationRow) async throws(StoreFailure)
 }

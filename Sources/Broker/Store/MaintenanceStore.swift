@@ -1,52 +1,53 @@
-/// Stores the broker's own work: outbox, logout-token ids, leases, audit and sweeping.
+/// Stores the broker's own work: the outbox, the ids of logout tokens, leases and the audit log; and removes expired rows.
 package protocol MaintenanceStore: Sendable {
-    /// Adds work to the outbox.
+    /// Adds rows to the outbox.
     func addOutbox(_ rows: [OutboxRow]) async throws(StoreFailure)
 
-    /// Takes due work: moves `nextAttemptAt` to `until` and counts the attempt, so that other workers leave it alone meanwhile.
+    /// Takes due outbox rows: moves their `nextAttemptAt` to `until` and counts the attempt, so that other workers leave the
+    /// rows alone meanwhile.
     ///
-    /// If the due time is further away than the longest postponement, a wrong clock set it, so the work counts as due.
+    /// If a row's due time is further away than the longest postponement, a wrong clock set it, so the row counts as due.
     func takeOutbox(now: WallTime, until: WallTime, limit: Int) async throws(StoreFailure) -> [OutboxRow]
 
-    /// Postpones taken work in one transaction.
+    /// Postpones outbox rows that this process has taken, in one transaction.
     ///
-    /// With `counting` false, the attempts are subtracted again, because the work was only looked at.
+    /// With `counting` false, the attempt is subtracted again, because no provider was called.
     func postponeOutbox(_ work: [PostponedWork], counting: Bool) async throws(StoreFailure)
 
-    /// Removes finished work, in one transaction.
+    /// Removes finished outbox rows, in one transaction.
     func removeOutbox(_ ids: [Digest]) async throws(StoreFailure)
 
-    /// Returns the amount of waiting work.
+    /// Returns the number of rows in the outbox.
     func outboxCount() async throws(StoreFailure) -> Int
 
-    /// Uses a logout token: ends the sessions that it names, at most `limit` at a time.
+    /// Records a logout token as used, and ends the sessions that it names, at most `limit` in one call.
     ///
-    /// The transaction of the last batch stores the token's id until `until`. So an interrupted token takes effect when it
-    /// arrives again (SEC-67).
+    /// The transaction of the last batch stores the token's id until `until`. If the work is interrupted, the token therefore
+    /// takes effect when it is sent again (SEC-67).
     func consumeLogoutToken(
         _ id: Digest, until: WallTime, ending selector: SessionSelector, now: WallTime, limit: Int
     ) async throws(StoreFailure) -> LogoutTokenResult
 
-    /// Takes or renews a lease; false while another owner's lease is valid.
+    /// Acquires or renews a lease; false while another owner's lease is valid.
     ///
-    /// A lease that ends later than the requested one was taken by a clock that was ahead, so it does not count.
+    /// A lease that ends later than the requested one was acquired by a clock that was ahead, so it does not count.
     func acquireLease(_ name: String, owner: String, now: WallTime, until: WallTime) async throws(StoreFailure) -> Bool
 
-    /// Releases a lease for the next caller; leaves another owner's lease alone.
+    /// Releases a lease for the next owner; another owner's lease stays unchanged.
     ///
-    /// The lease's end stays readable, because it shows that a process worked on the store until a moment ago.
+    /// The lease's end stays in the store, because it shows that a process used the store until a moment ago.
     func releaseLease(_ name: String, owner: String) async throws(StoreFailure)
 
     /// Returns the end of a lease.
     func lease(_ name: String) async throws(StoreFailure) -> WallTime?
 
-    /// Adds to the number of seals under each key, by key id, and returns the totals of those keys.
+    /// Adds to the number of values that each key has sealed, by key id, and returns the totals of those keys.
     func countSeals(_ counts: [String: Int]) async throws(StoreFailure) -> [String: Int]
 
     /// Appends an audit record.
     func appendAudit(_ row: AuditRow) async throws(StoreFailure)
 
-    /// Removes at most `limit` rows of each kind after their keeping time.
+    /// Removes at most `limit` rows of each kind after their keeping time, and makes tombstones of lapsed sessions.
     ///
     /// - Logins and registrations: a day after they expired.
     /// - Exchanges: a day after they were made.
@@ -62,28 +63,28 @@ package protocol MaintenanceStore: Sendable {
     /// kept. Dropping the last two would let a code or a logout token be used twice.
     func sweep(now: WallTime, limit: Int, lapsedSince: WallTime?) async throws(StoreFailure) -> SweepResult
 
-    /// Checks that the store answers and is migrated.
+    /// Checks that the store answers and its schema is migrated.
     func ping() async throws(StoreFailure)
 
-    /// Closes the store after its pending writes; new work is refused.
+    /// Closes the store after its pending writes; further operations are refused.
     func close() async
 }
 
 extension MaintenanceStore {
-    /// Postpones one piece of work.
+    /// Postpones one outbox row.
     package func postponeOutbox(_ id: Digest, until: WallTime, counting: Bool) async throws(StoreFailure) {
         try await postponeOutbox([PostponedWork(id: id, until: until)], counting: counting)
     }
 
-    /// Removes one piece of finished work.
+    /// Removes one finished outbox row.
     package func removeOutbox(_ id: Digest) async throws(StoreFailure) { try await removeOutbox([id]) }
 }
 
-/// A whole store: one port, several engines, one conformance suite.
+/// A complete store; each engine implements it, and one suite of tests checks them all.
 package typealias BrokerStore = LoginStore & HandoffStore & ExchangeStore & SessionStore & RegistrationStore
     & MaintenanceStore
 
-/// Work at a provider that outlives the request and the process (revoking tokens).
+/// Work at a provider that outlives the request and the process, for example revoking tokens.
 package struct OutboxRow: Sendable, Equatable {
     /// The row's key, from at least 16 random bytes.
     package var id: Digest
@@ -107,7 +108,7 @@ package struct OutboxRow: Sendable, Equatable {
     }
 }
 
-/// A piece of outbox work that is postponed until a time.
+/// An outbox row that is postponed until a time.
 package struct PostponedWork: Sendable, Equatable {
     package let id: Digest
     package let until: WallTime
@@ -120,9 +121,9 @@ package struct PostponedWork: Sendable, Equatable {
 
 /// The result of one sweep.
 package struct SweepResult: Sendable, Equatable {
-    /// The number of rows that were touched.
+    /// The number of rows that the sweep removed or changed.
     package var touched: Int
-    /// The sessions that have lapsed since the last sweep, to be announced.
+    /// The sessions that have lapsed since the last sweep, which are to be announced.
     package var ended: [EndedSession]
 
     package init(touched: Int = 0, ended: [EndedSession] = []) {
@@ -131,23 +132,23 @@ package struct SweepResult: Sendable, Equatable {
     }
 }
 
-/// The result of a logout token.
+/// The result of using a logout token.
 package enum LogoutTokenResult: Sendable, Equatable {
-    /// The sessions that the token names have ended; its id is stored with the last batch.
+    /// The sessions that the token names have ended; the token's id is stored with the last batch.
     case ended(EndedBatch)
-    /// The token's id was already stored, so nothing was done.
+    /// The token's id was already stored, so no session was ended.
     case replayed
 }
 
 /// An append-only record of an administrative action, written before success is reported (SEC-99).
 package struct AuditRow: Sendable, Equatable {
     package var at: WallTime
-    /// The admin token's configured name; `session` if the session itself acted.
+    /// The configured name of the admin token; `session` if the session itself acted.
     package var actor: String
     /// From a fixed set: `list_sessions`, `end_session`, `end_sessions`, `backup`, `reseal_keys`,
     /// `session.presence_key_changed`.
     package var action: String
-    /// The target of the action, as a handle or a keyed pseudonym.
+    /// The object of the action, as a handle or a keyed pseudonym.
     package var target: String
     package var outcome: String
 

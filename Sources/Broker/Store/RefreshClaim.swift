@@ -3,7 +3,7 @@ package struct RefreshClaim: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let name: ClaimID
-    /// The lifetime of the claim by the engine's own clock, unless it is renewed.
+    /// The lifetime of the claim by the engine's own clock; the owner may renew it.
     package let lifetime: Duration
     /// Whether a claim that lapsed long enough ago may be taken over; otherwise that claim counts as valid.
     package let takesOver: Bool
@@ -30,22 +30,22 @@ package enum RefreshClaimResult: Sendable, Equatable {
     case busy(for: Duration)
     /// The provider must be left alone for this time.
     case heldBack(for: Duration)
-    /// The version has moved on, so the row must be read again.
+    /// The session's token version has changed, so the row must be read again.
     case moved
     /// The session is missing, has ended, or is past its lifetime.
     case gone
 }
 
-/// The terms of a granted refresh claim: its fence, and the row's memory of this version.
+/// The terms of a granted refresh claim: its fence, and the row's refresh marks for this token version.
 package struct RefreshGrant: Sendable, Equatable {
     package let fence: Int64
-    /// The time since a lapsed claim of this version was last taken over; nil if there was no take-over.
+    /// The time since a lapsed claim of this token version was last taken over; nil if there was no take-over.
     package let takenOverFor: Duration?
-    /// Whether a claim of the previous version was taken over, so that its refresh token may have been sent twice.
+    /// Whether a claim of the previous token version was taken over, so its refresh token may have been sent twice.
     package let takenOverBefore: Bool
-    /// Whether a call of this version was sent and its answer lost.
+    /// Whether a refresh call for this token version was sent and its answer lost.
     package let answerLost: Bool
-    /// The number of this version's refusals that may mean a dead grant, and the time since the first.
+    /// The number of refusals for this token version that may mean a dead grant, and the time since the first.
     package let emptyRefusals: Int
     package let emptyFor: Duration
 
@@ -67,9 +67,9 @@ package struct RefreshRelease: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let fence: Int64
-    /// The time before the next claim may be granted.
+    /// The time during which no further claim is granted.
     package let holdBack: Duration
-    /// Whether a call was sent and its answer lost.
+    /// Whether a refresh call was sent and its answer lost.
     package let answerLost: Bool
     /// Whether the provider's refusal had no body or another error code, and so may mean a dead grant.
     package let emptyRefusal: Bool
@@ -87,10 +87,10 @@ package struct RefreshRelease: Sendable {
     }
 }
 
-/// The state of a session's refresh, for waiting callers; read without the sealed values.
+/// The state of a session's refresh, for waiting callers; it is read without the sealed values.
 package struct RefreshState: Sendable, Equatable {
     package let tokenVersion: Int64
-    /// The rest of a claim, zero or negative after its lapse; nil once the claim is released.
+    /// The remaining time of a claim, zero or negative after its lapse; nil without a claim.
     package let claimRest: Duration?
     package let isEnded: Bool
 
@@ -100,7 +100,7 @@ package struct RefreshState: Sendable, Equatable {
         self.isEnded = isEnded
     }
 
-    /// The rest of a claim that is still valid.
+    /// The remaining time of a claim that is still valid; nil otherwise.
     package var claimFor: Duration? { claimRest.flatMap { $0 > .zero ? $0 : nil } }
 }
 
@@ -109,21 +109,21 @@ package struct RefreshCommit: Sendable {
     package let tokenDigest: Digest
     package let tokenVersion: Int64
     package let tokens: Sealed
-    /// The facts, sealed again because the scope shrank; nil leaves the stored facts.
+    /// The facts, sealed again because the scope shrank; nil leaves the stored facts unchanged.
     package let facts: Sealed?
-    /// The facts that `facts` were made from; if the row has others by now, a step-up wrote those, and they stay.
+    /// The facts that `facts` were made from; if the row has other facts by now, a step-up wrote them, and they stay.
     package let formerFacts: Sealed?
     package let tokenExpiresAt: WallTime?
     package let refreshable: Bool
-    /// The new end of the session, if the new refresh token's life moves it; nil leaves the stored end.
+    /// The new end of the session, if the new refresh token's life changes it; nil leaves the stored end unchanged.
     package let expiresAt: WallTime?
     /// Whether the subject of the new id_token must be checked before any caller gets these tokens.
     package let subjectUnchecked: Bool
-    /// Whether another call of this claim was sent and its answer lost.
+    /// Whether another call under this claim was sent and its answer lost.
     package let answerLost: Bool
     /// The access token for another API that the refresh brought; nil for a refresh of the session's own.
     package var audience: AudienceRow?
-    /// The tokens that `tokens` were made from; if the row has others of the same version by now, nothing is stored.
+    /// The tokens that `tokens` were made from; if the row has other tokens of the same version by now, nothing is stored.
     ///
     /// Nil skips this check, because a refresh of the session's own access token brings a newer one than any stored one.
     package var formerTokens: Sealed?
@@ -149,17 +149,18 @@ package struct RefreshCommit: Sendable {
 /// The result of committing a refresh.
 package enum RefreshCommitResult: Sendable, Equatable {
     case committed
-    /// A newer version is stored, so the pair must be dropped without a revocation.
+    /// A newer version is stored, so the new token pair is dropped without a revocation.
     case superseded
-    /// A step-up has begun another grant since. The pair belongs to the old grant, so it is revoked as its reach allows.
+    /// A step-up has begun another grant since. The new token pair belongs to the old grant, so it is revoked, if its reach
+    /// allows.
     case outgrown
     /// The row has other tokens of the same version than the commit was made from, so the commit must be made again.
     case changed
-    /// The session ended meanwhile, so the pair must be revoked.
+    /// The session has ended meanwhile, so the new token pair must be revoked.
     case ended
 }
 
-/// The memory of refreshes in a session's row, and the rules of claims.
+/// The history of refreshes in a session's row (its refresh marks), and the rules for claims.
 ///
 /// SQLite and the test store run this code inside their transactions. PostgreSQL has the same rules in SQL
 /// (`PostgreSQLSessionSQL.claim`, `release` and `commit`), and `RefreshContract` tests all engines alike. Moments are the
@@ -167,9 +168,10 @@ package enum RefreshCommitResult: Sendable, Equatable {
 package struct RefreshMarks: Sendable, Equatable {
     package var claim: ClaimID?
     package var claimUntil: Duration?
-    /// The time of the last take-over of a lapsed claim of this version.
+    /// The time when a lapsed claim of this token version was last taken over.
     package var takenOverAt: Duration?
-    /// Whether the refresh token of the previous version may have been sent twice; the next successful refresh clears this.
+    /// Whether the refresh token of the previous token version may have been sent twice; the next successful refresh clears
+    /// this.
     package var takenOverBefore = false
     package var answerLost = false
     package var holdUntil: Duration?
@@ -178,19 +180,19 @@ package struct RefreshMarks: Sendable, Equatable {
 
     package init() {}
 
-    /// The time to wait after a claim lapsed, because its owner may have a new pair in hand, and return after a lost
-    /// connection.
+    /// The time after a claim's lapse before it may be taken over, because its owner may have a new token pair, and only have
+    /// lost its connection.
     package static let grace = Duration.seconds(60)
 
-    /// The result of a claim; `again` is true if the same name already had the claim.
+    /// The verdict on a claim; `again` is true if the same name already had the claim.
     package enum Decision: Sendable, Equatable {
         case granted(again: Bool), busy(for: Duration), heldBack(for: Duration)
     }
 
-    /// Claims for `lifetime` from `now`.
+    /// Grants a claim for `lifetime` from `now`, or refuses it.
     ///
-    /// The name that has the claim gets it again. Another owner's lapsed claim is taken over only if `takesOver` is true and
-    /// that owner had `grace` to return.
+    /// A request under the same name gets the same claim again. Another owner's lapsed claim is taken over only if `takesOver`
+    /// is true and that owner had `grace` to return.
     package mutating func claim(
         _ name: ClaimID, for lifetime: Duration, takesOver: Bool, at now: Duration
     ) -> Decision {
@@ -219,10 +221,10 @@ package struct RefreshMarks: Sendable, Equatable {
             emptyFor: firstEmptyAt.map { now - $0 } ?? .zero)
     }
 
-    /// Releases the claim; a take-over stays remembered.
+    /// Releases the claim; a take-over is still remembered.
     ///
-    /// If the claim is missing, it was released before. A release with a lost response arrives twice, but its refusal must
-    /// count once.
+    /// If there is no claim, it was released before. A release with a lost response arrives twice, but its refusal must count
+    /// once.
     package mutating func release(_ release: RefreshRelease, at now: Duration) {
         guard claimUntil != nil else { return }
         claim = nil
@@ -235,19 +237,19 @@ package struct RefreshMarks: Sendable, Equatable {
         }
     }
 
-    /// Returns the marks of the version that a commit begins.
+    /// Returns the refresh marks for the new token version after a commit.
     ///
-    /// The marks keep only the fact that the refresh token of the version before may have been sent twice.
+    /// They keep only the fact that the refresh token of the version before may have been sent twice.
     package func afterCommit(answerLost: Bool) -> RefreshMarks {
         var next = RefreshMarks()
         next.takenOverBefore = takenOverAt != nil || self.answerLost || answerLost
         return next
     }
 
-    /// Returns the marks for a process that began at `begun`.
+    /// Returns the refresh marks as a process that began at `begun` has to read them.
     ///
-    /// The former process is gone, so its claims have lapsed and their owners are dead. Times that counted from its moments
-    /// count from now. If a provider asked for a pause, the whole pause counts from `begun`.
+    /// The former process is gone, so its claims have lapsed and their owners are dead. Its monotonic times are useless, so the
+    /// periods start again now. If a provider asked for a pause, the whole pause counts from `begun`.
     package func inherited(at now: Duration, by begun: Duration, holdFor: Duration?) -> RefreshMarks {
         var marks = self
         if claimUntil != nil {

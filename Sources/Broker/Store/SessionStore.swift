@@ -3,17 +3,17 @@
 /// Ending a session always moves its sealed tokens to the outbox and deletes its tokens for other APIs, in the same
 /// transaction.
 package protocol SessionStore: Sendable {
-    /// Returns the session of a token digest, live or a tombstone.
+    /// Returns the session with a token digest, live or a tombstone.
     func session(tokenDigest: Digest) async throws(StoreFailure) -> SessionRow?
 
-    /// Returns the session of a handle, live or a tombstone.
+    /// Returns the session with a handle, live or a tombstone.
     func session(handle: SessionHandle) async throws(StoreFailure) -> SessionRow?
 
     /// Returns live or ended sessions after the cursor.
     ///
-    /// Live sessions come newest first (creation time, then handle, descending), ended sessions by their end in the same way.
-    /// Live children are listed only for their own token or handle. In all other lists they come with their parents
-    /// (`children`).
+    /// Live sessions come newest first (creation time, then handle, descending), and ended sessions by their end in the same
+    /// way. Live children are listed only if selected by their own token or handle. In all other lists they come with their
+    /// parents (`children`).
     func sessions(
         _ selector: SessionSelector, _ state: SessionState, after: SessionCursor?, limit: Int, now: WallTime
     ) async throws(StoreFailure) -> [SessionRow]
@@ -23,8 +23,8 @@ package protocol SessionStore: Sendable {
 
     /// Inserts a child if its parent lives at `row.createdAt` and is a top-level session.
     ///
-    /// In the same transaction, the child that has its place ends (`replaced`). If `places` other places are taken, the child
-    /// is refused. A child that already exists, or has ended, stays unchanged.
+    /// In the same transaction, the child with the same place in the family ends (`replaced`). If children already have
+    /// `places` other places, the new child is refused. A child that already exists, or has ended, stays unchanged.
     func insertChild(_ row: SessionRow, places: Int) async throws(StoreFailure) -> ChildInsertion
 
     /// Ends at most `limit` live sessions of a selector, in any row format.
@@ -34,55 +34,57 @@ package protocol SessionStore: Sendable {
     func endSessions(_ selector: SessionSelector, reason: EndReason, now: WallTime, limit: Int)
         async throws(StoreFailure) -> EndedBatch
 
-    /// Moves the idle time of a session that lived at `aliveAt` and has not reached its other end.
+    /// Moves the idle end of a session that was alive at `aliveAt` and has not reached its other end.
     ///
-    /// Both times only move forward.
+    /// Both times only ever move forward.
     func slideSession(
         tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime, aliveAt: WallTime
     ) async throws(StoreFailure)
 
-    /// Claims a refresh (fence + 1) if the session lives at `claim.now`, has the version, and is free of a valid claim.
+    /// Claims a refresh (fence + 1) if the session is alive at `claim.now`, has the given token version, and has no valid
+    /// claim.
     ///
-    /// The engine's own clock times the claim. A repeated claim under the same name gets the same grant.
+    /// The engine's own clock times the claim. A repeated request under the same name gets the same claim.
     ///
-    /// A claim that lapsed `RefreshMarks.grace` ago is taken over if the caller allows it. Before that, its owner comes first,
-    /// because it may have a new pair in hand and only have lost its connection.
+    /// A claim that lapsed `RefreshMarks.grace` ago is taken over if the caller allows it. Until then, only its owner may
+    /// continue, because it may have a new token pair and only have lost its connection.
     func claimRefresh(_ claim: RefreshClaim) async throws(StoreFailure) -> RefreshClaimResult
 
-    /// Renews a claim for `lifetime` from now, with its own fence; false if another owner has the claim.
+    /// Extends a claim to `lifetime` from now, if its fence is current; false if another owner has the claim.
     func renewRefresh(tokenDigest: Digest, fence: Int64, for lifetime: Duration) async throws(StoreFailure) -> Bool
 
     /// Returns the state of a session's refresh, or nil if there is no such session.
     func refreshState(_ tokenDigest: Digest) async throws(StoreFailure) -> RefreshState?
 
-    /// Commits a refreshed token set: `tokenVersion` + 1, claim cleared.
+    /// Commits a refreshed token set: raises `tokenVersion` by 1 and clears the claim.
     ///
-    /// The session must not have ended, and its version must still be `tokenVersion`. The fence is ignored, so the first pair
-    /// stored for a version wins (guarantee 2).
+    /// The session must not have ended, and its version must still be `tokenVersion`. The fence is ignored, so the first token
+    /// pair that is stored for a version wins (guarantee 2).
     ///
-    /// The row's memory of the version is cleared. The next version only inherits that the refresh token may have been sent
-    /// twice. That happens by a take-over of a claim, or by an unanswered call, which may arrive late.
+    /// The row's refresh marks are cleared, except for one fact: that the refresh token of the version before may have been
+    /// sent twice. That happens by a take-over of a claim, or by an unanswered call, which may arrive late.
     ///
-    /// A pair of a version before the present grant is `outgrown`, and changes nothing. An access token for another API is
-    /// stored in the same transaction. Of more than `AudienceRow.perSession` tokens, the longest unused is dropped.
+    /// A token pair of a version before the present grant is `outgrown`, and changes nothing. An access token for another API
+    /// is stored in the same transaction. If the session then has more than `AudienceRow.perSession` of these, the longest
+    /// unused is deleted.
     func commitRefresh(_ commit: RefreshCommit) async throws(StoreFailure) -> RefreshCommitResult
 
-    /// Returns a session's access token for another API by its key.
+    /// Returns a session's access token for another API, by its key.
     ///
     /// The result is nil if there is no such token, and while the subject of the session's tokens is unchecked. The store
     /// checks this, because the caller's row may be some seconds old.
     func audience(_ key: Digest, of session: Digest) async throws(StoreFailure) -> AudienceRow?
 
-    /// Stores an access token from an exchange of the session's own, and releases the claim, in one transaction.
+    /// Stores an access token for which the session's own was exchanged, and releases the claim, in one transaction.
     ///
     /// The session must not have ended. Its fence must still be the version of `row`, its version `tokenVersion`, and its
     /// tokens `tokens` (nil skips this check). Otherwise nothing is stored, and the result is false.
     func keepAudience(_ row: AudienceRow, tokenVersion: Int64, of tokens: Sealed?) async throws(StoreFailure) -> Bool
 
-    /// Notes the use of a token; its time only moves forward.
+    /// Notes that an access token for another API was used; the stored time only moves forward.
     func useAudience(_ key: Digest, at now: WallTime) async throws(StoreFailure)
 
-    /// Releases a claim that brought no result, only with its own fence and version.
+    /// Releases a claim that brought no result, if its fence and version are current.
     func releaseRefresh(_ release: RefreshRelease) async throws(StoreFailure)
 
     /// Stores a presence key with its audit record, and raises the session's version.
@@ -91,18 +93,18 @@ package protocol SessionStore: Sendable {
     /// once, one succeeds. Refreshes and step-ups keep the key; an ending deletes it.
     func registerPresence(_ commit: PresenceCommit) async throws(StoreFailure) -> PresenceCommitResult
 
-    /// Clears the mark that a version's subject is unchecked.
+    /// Notes that the subject of a token version was checked.
     func markSubjectChecked(tokenDigest: Digest, tokenVersion: Int64) async throws(StoreFailure)
 
     /// Ends a session because of its refresh (`grant_revoked`, `refresh_lost`, `subject_changed`).
     ///
-    /// The session's own fence and version are required; the result is false if either has moved on.
+    /// The session's fence and version must be the given ones; the result is false if either has changed.
     func condemnRefresh(tokenDigest: Digest, tokenVersion: Int64, fence: Int64, reason: EndReason, now: WallTime)
         async throws(StoreFailure) -> Bool
 }
 
 extension SessionStore {
-    /// Moves the idle time of a session that is live at the time of its use.
+    /// Moves the idle end of a session that is alive at the time of its use.
     package func slideSession(
         tokenDigest: Digest, lastUsedAt: WallTime, idleExpiresAt: WallTime
     ) async throws(StoreFailure) {
@@ -113,9 +115,9 @@ extension SessionStore {
 
 /// The result of inserting a child.
 package enum ChildInsertion: Sendable, Equatable {
-    /// The child exists; `replaced` has the digest of the child that had its place, if that child was alive.
+    /// The child exists; `replaced` has the digest of the child that had the same place, if that child was alive.
     case made(replaced: [Digest])
-    /// All the parent's places are taken.
+    /// All places for children in the parent's family are taken.
     case full
     /// The parent is missing, has ended, is past its times, or is a child itself.
     case parentEnded
@@ -123,11 +125,11 @@ package enum ChildInsertion: Sendable, Equatable {
 
 /// The result of one step of ending sessions.
 package struct EndedBatch: Sendable, Equatable {
-    /// The token digests of the sessions that the step ended.
+    /// The digests of the ended sessions' tokens.
     package var ended: [Digest]
-    /// Whether more sessions may be left, so that the caller goes on.
+    /// Whether more sessions may be left to end, so that the caller repeats the step.
     package var more: Bool
-    /// Whether the ending is on disk; if not, this process refuses the sessions and keeps trying to write their end.
+    /// Whether the ending is on disk; if not, this process refuses the sessions and keeps trying to write the ending.
     package var isWritten: Bool
 
     package init(ended: [Digest], more: Bool, isWritten: Bool = true) {

@@ -1,6 +1,7 @@
-/// The abilities of a store that several processes share.
+/// The further operations of a store that several processes share.
 ///
-/// A store for a single process does not conform. The process's clock is its only clock, and it has no news from others.
+/// A store for a single process has none of these. Its process has the only clock, and there are no other processes to exchange
+/// notices with.
 package protocol SharedStore: Sendable {
     /// Calls `handler` with each notice about sessions that ended or changed on other replicas, from now on and from any
     /// thread.
@@ -17,13 +18,13 @@ package protocol SharedStore: Sendable {
     /// Returns the state of those sessions that exist and have not ended, including the changes of all replicas.
     func tokenVersions(of tokenDigests: [Digest]) async throws(StoreFailure) -> [StandingSession]
 
-    /// Takes a proof by its name, which is remembered until `until`.
+    /// Records that a proof was used, by its name, and remembers the name until `until`.
     ///
-    /// Returns whether this is its first use on any replica. The name is forgotten if the server crashes or another server
-    /// takes its place.
+    /// Returns whether this is the proof's first use on any replica. The name is forgotten if the server crashes or another
+    /// server takes its place.
     func takeProof(_ name: Digest, until: WallTime) async throws(StoreFailure) -> Bool
 
-    /// Forgets a proof whose purpose was not fulfilled, so that it may be taken again.
+    /// Forgets a used proof whose request failed, so that the proof may be sent again.
     func returnProof(_ name: Digest) async throws(StoreFailure)
 }
 
@@ -31,12 +32,12 @@ extension SharedStore {
     package func isElsewhere() async throws(StoreFailure) -> Bool { false }
 }
 
-/// The state of a session, as listeners on other replicas need it.
+/// The state of a session that listeners on other replicas have to learn.
 package struct StandingSession: Sendable, Equatable {
     package let tokenDigest: Digest
-    /// The version of its tokens.
+    /// The version of the session's tokens.
     package let version: Int64
-    /// Whether it has a presence key.
+    /// Whether the session has a presence key.
     package let hasPresence: Bool
 
     package init(tokenDigest: Digest, version: Int64, hasPresence: Bool = false) {
@@ -46,7 +47,7 @@ package struct StandingSession: Sendable, Equatable {
     }
 }
 
-/// A notice from other replicas about sessions that end or change there.
+/// A notice from other replicas about sessions that ended or changed there.
 package enum EndingNotice: Sendable, Equatable {
     /// Notices of endings arrive from now on.
     case hearing

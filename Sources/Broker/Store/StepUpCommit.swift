@@ -1,8 +1,8 @@
-/// The result of a step-up, to be stored in its session.
+/// The data of a step-up that is to be stored in its session.
 ///
-/// The commit is made from a row that was read a moment before, with `tokenVersion` and `version`. A refresh, another step-up
-/// or a presence key may have changed the row since. Those changes must survive, so the caller reads the row again until the
-/// commit succeeds.
+/// The commit is made from a row that was read a moment before, with its `tokenVersion` and `version`. A refresh, another
+/// step-up or a presence key may have changed the row since. Those changes must survive, so the caller reads the row again
+/// until the commit succeeds.
 package struct StepUpCommit: Sendable {
     package let exchange: Digest
     package let exchangeFence: Int64
@@ -10,7 +10,7 @@ package struct StepUpCommit: Sendable {
     package let tokenVersion: Int64
     /// The session version that the commit was made from; the commit raises it.
     package let version: Int64
-    /// Whether the tokens belong to a new grant; false if the old refresh token stays.
+    /// Whether the tokens belong to a new grant; false if the session keeps its refresh token.
     package let isNewGrant: Bool
     package let tokens: Sealed?
     package let facts: Sealed
@@ -20,7 +20,7 @@ package struct StepUpCommit: Sendable {
     package let idleExpiresAt: WallTime
     /// The time of the step-up, which counts as a use.
     package let now: WallTime
-    /// The tokens of the grant that this step-up ends, to be revoked.
+    /// The outbox rows that revoke the grant which this step-up ends.
     package let outbox: [OutboxRow]
 
     package init(
@@ -54,6 +54,6 @@ package enum StepUpCommitResult: Sendable, Equatable {
     ///
     /// The store ignores whether the session has lapsed, because a wall clock may be wrong.
     case ended
-    /// The exchange belongs to another fence, or is settled.
+    /// Another owner has claimed the exchange, or it is settled.
     case takenAway
 }

@@ -1,6 +1,6 @@
 /// Counts, moves and reseals the rows of any engine, so that commands need not name an engine.
 ///
-/// Walks go in the order of the keys and in pages, so that other work is not held up for long.
+/// Rows are read in pages, in the order of their keys, so that other operations are not delayed for long.
 package protocol StoreAdministration: Sendable {
     /// Returns the number of rows of each kind.
     func rowCounts() async throws(StoreFailure) -> [StoredKind: Int]
@@ -8,34 +8,34 @@ package protocol StoreAdministration: Sendable {
     /// Counts the sessions that have neither ended nor lapsed.
     func liveSessions(now: WallTime) async throws(StoreFailure) -> Int
 
-    /// Returns at most `limit` rows of a kind, in the order of their keys; each claim is lapsed or has its remaining time.
+    /// Returns at most `limit` rows of a kind, in the order of their keys; each claim comes with its remaining time.
     func rows(of kind: StoredKind, after cursor: [UInt8]?, limit: Int) async throws(StoreFailure) -> StoredPage
 
-    /// Inserts rows in one transaction; rows whose key exists are skipped, and audit records are appended.
+    /// Inserts rows in one transaction; rows whose key exists are skipped, and audit records are always added.
     func insert(_ rows: [StoredRow]) async throws(StoreFailure)
 
-    /// Looks through at most `limit` rows of a place, in the order of their keys.
+    /// Reads at most `limit` values of a sealed column, in the order of their rows' keys.
     ///
     /// Returns the values that are sealed under another key than this one.
     func sealedRows(
         of place: SealedPlace, notUnder keyID: String, after cursor: Digest?, limit: Int
     ) async throws(StoreFailure) -> SealedPage
 
-    /// Replaces old envelopes with new ones, and returns the number of replacements.
+    /// Replaces old envelopes by new ones, and returns the number of replacements.
     ///
     /// An envelope is replaced only if the old one is still stored, because a refresh may have committed meanwhile.
     func reseal(_ rows: [ResealedRow]) async throws(StoreFailure) -> Int
 
-    /// Counts the stored values that need each key, by key id.
+    /// Counts, by key id, the stored values that each key is needed for.
     ///
-    /// Of the exchanges, only those made since `exchangesSince` count, because their answers can be repeated.
+    /// Only exchanges that were made since `exchangesSince` count, because only their answers can be repeated.
     func keyUse(exchangesSince: WallTime) async throws(StoreFailure) -> [String: Int]
 }
 
-/// A store with its administration.
+/// A store together with its administration.
 package typealias AdministeredStore = BrokerStore & StoreAdministration
 
-/// The kinds of rows that a store has, in the order of a move.
+/// The kinds of rows that a store has, in the order in which a copy moves them.
 package enum StoredKind: String, Sendable, CaseIterable {
     case logins, handoffs, registrations, exchanges, sessions, outbox, leases, seals, audit
     case logoutTokens = "logout_tokens"
@@ -45,9 +45,9 @@ package enum StoredKind: String, Sendable, CaseIterable {
 /// Rows of one kind, in the order of their keys.
 package struct StoredPage: Sendable, Equatable {
     package var rows: [StoredRow]
-    /// The place to continue from; nil after the last page.
+    /// The key after which the next page begins; nil after the last page.
     package var next: [UInt8]?
-    /// The number of the page's unreadable rows (damaged, or of a newer version).
+    /// The number of rows on the page that cannot be read (damaged, or of a newer version).
     package var unreadable: Int
 
     package init(rows: [StoredRow], next: [UInt8]?, unreadable: Int = 0) {
@@ -62,21 +62,21 @@ package enum StoredRow: Sendable, Equatable {
     case login(LoginRow)
     case handoff(HandoffRow)
     case registration(RegistrationRow)
-    /// The claim moves with the rest of its time.
+    /// An exchange; its claim moves with its remaining time.
     case exchange(ExchangeRow)
-    /// The moments in the marks count from the moment of the reading.
+    /// A session; the times in its refresh marks are relative to the time of reading.
     case session(SessionRow, RefreshMarks)
     case outbox(OutboxRow)
     case audience(AudienceRow)
     case logoutToken(Digest, until: WallTime)
     case lease(name: String, owner: String, until: WallTime)
-    /// The number of times that a key has sealed.
+    /// The number of values that a key has sealed.
     case seals(key: String, count: Int)
     case audit(AuditRow)
 }
 
 extension RefreshMarks {
-    /// Returns the marks with every moment moved by `duration`.
+    /// Returns the refresh marks with every time moved by `duration`.
     package func moved(by duration: Duration) -> RefreshMarks {
         var marks = self
         marks.claimUntil = claimUntil.map { $0 + duration }
@@ -91,7 +91,7 @@ extension RefreshMarks {
 package enum SealedPlace: String, Sendable, CaseIterable {
     case facts, tokens, presence, logins, handoffs, registrations, outbox, audiences
 
-    /// The kind of the sealed values in this place.
+    /// The kind of the sealed values in this column.
     package var kind: SealedKind {
         switch self {
         case .facts: .session
@@ -105,14 +105,14 @@ package enum SealedPlace: String, Sendable, CaseIterable {
     }
 }
 
-/// A sealed value with its place.
+/// A sealed value, with the row and the column that contain it.
 package struct SealedRow: Sendable, Equatable {
     package let place: SealedPlace
     /// The row's key.
     package let key: Digest
     /// The row that the seal is bound to.
     ///
-    /// Only in the outbox is this another row than the value's own.
+    /// Only in the outbox does this differ from the row that contains the value.
     package let boundTo: Digest
     package let sealed: Sealed
 
@@ -124,12 +124,12 @@ package struct SealedRow: Sendable, Equatable {
     }
 }
 
-/// A page of a place's sealed values.
+/// A page of the sealed values in a column.
 package struct SealedPage: Sendable, Equatable {
     package var rows: [SealedRow]
-    /// The place to continue from; nil after the last page.
+    /// The key after which the next page begins; nil after the last page.
     package var next: Digest?
-    /// The number of values that were looked at.
+    /// The number of values that were read.
     package var seen: Int
 
     package init(rows: [SealedRow], next: Digest?, seen: Int) {
@@ -139,7 +139,7 @@ package struct SealedPage: Sendable, Equatable {
     }
 }
 
-/// A sealed value with its replacement.
+/// A sealed value and its replacement, sealed with a newer key.
 package struct ResealedRow: Sendable, Equatable {
     package let old: SealedRow
     package let new: Sealed

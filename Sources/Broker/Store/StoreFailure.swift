@@ -1,13 +1,16 @@
 /// The reason why a store operation failed.
 ///
-/// A failing store causes a 503 for the caller, never "no session" (guarantee 3).
+/// If the store fails, the caller gets a 503 and never "no session" (guarantee 3).
 package enum StoreFailure: Error, Sendable, Equatable {
-    /// The store was unreachable, and nothing was written. A caller with a result to lose tries again, and answers 503.
+    /// The store was unreachable, and nothing was written. A caller whose result would be lost retries the write, and answers
+    /// 503.
     case unavailable(String)
-    /// The response was lost, so the operation may have taken effect. Every write can be repeated, a claim under its name.
+    /// The response was lost, so the operation may have taken effect. Every write can be repeated safely, a claim under its
+    /// name.
     case inDoubt(String)
-    /// The disk is full, so the write was refused, and so is new work. Endings and logout tokens continue while they find room.
+    /// The disk is full, so the write was refused, and so are sign-ins and other new work. Endings and logout tokens are
+    /// accepted while there is space for them.
     case full
-    /// A newer version wrote the row (SEC-130), so the row is left alone.
+    /// A newer version wrote the row (SEC-130), so the row was not changed.
     case newerFormat
 }

@@ -1,7 +1,7 @@
-/// The stateless translators between IPv4 clients and the broker (RFC 6052).
+/// The known translators that connect IPv4 clients to the broker over IPv6 (RFC 6052).
 ///
-/// Each translator has a prefix of 96 bits, and the client's IPv4 address follows the prefix. Behind one translator, all of
-/// IPv4 is one /64, which limits would count as one address.
+/// Each translator has a prefix of 96 bits, and the client's IPv4 address follows the prefix. All IPv4 clients behind one
+/// translator are in the same /64, which limits would count as one address.
 package struct AddressTranslators: Sendable {
     private let prefixes: [IPNetwork]
 
@@ -10,7 +10,7 @@ package struct AddressTranslators: Sendable {
         prefixes = [SpecialPurposeAddresses.translated] + further.filter(\.isTranslators)
     }
 
-    /// Returns the address that limits count for a client, which is the IPv4 address inside a translated one.
+    /// Returns the address that limits count for a client: for a translated address, the IPv4 address in it.
     package func client(_ address: IPAddress) -> IPAddress {
         guard !address.isIPv4, prefixes.contains(where: { $0.contains(address) }) else { return address }
         return IPAddress(v4: UInt32(truncatingIfNeeded: address.low))

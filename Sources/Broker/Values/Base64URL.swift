@@ -45,7 +45,7 @@ package enum Base64URL {
         text.utf8.withContiguousStorageIfAvailable { decoded($0) } ?? decode(Array(text.utf8))
     }
 
-    /// Returns the bytes of a text that is given as its own bytes; nil as above.
+    /// Returns the bytes that a text, given as bytes, encodes; nil as above.
     package static func decode(_ text: ArraySlice<UInt8>) -> [UInt8]? {
         text.withUnsafeBufferPointer { decoded($0) }
     }
@@ -53,7 +53,7 @@ package enum Base64URL {
     /// Returns the bytes of a text that is given as its own bytes; nil as above.
     package static func decode(_ text: [UInt8]) -> [UInt8]? { decode(text[...]) }
 
-    /// Returns the bytes of a part of a text; nil as above.
+    /// Returns the bytes that a part of a text encodes; nil as above.
     package static func decode(_ text: Substring) -> [UInt8]? { decode(Array(text.utf8)) }
 
     private static func decoded(_ text: UnsafeBufferPointer<UInt8>) -> [UInt8]? {

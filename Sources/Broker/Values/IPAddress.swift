@@ -1,6 +1,6 @@
 /// An IP address of either family.
 ///
-/// An IPv4 address is held as its IPv4-mapped IPv6 address, so that one comparison serves both families.
+/// An IPv4 address is stored as its IPv4-mapped IPv6 address, so that one comparison serves both families.
 package struct IPAddress: Sendable, Hashable {
     /// The first 64 bits.
     package let high: UInt64
@@ -125,8 +125,8 @@ extension IPAddress: CustomStringConvertible {
 extension IPAddress {
     /// Whether the address is one of the public Internet (SEC-74).
     ///
-    /// An IPv4-mapped or NAT64 address is judged by the IPv4 address inside. 6to4, Teredo and IPv4-compatible addresses are
-    /// never public. The addresses of a translator whose prefix is from its network's own space look public.
+    /// An IPv4-mapped or NAT64 address is judged by the IPv4 address in it. 6to4, Teredo and IPv4-compatible addresses are
+    /// never public. Behind a translator whose prefix belongs to the network's own address space, addresses look public.
     package var isPublic: Bool {
         if SpecialPurposeAddresses.translated.contains(self) {
             return IPAddress(v4: UInt32(truncatingIfNeeded: low)).isPublic
@@ -145,8 +145,8 @@ extension IPAddress {
 
     /// Whether the address inside is public for any prefix of 48, 56, 64 or 96 bits (RFC 6052 section 2.2).
     ///
-    /// The length of the prefix is unknown here, so every reading must be public. Readings in "this network" (`0.0.0.0/8`) are
-    /// ignored, because translators send nothing there. They have only found the zeros next to the real address.
+    /// The length of the prefix is unknown here, so the IPv4 address must be public for every length. Results in "this network"
+    /// (`0.0.0.0/8`) are ignored, because translators send nothing there. They only contain the zeros next to the real address.
     private var isPubliclyTranslated: Bool {
         let at48: UInt64 = high << 16 & 0xFFFF_0000 | low >> 40 & 0xFFFF
         let at56: UInt64 = high << 24 & 0xFF00_0000 | low >> 32 & 0xFF_FFFF
@@ -157,7 +157,7 @@ extension IPAddress {
     }
 }
 
-/// The addresses outside the public Internet, as the one table for judging every outgoing connection (SEC-74).
+/// The addresses outside the public Internet, in one table that decides about every outgoing connection (SEC-74).
 ///
 /// The rows are:
 ///
@@ -214,8 +214,7 @@ enum SpecialPurposeAddresses {
         v6(0xFC00 << 48, 7),  // RFC 4193
     ]
 
-    /// The block that IANA has allocated as IPv6 global unicast; all other IPv6 addresses are treated as special, now and
-    /// later.
+    /// The block that IANA has allocated for IPv6 global unicast; all other IPv6 addresses are treated as special.
     static let globalUnicast = v6(0x2000 << 48, 3)
 
     /// NAT64's well-known prefix (RFC 6052), followed by 32 bits with the IPv4 address.
@@ -237,11 +236,12 @@ enum SpecialPurposeAddresses {
 ///
 /// The address is checked after connecting, because a name may have resolved to another address a moment ago.
 package enum AddressPolicy: Sendable, CaseIterable {
-    /// Addresses of the public Internet only.
+    /// Only addresses of the public Internet are allowed.
     case publicOnly
-    /// Loopback only, because the configured URL names a loopback address.
+    /// Only loopback addresses are allowed, because the configured URL names one.
     case loopbackOnly
-    /// Any address, because the configuration marks the other side as internal, or an outbound proxy makes the connection.
+    /// Any address is allowed, because the configuration marks the other side as internal, or an outbound proxy makes the
+    /// connection.
     case any
 
     /// Returns whether a connection to `address` may be used; only `any` accepts an unknown address.

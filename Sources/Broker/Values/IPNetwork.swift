@@ -1,7 +1,7 @@
 /// A range of addresses of one family (`10.0.0.0/8`, `fd00::/8`), or a single address.
 package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     private let first: IPAddress
-    /// The number of leading bits that count, out of the 128 bits of the mapped form.
+    /// The prefix length: the number of leading bits that all addresses of the range share, in the 128-bit form.
     private let bits: Int
 
     /// Creates the range of all addresses that share their first `prefixLength` bits with `address`.
@@ -31,7 +31,7 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
         guard first == address else { return nil }
     }
 
-    /// Whether the range can be a translator's: IPv6, with room for one IPv4 address after its 96 bits.
+    /// Whether a translator can have the range: an IPv6 range with a prefix of 96 bits, which one IPv4 address follows.
     package var isTranslators: Bool { !isIPv4 && prefixLength == 96 }
 
     /// Whether the range is the whole address space of one family.
@@ -58,35 +58,35 @@ package struct IPNetwork: Sendable, Hashable, CustomStringConvertible {
     }
 }
 
-/// The width of a limit.
+/// The size of the network whose addresses share one limit.
 ///
-/// One IPv6 customer has a whole network of addresses, so limits also count wider networks. Each level is counted on its own,
-/// and a caller must be within all of them.
+/// One IPv6 customer has a whole network of addresses, so limits also apply to larger networks. Each size has its own count,
+/// and a caller must be within all limits.
 package enum LimitLevel: Int, Sendable, CaseIterable {
     /// An IPv4 address, or an IPv6 /64 (one device, or one network behind a router).
     case address
-    /// An IPv6 /56 (the network of one customer's line).
+    /// An IPv6 /56, which is the network of one customer's line.
     case customer
-    /// An IPv6 /48, the most that one customer usually has.
+    /// An IPv6 /48, which is the largest network that one customer usually has.
     ///
     /// One carrier's /48 has as many phones as another carrier's pool of IPv4 addresses.
     case network
 }
 
-/// The unit that limits count, which is an address or a network around it.
+/// The address or network whose addresses share one limit.
 package struct LimitedNetwork: Sendable, Hashable {
     package let level: LimitLevel
     /// The first address of the network.
     package let address: IPAddress
-    /// The number of leading bits that its addresses share.
+    /// The prefix length: the number of leading bits that the network's addresses share.
     package let prefix: Int
 }
 
 extension IPAddress {
-    /// The address that limits count by; an IPv6 client owns its whole /64.
+    /// The address by which limits identify a client; an IPv6 client has a whole /64, so its first address is used.
     package var limitKey: IPAddress { isIPv4 ? self : IPAddress(high: high, low: 0) }
 
-    /// The networks that limits count the address in, narrowest first; an IPv4 address counts only for itself.
+    /// The networks around the address that have limits, smallest first; for IPv4, only the address itself.
     package var limitedNetworks: [LimitedNetwork] {
         if isIPv4 { return [LimitedNetwork(level: .address, address: self, prefix: 32)] }
         return [

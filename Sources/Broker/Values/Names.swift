@@ -53,7 +53,7 @@ package struct BackendName: ConfiguredName {
 ///
 /// The name is public, because it opens nothing.
 package struct SessionHandle: Sendable, Hashable, CustomStringConvertible {
-    /// The text, `ses_…`.
+    /// The text of the handle, `ses_…`.
     package let text: String
 
     /// Parses a handle, or returns nil if it is malformed.

@@ -28,7 +28,7 @@ package struct Secret: Sendable, CustomStringConvertible, CustomDebugStringConve
 }
 
 extension ArraySlice<UInt8> {
-    /// Returns whether both are the same bytes, in a time that depends only on their lengths (SEC-53).
+    /// Returns whether both byte sequences are equal, in a time that depends only on their lengths (SEC-53).
     func isEqualInConstantTime(to other: ArraySlice<UInt8>) -> Bool {
         guard count == other.count else { return false }
         var difference: UInt8 = 0

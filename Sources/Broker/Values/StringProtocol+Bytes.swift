@@ -1,7 +1,7 @@
 extension StringProtocol {
-    /// Returns whether both have the same bytes.
+    /// Returns whether both texts have the same bytes.
     ///
-    /// Use this for texts from outside instead of `==` and hashing. Those look for canonical equivalence, which takes seconds
+    /// Use this for texts from outside instead of `==` and hashing. Those compare by canonical equivalence, which takes seconds
     /// for some 10,000 combining marks (SEC-106).
     package func hasBytes(of other: some StringProtocol) -> Bool { utf8.elementsEqual(other.utf8) }
 
@@ -19,7 +19,7 @@ extension StringProtocol {
 }
 
 extension String {
-    /// Returns whether both have the same bytes; faster, because the bytes of whole strings are contiguous in memory.
+    /// Returns whether both strings have the same bytes; faster, because the bytes of whole strings are contiguous in memory.
     package func hasBytes(of other: String) -> Bool {
         guard utf8.count == other.utf8.count else { return false }
         let isSame: Bool?? = utf8.withContiguousStorageIfAvailable { own in

@@ -49,9 +49,9 @@ extension Duration {
     package var wholeSeconds: Int64 { components.seconds }
 }
 
-/// A moment in the proleptic Gregorian calendar and the UTC clock.
+/// A moment in the proleptic Gregorian calendar, in UTC.
 ///
-/// The fields are computed here, because every answer carries such a time, and a session object five.
+/// The fields are computed here for speed, because every answer contains such a time, and a session object five.
 struct CivilTime {
     let year: Int64
     let month: Int64
@@ -61,7 +61,7 @@ struct CivilTime {
     /// Seconds since midnight.
     let second: Int64
 
-    /// Creates the calendar time of a moment; years outside 0–9999 are clamped, so that texts keep their shape.
+    /// Creates the calendar time of a moment; years outside 0–9999 are clamped, so that texts keep their length.
     init(_ time: WallTime) {
         let clamped = min(max(time.seconds, -62_167_219_200), 253_402_300_799)
         var days = clamped / 86_400
@@ -93,7 +93,7 @@ struct CivilTime {
         }
     }
 
-    /// Appends `21:00:00`.
+    /// Appends the time of day in the form `21:00:00`.
     func appendClock(to text: inout [UInt8]) {
         Self.append(second / 3600, digits: 2, to: &text)
         text.append(UInt8(ascii: ":"))
@@ -161,7 +161,7 @@ extension WallTime {
     }
 }
 
-/// Makes the text of the time once a second, instead of for every answer and log line.
+/// Keeps the text of the current time for a second, instead of making it for every answer and log line.
 package final class FormattedTimeCache: Sendable {
     private struct CachedText {
         var second: Int64

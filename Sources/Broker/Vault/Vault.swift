@@ -1,6 +1,6 @@
 /// Seals, opens, computes digests and makes random bytes.
 ///
-/// The only implementation uses the system's OpenSSL (decision 3).
+/// The only implementation uses the system's OpenSSL library (decision 3).
 package protocol Vault: ProofSigner {
     /// Seals `plaintext` for the row whose key is `row` under the ring's first key, with a fresh nonce.
     func seal(_ plaintext: [UInt8], as kind: SealedKind, row: Digest) throws(VaultFailure) -> Sealed
@@ -17,7 +17,7 @@ package protocol Vault: ProofSigner {
     /// (decision 4), 43 characters.
     func sessionToken(keyID: String, salt: [UInt8], proof: Secret) throws(VaultFailure) -> Secret
 
-    /// Returns whether a signature (`r` and `s`, 32 bytes each) over the message is the key's (RFC 7518 section 3.4).
+    /// Returns whether a signature (`r` and `s`, 32 bytes each) over the message was made by the key (RFC 7518 section 3.4).
     ///
     /// The check takes some tens of microseconds. The result is false for a point outside the curve.
     func isES256Signature(_ signature: [UInt8], over message: [UInt8], by key: ProofKey) -> Bool
@@ -25,9 +25,9 @@ package protocol Vault: ProofSigner {
     /// The id of the key that seals new values.
     var currentKeyID: String { get }
 
-    /// Whether the ring is the store's ring, as far as the broker has found out.
+    /// Whether the key ring is the right one for the store, as far as the broker knows.
     ///
-    /// A ring that fails to open any stored value must not seal new ones.
+    /// A ring that cannot open the stored values must not seal new ones.
     var isTheStores: Bool { get }
 }
 
@@ -60,11 +60,11 @@ package enum VaultFailure: Error, Sendable, Equatable {
     case unavailable
 }
 
-/// A sealed value as stored in a row, with the key's id and the envelope (version, nonce, ciphertext, tag).
+/// A sealed value as stored in a row: the key's id and the envelope (version, nonce, ciphertext, tag).
 package struct Sealed: Sendable, Hashable {
-    /// The id of the key ring's key that sealed it.
+    /// The id of the key in the key ring that sealed the value.
     package let keyID: String
-    /// The envelope.
+    /// The envelope: version, nonce, ciphertext and tag.
     package let envelope: [UInt8]
 
     /// Creates a sealed value from a row's columns.
@@ -90,11 +90,11 @@ package enum SealedKind: String, Sendable, CaseIterable {
     case audience
 }
 
-/// The role of the value in an index digest, so that equal values in different roles have different digests.
+/// The role of the input of an index digest, so that equal inputs in different roles have different digests.
 package enum IndexKind: String, Sendable, CaseIterable {
     case code
     case handoff
-    /// The handoff itself, derived from a callback of a login.
+    /// A handoff, derived from a callback of a login.
     case handoffToken
     case zephrSession
     case stateKey
@@ -113,12 +113,12 @@ package enum IndexKind: String, Sendable, CaseIterable {
     case proofNonce
     /// The end of a bound session's pass.
     case sessionPass
-    /// The place of a child in its parent's family.
+    /// The kind and name of a child in its parent's family.
     case childPlace
     /// The seed of a key that a provider binds tokens to, if the key was made without a login.
     case tokenKey
-    /// A session's access token for another API, with its owner and the exact parameters of its request.
+    /// The owner and the exact request parameters of a session's access token for another API.
     case audience
-    /// A ticket of a hand-over, and one of the places that a session has for them.
+    /// A ticket of a hand-over, and one of the eight rows that a session has for tickets.
     case handoverTicket, handoverSlot
 }

@@ -1,8 +1,8 @@
 import Broker
 
-/// The calls that an upstream accepts from the relay.
+/// The calls that the relay may make to an upstream.
 ///
-/// A call passes only if an entry names it.
+/// A call is allowed only if an entry names its method and path.
 package struct AllowList: Sendable, Equatable {
     /// Methods that are never relayed, even if a list names them (SEC-80).
     static let refusedMethods: Set<String> = ["CONNECT", "TRACE"]
@@ -24,9 +24,9 @@ package struct AllowList: Sendable, Equatable {
 package struct AllowEntry: Sendable, Equatable {
     enum Part: Sendable, Equatable {
         case literal([UInt8])
-        /// One nonempty segment.
+        /// A `*`, which matches one nonempty segment.
         case segment
-        /// Any rest of a path after the preceding slash, even an empty one.
+        /// A `**`, which matches any rest of a path after the preceding slash, even an empty one.
         case rest
     }
 
@@ -34,7 +34,7 @@ package struct AllowEntry: Sendable, Equatable {
     let methods: [String]?
     let parts: [Part]
 
-    /// Parses an entry; the thrown fault describes the mistake.
+    /// Parses an entry; throws a description of its fault.
     package init(_ text: String) throws(UpstreamFault) {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 2, let names = words.first, let path = words.last else {
@@ -104,7 +104,7 @@ package struct AllowEntry: Sendable, Equatable {
     }
 }
 
-/// Recognises calls whose answers contain employees' PINs at Clover.
+/// Recognises calls at Clover whose answers contain employees' PINs.
 ///
 /// The PINs must never reach an app by accident.
 enum EmployeeRules {
@@ -124,7 +124,7 @@ enum EmployeeRules {
 
 /// One fault in an upstream's configuration.
 package struct UpstreamFault: Error, Sendable, Equatable {
-    /// The key under `upstreams.NAME`.
+    /// The faulty key under `upstreams.NAME`.
     package let key: String
     /// The fault in words for the operator.
     package let message: String

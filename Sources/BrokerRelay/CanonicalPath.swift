@@ -80,7 +80,7 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// Checks a segment in the form that a server sees after decoding.
+    /// Checks a path segment after decoding, as a server sees it.
     private static func check(_ segment: [UInt8]) throws(Fault) {
         var onlyDotsAndSpaces = true
         for byte in segment {
@@ -112,10 +112,10 @@ package struct CanonicalPath: Sendable, Equatable, CustomStringConvertible {
 
 /// A query as received, with all characters that RFC 3986 forbids percent-encoded.
 ///
-/// A URL parser behind the relay then leaves it unchanged. One forbidden character would make `URL` encode the whole query
-/// a second time.
+/// A URL parser behind the relay then leaves the query unchanged. One forbidden character would make `URL` encode the whole
+/// query a second time.
 package struct CanonicalQuery: Sendable, Equatable {
-    /// The query after its `?`.
+    /// The query, without its `?`.
     package let text: String
 
     /// Encodes `raw`; returns nil if it contains a control byte, a space or `#`.
@@ -138,7 +138,7 @@ package struct CanonicalQuery: Sendable, Equatable {
         self.text = String(decoding: output, as: UTF8.self)
     }
 
-    /// Returns whether the query is valid as it is; a query with `%` goes through the full check.
+    /// Returns whether the query is valid as it is; a query with `%` is checked completely instead.
     private static func isClean(_ bytes: Substring.UTF8View) -> Bool {
         for byte in bytes where !URIBytes.isQuery(byte) { return false }
         return true
@@ -150,9 +150,9 @@ package struct CanonicalQuery: Sendable, Equatable {
     }
 }
 
-/// The alphabet of RFC 3986, as far as the relay needs it.
+/// The bytes that RFC 3986 allows in a path or query, as far as the relay needs them.
 enum URIBytes {
-    /// The classes of bytes in a path or query.
+    /// For each byte, the parts of a URL in which it is allowed.
     private static let classes: [UInt8] = (0...255).map { byte in
         switch UInt8(truncatingIfNeeded: byte) {
         case 0x61...0x7A, 0x41...0x5A, 0x30...0x39, 0x2D, 0x2E, 0x5F, 0x7E: unreservedBit | pathBit | queryBit
@@ -193,7 +193,7 @@ enum URIBytes {
     private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 &+ value : 0x37 &+ value }
 }
 
-/// A request target on the relay's route, split into parts whose bytes are unchanged.
+/// The target of a request on the relay's route, split into parts whose bytes are unchanged.
 package struct RelayTarget: Sendable, Equatable {
     /// The prefix of the relay's paths.
     package static let prefix = "/v1/relay/"

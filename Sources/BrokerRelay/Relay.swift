@@ -39,14 +39,14 @@ package struct Relay: Sendable {
     /// there was no answer.
     package typealias Observer = @Sendable (_ upstream: UpstreamName, _ duration: Duration, _ status: Int?) -> Void
 
-    /// Judges the presence proof that the request shows for a session.
+    /// Returns the judged presence proof that the request shows for a session.
     ///
-    /// The relay calls this only if the call needs presence. The proof is taken just before the call is sent.
+    /// The relay calls this only if the call needs presence. The proof is used up just before the call is sent.
     package typealias PresenceJudging = (_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence
 
     /// Returns an access token of a session, for a target or its own API.
     ///
-    /// With `force` it returns a newer one than before.
+    /// With `force`, the token is newer than the one that was returned before.
     package typealias TokenGiving = (
         _ session: LiveSession, _ target: TokenTarget?, _ force: Bool
     ) async throws(BrokerProblem) -> AccessToken
@@ -54,8 +54,8 @@ package struct Relay: Sendable {
     /// Creates a relay; end it with `shutdown()`.
     /// - `maximumBody` limits request bodies, in bytes.
     /// - `ownNames` are the public URL and the broker's other names. Redirects of upstreams must not lead to them.
-    /// - An upstream that is at the same place in the relay `before` keeps its connections, unless `outbound` differs. It
-    ///   also keeps its places.
+    /// - An upstream with the same settings in the relay `before` keeps its connections, unless `outbound` differs. Its calls
+    ///   in progress still count.
     /// - Connections of other upstreams close after their last call.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,
@@ -82,7 +82,7 @@ package struct Relay: Sendable {
         for upstream in upstreams.values { await upstream.pools.shutDown() }
     }
 
-    /// Returns the number of calls in progress to an upstream.
+    /// Returns the number of calls to an upstream that are in progress.
     package func underWay(_ name: UpstreamName) -> Int { upstreams[name.text]?.concurrency.count ?? 0 }
 
     /// Calls an upstream with a session's access token.
@@ -114,7 +114,7 @@ package struct Relay: Sendable {
         }
     }
 
-    /// Judges presence for callers that cannot show it.
+    /// Refuses calls that need presence, for callers that cannot show it.
     package static func noPresence(_ session: LiveSession) async throws(BrokerProblem) -> JudgedPresence {
         throw BrokerProblem(.presenceRequired)
     }
@@ -153,9 +153,10 @@ package struct Relay: Sendable {
         }
     }
 
-    /// Handles an upstream's 401: asks for another sign-in, repeats the call with a newer token, or passes the 401 on.
+    /// Handles a 401 of an upstream: asks for another sign-in, repeats the call with a newer token, or returns the 401 to the
+    /// app.
     ///
-    /// A problem is `unsent` if the upstream has seen only the call that it refused.
+    /// A problem is `unsent` if the upstream has seen no call except the one that it refused.
     private func answer(
         refusal response: UpstreamResponse, of session: LiveSession, to call: inout RelayCall,
         _ signIns: any SignInJudging, _ token: TokenGiving
@@ -175,7 +176,7 @@ package struct Relay: Sendable {
         return try await call.answer(again)
     }
 
-    /// Handles an upstream's own challenge for another sign-in.
+    /// Handles an upstream's challenge for another sign-in.
     ///
     /// A forced refresh would not help, because it leaves the sign-in unchanged. If the session has got another token
     /// since, the call is repeated with that token.
@@ -204,7 +205,7 @@ package struct Relay: Sendable {
         return try await call.answer(response)
     }
 
-    /// Refuses a call that is not allowed; returns the target of an allowed one, and the sign-in that it needs.
+    /// Throws if a call is not allowed; otherwise returns the path to call, and the sign-in that the call needs.
     private func path(
         of request: RelayRequest, at upstream: Upstream, for session: LiveSession
     ) throws(BrokerProblem) -> (target: String, demand: StepUpDemand?) {
@@ -248,7 +249,7 @@ package struct Relay: Sendable {
         return (settings.base.path + path.text + "?" + query.text, demand)
     }
 
-    /// Checks the body's size and reads a small body whole.
+    /// Checks the body's size, and reads a small body into memory.
     private func body(of request: RelayRequest) async throws(BrokerProblem) -> UpstreamRequest.Body {
         switch request.body {
         case .none: return .none
@@ -265,7 +266,7 @@ package struct Relay: Sendable {
         }
     }
 
-    /// Reads a small body whole; refuses one that is longer than its announced `length`.
+    /// Reads a small body into memory; throws if it is longer than its announced `length`.
     private func whole(_ stream: UpstreamRequest.Stream, of length: Int) async throws(BrokerProblem) -> ByteBuffer {
         let next = stream.read()
         var whole = ByteBuffer()

@@ -6,7 +6,7 @@ import NIOHTTP1
 
 /// One call of the relay, sent once and at most once more with a fresh token.
 ///
-/// If the token needs proofs, each of these two may be repeated once, with a new nonce that the upstream asks for.
+/// If the token needs DPoP proofs, each of the two may be repeated once, with a new nonce that the upstream requests.
 struct RelayCall {
     let request: RelayRequest
     let upstream: Upstream
@@ -18,14 +18,13 @@ struct RelayCall {
     let proofs: RelayProofs?
     let certificates: ClientCertificates?
     var token: AccessToken
-    /// Whether the request was also sent earlier, with an unknown result, before the sending that was answered.
+    /// Whether the answered request was sent once before, with an unknown result.
     private(set) var isRepeated = false
 
     /// Sends the request for the first time, after its presence proof has been taken.
     ///
-    /// If the request provably never reached the upstream, or the upstream refused it, the presence proof is released. The
-    /// user is then not prompted twice for one call. A repeat with another token needs no new proof, because it is the same
-    /// call.
+    /// If the request provably never reached the upstream, or the upstream refused it, the presence proof is released, so the
+    /// user is not prompted twice for one call. A repeat with another token needs no new proof, because it is the same call.
     mutating func send(showing presence: JudgedPresence?) async throws(BrokerProblem) -> UpstreamResponse {
         guard let presence else { return try await send() }
         try await presence.take()
@@ -70,10 +69,10 @@ struct RelayCall {
         }
     }
 
-    /// The most bytes of a challenge's body that are read, so that its connection is kept.
+    /// The most bytes that are read of the body of a 401, so that its connection can be kept.
     private static let challengeBody = 4096
 
-    /// The problem for another nonce, which the next call will have.
+    /// The problem for an upstream that requests another nonce, which the next call will have.
     ///
     /// A 401 would be wrong here, because an app would treat it as the end of its session.
     private static var nonceWanted: BrokerProblem {
@@ -82,7 +81,7 @@ struct RelayCall {
             .upstreamNonce, privateDetail: "the upstream asks for another nonce", retryAfter: .milliseconds(500))
     }
 
-    /// The problem for a token whose certificate this upstream does not get.
+    /// The problem for a token that is bound to a certificate which is not shown to this upstream.
     ///
     /// A refresh gives a token for the new certificate, and the next call makes that refresh. If a refresh is impossible or
     /// useless, every call fails.
@@ -162,12 +161,12 @@ struct RelayCall {
         }
     }
 
-    /// Whether the body can be sent again.
+    /// Whether the complete body is in memory, so that it can be sent again.
     private var isBodyAtHand: Bool {
         if case .stream = body { false } else { true }
     }
 
-    /// Whether a repeat has the same effect as one call (RFC 9110 section 9.2.2).
+    /// Whether sending the request twice has the same effect as sending it once (RFC 9110 section 9.2.2).
     private var isIdempotent: Bool {
         switch request.method {
         case .get, .head, .put, .delete, .options: true
@@ -233,7 +232,7 @@ struct RelayCall {
 extension AccessToken {
     /// Returns the field that carries the token, or nil if its bytes are not allowed in a field (SEC-78).
     ///
-    /// `scheme` is the word before a token that is bound to a key.
+    /// `scheme` is the authorization scheme for a token that is bound to a key.
     fileprivate func field(_ scheme: ProofPresentation.Scheme) -> (name: String, value: String)? {
         let text = token.reveal()
         guard !text.isEmpty else { return nil }
@@ -260,14 +259,14 @@ extension HTTPField.Name {
 }
 
 extension BrokerProblem {
-    /// Marks the problem as that of a call that provably never reached its upstream, or that the upstream refused.
+    /// The same problem, marked as that of a call that provably never reached its upstream, or that the upstream refused.
     var unsent: BrokerProblem {
         var problem = self
         problem.isUnsent = true
         return problem
     }
 
-    /// Marks the problem as that of a call that the upstream may have seen.
+    /// The same problem, marked as that of a call that the upstream may have seen.
     fileprivate var sent: BrokerProblem {
         var problem = self
         problem.isUnsent = false

@@ -7,7 +7,7 @@ import Synchronization
 
 /// A certificate of the broker, with its key, for connections to an upstream.
 package struct RelayCertificate: Sendable {
-    /// The name of the whole chain.
+    /// The digest of the whole certificate chain, which identifies it.
     ///
     /// Each chain has connections of its own.
     let id: Digest
@@ -26,17 +26,17 @@ package struct RelayCertificate: Sendable {
 
 /// Returns the certificate that a client's tokens are used with; nil if the client has no certificate.
 ///
-/// `isBound` is whether the present token is bound to a certificate.
+/// `isBound` is true if the present token is bound to a certificate.
 package typealias ClientCertificates =
     @Sendable (_ provider: ProviderName, _ client: ClientName, _ isBound: Bool) -> RelayCertificate?
 
 /// The certificate and trust roots for an upstream's connections, in addition to the relay's own (`upstreams.NAME.tls`).
 package struct UpstreamTLS: Sendable {
-    /// The certificate that is shown now, with tokens that are not bound to a certificate.
+    /// The certificate that is shown now in calls whose token is not bound to a certificate.
     package var certificate: @Sendable () -> RelayCertificate?
     /// Further trust roots.
     package var roots: [NIOSSLCertificate]
-    /// The name of the roots; nil if the set is empty.
+    /// The digest that identifies the further trust roots; nil if there are none.
     package var rootsID: Digest?
 
     package init(
@@ -51,7 +51,7 @@ package struct UpstreamTLS: Sendable {
 
 /// The connections to one upstream.
 ///
-/// Each certificate has connections of its own, and so have calls that show none. A call therefore never goes out on a
+/// Each certificate has connections of its own, and so have calls without a certificate. A call is therefore never sent on a
 /// connection that showed another certificate.
 final class UpstreamPools: Sendable {
     private struct State {
@@ -63,13 +63,13 @@ final class UpstreamPools: Sendable {
     let base: UpstreamBase
     let policy: AddressPolicy
     let rootsID: Digest?
-    /// Connections that show no certificate.
+    /// The connections on which no certificate is shown.
     let plain: UpstreamClient
     private let outbound: RelayOutbound
     private let roots: [NIOSSLCertificate]
-    /// Guards the connections that show a certificate.
+    /// Guards the connections on which a certificate is shown.
     ///
-    /// If a certificate is replaced, its connections close after their last call.
+    /// If a certificate is replaced, the connections that showed it close after their last call.
     private let state = Mutex(State())
 
     init(
@@ -85,7 +85,7 @@ final class UpstreamPools: Sendable {
         plain = UpstreamClient(base, policy, outbound, tls: own)
     }
 
-    /// Returns the connections that show a certificate, for a client's call; `name` is nil for the upstream's own
+    /// Returns the connections on which a certificate is shown, for a client's call; `name` is nil for the upstream's own
     /// certificate.
     func client(showing certificate: RelayCertificate?, for name: ClientName?) -> UpstreamClient {
         guard let certificate, base.isSecure else { return plain }

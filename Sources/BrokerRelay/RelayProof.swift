@@ -2,7 +2,7 @@ package import Broker
 import BrokerWire
 import NIOHTTP1
 
-/// The relay's means to make proofs; the signer holds the keys.
+/// The parts that the relay needs to make DPoP proofs; the signer has the keys.
 package struct RelayProofs: Sendable {
     let signer: any ProofSigner
     let clock: BrokerClock
@@ -17,7 +17,7 @@ package struct RelayProofs: Sendable {
 
 /// The proofs of one access token in one relayed call (RFC 9449 section 7).
 ///
-/// A proof is sent once, and another one if the upstream asks for another nonce.
+/// Each proof is sent once. If the upstream requests another nonce, a second proof is sent.
 struct RelayProof {
     private let proofs: RelayProofs
     private let maker: ProofMaker
@@ -25,7 +25,7 @@ struct RelayProof {
     private let address: String
     private var exchange: NonceExchange
 
-    /// Creates the proofs of calls to `target`, the path as sent; nil for a token that needs no proof.
+    /// Creates the proofs for calls to `target`, which is the path as sent; nil for a token that needs no proof.
     init?(
         _ token: AccessToken, _ proofs: RelayProofs?, _ upstream: UpstreamSettings, session: LiveSession, target: String
     ) {
@@ -40,12 +40,12 @@ struct RelayProof {
         exchange = NonceExchange(nonce: proofs.nonces.newest(at: place))
     }
 
-    /// Returns the field of a new proof.
+    /// Returns the `DPoP` field with a new proof.
     func field(_ method: String, _ token: Secret) throws(VaultFailure) -> (name: String, value: String) {
         ("DPoP", try maker.proof(method: method, address: address, nonce: exchange.sent, token: token))
     }
 
-    /// Stores the nonce of an answer, and returns the action that the answer calls for.
+    /// Stores the nonce in an answer, and returns the next action.
     mutating func heard(_ response: UpstreamResponse) -> NonceExchange.Action {
         let newest = proofs.nonces.newest(at: place)
         let values = response.headers["DPoP-Nonce"]
@@ -58,7 +58,7 @@ struct RelayProof {
 }
 
 extension UpstreamResponse {
-    /// Whether one of the challenges names an error, in upper or lower case (RFC 9449 sections 7.1 and 9).
+    /// Returns whether one of the challenges names an error, in upper or lower case (RFC 9449 sections 7.1 and 9).
     func challenges(_ error: String) -> Bool {
         headers["WWW-Authenticate"].contains { field in
             let plain = field.lowercased().filter { $0 != " " && $0 != "\t" && $0 != "\"" }

@@ -6,19 +6,19 @@ package import NIOCore
 package struct RelayResponse: Sendable {
     /// A response body.
     package enum Body: Sendable {
-        /// HEAD, 204, 304, or an empty body.
+        /// The answer has no body: HEAD, 204, 304, or an empty body.
         case none
-        /// A small body, complete, so that one write sends header and body.
+        /// A small complete body, which is sent in one write with the head.
         case buffered(ByteBuffer)
-        /// A stream.
+        /// A body that is read in pieces.
         ///
-        /// Read it to its end or its error before the request's handler returns. Release it earlier only together with the
-        /// connection.
+        /// Read the stream to its end or its error before the request's handler returns. Release it earlier only together with
+        /// the connection.
         case stream(RelayBody)
     }
 
     package let status: HTTPResponse.Status
-    /// The fields.
+    /// The header fields for the app.
     ///
     /// The server adds the framing fields.
     package var headers: HTTPFields
@@ -31,10 +31,10 @@ package struct RelayResponse: Sendable {
 
 /// An upstream's response body, streamed with back-pressure.
 ///
-/// The next chunk is read on demand.
+/// The next piece is read only when the reader requests it.
 ///
-/// Throws if the upstream breaks off, or is silent for the read timeout. Then cut the app's connection instead of ending
-/// the body.
+/// Reading throws if the upstream breaks off, or sends nothing for the read timeout. Then cut the app's connection instead of
+/// ending the body.
 package struct RelayBody: AsyncSequence, Sendable {
     package typealias Element = ByteBuffer
 
@@ -51,6 +51,6 @@ package struct RelayBody: AsyncSequence, Sendable {
 
     /// Closes the upstream's connection, from any thread.
     ///
-    /// The wait for the next chunk then fails.
+    /// The wait for the next piece then fails.
     package func close() { response.abandon() }
 }

@@ -1,6 +1,6 @@
 import BrokerWire
 
-/// Maps an upstream's `Location` and `Content-Location` for readers at the broker's origin.
+/// Converts an upstream's `Location` and `Content-Location` for apps, which call the broker's origin.
 ///
 /// Apps would resolve a relative reference against the broker. An upstream could thus send an app, with its session, to any
 /// path of the broker or to another upstream. So each reference is resolved against the URL that was called (RFC 3986
@@ -14,10 +14,10 @@ struct RelayedLocation {
     let base: UpstreamBase
     /// The request's target at the upstream.
     let target: String
-    /// The names of the broker itself.
+    /// The host names and ports of the broker itself.
     let own: Set<OwnName>
 
-    /// The parts of a reference that matter here.
+    /// The parts of a reference that are needed for the conversion.
     private struct Place {
         var path: Substring
         /// The query with its `?`; empty if the reference has no query.
@@ -35,7 +35,7 @@ struct RelayedLocation {
         }
     }
 
-    /// Returns the reference in the form that is correct for the app; nil drops it.
+    /// Returns the reference as the app needs it; nil if the field must be dropped.
     func mapped(_ value: String) -> String? {
         guard let text = Self.written(value) else { return nil }
         if let scheme = Self.scheme(of: text) {
@@ -56,7 +56,7 @@ struct RelayedLocation {
         return relayed(place)
     }
 
-    /// Returns an absolute reference, whose `rest` begins with two slashes.
+    /// Converts an absolute reference, whose `rest` begins with two slashes.
     private func absolute(_ scheme: String, _ rest: Substring) -> String? {
         guard rest.hasPrefix("//") else { return nil }
         let after = rest.dropFirst(2)
@@ -74,7 +74,7 @@ struct RelayedLocation {
         return isOwn ? nil : "\(scheme):\(rest)"
     }
 
-    /// Returns whether a host and port are the upstream's.
+    /// Returns whether a host and port belong to the upstream.
     ///
     /// An API behind a proxy often reports its own https as http.
     private func isBase(_ host: String, _ port: Int) -> Bool {
@@ -82,8 +82,7 @@ struct RelayedLocation {
         return port == base.port || (port == 80 && base.port == 443)
     }
 
-    /// Returns the relay path of a place at the upstream; nil if the place is outside the base URL, or the relay refuses
-    /// its path.
+    /// Returns the relay path for a location at the upstream; nil if it is outside the base URL, or the relay refuses its path.
     private func relayed(_ place: Place) -> String? {
         guard let path = Self.withoutDots(place.path), path.hasPrefix(base.path) else { return nil }
         let inside = path.dropFirst(base.path.count)
@@ -109,7 +108,7 @@ struct RelayedLocation {
         return "/" + segments.joined(separator: "/")
     }
 
-    /// Returns a reference in RFC 3986's form, with the necessary encodings; nil if readers understand it differently.
+    /// Returns a reference with all encodings that RFC 3986 requires; nil if readers could understand it differently.
     private static func written(_ value: String) -> String? {
         var output: [UInt8] = []
         output.reserveCapacity(value.utf8.count)

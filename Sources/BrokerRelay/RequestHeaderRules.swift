@@ -2,17 +2,17 @@ package import Broker
 package import HTTPTypes
 package import NIOHTTP1
 
-/// The rules for the fields of an app's request that are sent to the upstream (SEC-75, SEC-76).
+/// The rules that decide which fields of an app's request are sent to the upstream (SEC-75, SEC-76).
 ///
-/// An allow-list applies after the app's hop-by-hop fields are removed. The broker's fields are added last. So nothing from
-/// the app can add to them, shadow or erase them.
+/// The app's hop-by-hop fields are removed, and then an allow-list applies. The broker's fields are added last, so the app
+/// cannot add to them, replace or remove them.
 package enum RequestHeaderRules {
     private static let passed: Set<String> = [
         "accept", "accept-language", "accept-encoding", "content-type", "content-encoding", "range", "user-agent",
         "idempotency-key", "traceparent", "tracestate",
     ]
 
-    /// Names that no configuration can let through.
+    /// The field names that no configuration can allow.
     ///
     /// Most are credentials, framing and hop-by-hop fields. The others are fields that proxies and upstreams trust, or that
     /// would bypass the allow-list.
@@ -78,7 +78,7 @@ package enum RequestHeaderRules {
         return HTTPHeaders(list)
     }
 
-    /// Returns whether the app asks for another protocol than HTTP/2 on the connection (SEC-80).
+    /// Returns whether the app asks to change the connection to another protocol than HTTP/2 (SEC-80).
     ///
     /// Some clients offer `h2c`, as Java's does by default. They continue with HTTP/1.1 if the offer is ignored (RFC 9110
     /// section 7.8).
@@ -121,6 +121,6 @@ struct ConnectionOptions {
         }
     }
 
-    /// Returns whether the field `name`, in lower case, is named.
+    /// Returns whether the `Connection` field names a field; `name` is in lower case.
     func names(_ name: String) -> Bool { !names.isEmpty && names.contains(name) }
 }

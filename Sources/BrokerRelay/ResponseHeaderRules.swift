@@ -1,14 +1,14 @@
 package import HTTPTypes
 package import NIOHTTP1
 
-/// The rules for the fields of an upstream's response that are sent to the app (SEC-77).
+/// The rules that decide which fields of an upstream's response are sent to the app (SEC-77).
 ///
 /// All fields pass, with three exceptions: fields of one hop, fields that would affect the broker's origin, and fields that
 /// only the broker may send.
 package enum ResponseHeaderRules {
-    /// Names that do not pass.
+    /// The field names that are never sent to the app.
     ///
-    /// Such fields belong to one hop, to the exchange between upstream and broker, or to the whole origin, which is the
+    /// Such a field belongs to one hop, to the exchange between upstream and broker, or to the whole origin, which is the
     /// broker's (decision 0016).
     private static let dropped: Set<String> = [
         "connection", "keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization",
@@ -110,11 +110,11 @@ package enum ResponseHeaderRules {
         return Head(fields: fields, contentLength: contentLength)
     }
 
-    /// Keeps an answer that has its own cache policy out of shared caches.
+    /// Changes the cache policy of an answer so that no shared cache stores it, if the answer has a policy of its own.
     ///
-    /// The upstream's request had an `Authorization` field, and shared caches respect that (RFC 9111 section 3.5). The
-    /// app's request had a cookie, which has no such effect. The addition comes first, in one field. It therefore works
-    /// even if the upstream's list is malformed, or if a cache reads only the first field.
+    /// The upstream's request had an `Authorization` field, which prevents shared caches from storing the answer (RFC 9111
+    /// section 3.5). The app's request had a cookie, which has no such effect. The addition comes first, in one field, so it
+    /// works even if the upstream's list is malformed, or if a cache reads only the first field.
     private static func restrictToCaller(_ fields: inout HTTPFields, isPrivate: Bool) {
         if !isPrivate {
             fields[.cacheControl] = (["private"] + fields[values: .cacheControl].filter { !$0.isEmpty }).joined(
@@ -123,7 +123,7 @@ package enum ResponseHeaderRules {
         fields[.vary] = ([varyByCaller] + fields[values: .vary]).joined(separator: ", ")
     }
 
-    /// Returns the status with its phrase, if it is a final one that HTTP knows and the phrase is clean.
+    /// Returns the status with its phrase, if it is a known final status and the phrase has no forbidden bytes.
     package static func status(_ status: HTTPResponseStatus) throws(Fault) -> HTTPResponse.Status {
         guard (200...599).contains(status.code) else { throw .badStatus }
         guard case .custom(let code, let phrase) = status else {
@@ -165,22 +165,22 @@ package enum ResponseHeaderRules {
 }
 
 extension HTTPField.Name {
-    /// The source of an answer on a relay path: `broker` or `upstream` (SEC-82).
+    /// The field that names the source of an answer on a relay path: `broker` or `upstream` (SEC-82).
     package static let coatcheckSource: HTTPField.Name = HTTPField.Name("Coatcheck-Source") ?? .server
 }
 
 /// The `Cache-Control` values that decide whether a shared cache may store the answer (RFC 9111 section 5.2).
 ///
 /// Directives are read according to the grammar. A word inside a quoted value is not a directive, and a directive with an
-/// unexpected argument is ignored. After a malformed part, the rest of the value is ignored, because only certain
-/// statements count.
+/// unexpected argument is ignored. After a malformed part, the rest of the value is ignored, because only a clear permission
+/// counts.
 struct CacheDirectives {
     /// Whether the upstream allows a shared cache to store the answer, with `public`, or `s-maxage` with seconds.
     private(set) var allowSharedCaches = false
     /// Whether the whole answer is `private`; `private="Field"` concerns only that field.
     private(set) var isPrivate = false
 
-    /// Reads one value.
+    /// Reads the directives in one value of the field.
     mutating func read(_ value: String) {
         var rest = value.utf8[...]
         while true {
@@ -196,7 +196,7 @@ struct CacheDirectives {
         }
     }
 
-    /// Takes a directive; returns nil at the end and at a malformed directive.
+    /// Returns the next directive; nil at the end and at a malformed directive.
     private static func next(_ rest: inout Substring.UTF8View) -> (name: String, argument: [UInt8]?)? {
         let name = rest.prefix(while: isTokenByte)
         guard !name.isEmpty else { return nil }

@@ -4,15 +4,15 @@ package import NIOCore
 import NIOPosix
 package import NIOSSL
 
-/// An upstream that is ready to be called.
+/// An upstream with its settings and connections.
 final class Upstream: Sendable {
     let settings: UpstreamSettings
     let pools: UpstreamPools
     let concurrency: UpstreamConcurrency
 
-    /// Creates the upstream, with the places of the `old` one if the limit is the same.
+    /// Creates the upstream; the calls in progress of the `old` one still count if the limit is the same.
     ///
-    /// With `keepsConnections`, the connections of the old one are kept if they fit.
+    /// With `keepsConnections`, connections of the old upstream are kept if their settings are equal.
     init(
         _ settings: UpstreamSettings, outbound: RelayOutbound, tls: Result<NIOSSLContext, any Error>?,
         after old: Upstream? = nil, keepsConnections: Bool = false
@@ -49,7 +49,7 @@ final class Upstream: Sendable {
         return pools.client(showing: settings.tls.certificate(), for: nil)
     }
 
-    /// Whether a token may be sent on a connection that is made now.
+    /// Returns whether a token may be sent on a connection that is made now.
     func carries(_ token: AccessToken, of session: LiveSession, _ certificates: ClientCertificates?) -> Bool {
         token.certificate == nil || fits(token, certificates?(session.facts.provider, session.facts.client, true))
     }
@@ -59,7 +59,7 @@ final class Upstream: Sendable {
         return settings.base.isSecure && certificate?.thumbprint == bound
     }
 
-    /// Returns whether the session's token is meant for this upstream (SEC-72).
+    /// Returns whether the upstream accepts tokens from the session's provider and client (SEC-72).
     func accepts(_ session: LiveSession) -> Bool {
         settings.provider == session.facts.provider && settings.clients?.contains(session.facts.client) ?? true
     }
@@ -87,7 +87,7 @@ extension UpstreamClient {
     }
 }
 
-/// The relay's outgoing connections: trust, proxy and event loops.
+/// The settings of the relay's outgoing connections: trust roots, proxy and event loops.
 package struct RelayOutbound: Sendable {
     /// Trust roots and other TLS settings; nil means the system's.
     package var tls: TLSConfiguration?
@@ -113,7 +113,7 @@ package struct RelayOutbound: Sendable {
 
     /// Returns the context for TLS connections, made once for all upstreams because there are many trust roots.
     ///
-    /// A context with further `roots` or a certificate is made for those connections alone.
+    /// A context with a certificate or further `roots` is made only for the connections that need it.
     func context(
         trusting roots: [NIOSSLCertificate] = [], showing certificate: RelayCertificate? = nil
     ) -> Result<NIOSSLContext, any Error> {

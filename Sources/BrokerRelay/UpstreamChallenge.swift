@@ -4,16 +4,16 @@ import NIOHTTP1
 
 /// An upstream's challenge for a stronger or more recent sign-in (RFC 9470 section 3), parsed strictly.
 ///
-/// A challenge with any malformed part is ignored, and its 401 passes on like any other.
+/// If any part of the field is malformed, the challenge is ignored, and the app gets the 401 like any other.
 enum UpstreamChallenge {
     static let error = "insufficient_user_authentication"
     private static let longest = 4096
     /// The most challenges of a field and the most parameters of a challenge.
     ///
-    /// Each name is compared with all earlier ones.
+    /// The numbers are limited because each name is compared with all earlier ones.
     private static let most = 16
 
-    /// Returns the demand of a response that has exactly one such challenge.
+    /// Returns the demand in a response that has exactly one such challenge; nil otherwise.
     static func demand(in response: UpstreamResponse) -> StepUpDemand? {
         let fields = response.headers["WWW-Authenticate"]
         guard !fields.isEmpty, fields.reduce(0, { $0 + $1.utf8.count }) <= longest else { return nil }

@@ -2,18 +2,18 @@ package import Broker
 import BrokerWire
 import Synchronization
 
-/// The places at one upstream.
+/// Limits the number of calls to one upstream that are in progress.
 ///
-/// A slow upstream fills only its own places, and each caller has only a share of them.
+/// A slow upstream uses up only its own limit, and each caller may have only a share of it.
 final class UpstreamConcurrency: Sendable {
     private let shares: Mutex<UpstreamShares>
 
     init(limit: Int) { shares = Mutex(UpstreamShares(limit: limit)) }
 
-    /// Takes a place for a session's call.
+    /// Counts a call of a session as in progress.
     ///
-    /// Throws `rate_limited` if the caller has used its share, and `upstream_busy` if all places are taken. The place
-    /// becomes free when its last holder releases it. Until then, the connections of the call stay open.
+    /// Throws `rate_limited` if the caller has used up its share, and `upstream_busy` if the whole limit is used up. The call
+    /// counts until the last holder of the result releases it. Until then, the call's connections stay open.
     func take(for session: LiveSession) throws(BrokerProblem) -> Place {
         let (subject, handle) = (session.facts.subject, session.row.handle)
         let refusal: UpstreamShares.Refusal? = shares.withLock { shares in
@@ -32,15 +32,15 @@ final class UpstreamConcurrency: Sendable {
         }
     }
 
-    /// The number of places taken.
+    /// The number of calls in progress.
     var count: Int { shares.withLock(\.count) }
 
-    /// A taken place.
+    /// A call that counts as in progress.
     final class Place: Sendable {
         private let concurrency: UpstreamConcurrency
         private let subject: String
         private let handle: SessionHandle
-        /// Guards the connections of the call, which stay open until its end.
+        /// Guards the connections of the call, which stay open until the call ends.
         private let clients = Mutex<[UpstreamClient]>([])
 
         fileprivate init(concurrency: UpstreamConcurrency, subject: String, handle: SessionHandle) {
@@ -49,7 +49,7 @@ final class UpstreamConcurrency: Sendable {
             self.handle = handle
         }
 
-        /// Keeps the connections of the call until its end.
+        /// Keeps a connection pool open until the call ends.
         func hold(_ client: UpstreamClient) {
             clients.withLock { held in
                 if !held.contains(where: { $0 === client }) { held.append(client) }
@@ -62,25 +62,25 @@ final class UpstreamConcurrency: Sendable {
 
 /// Counts the calls in progress to one upstream, and limits them for each subject and each session.
 ///
-/// A subject may have a quarter of the places, and a session half of that, but each at least two. If there is more than one
-/// place, a single subject can never take the last one.
+/// A subject may have a quarter of the calls, and a session half of that, but each at least two. If the limit is more than one,
+/// a single subject can never use it up.
 ///
-/// The provider is not part of the key, because an upstream accepts sessions of one provider only. An entry exists only
-/// while its calls are in progress.
+/// The provider is not part of the key, because an upstream accepts sessions of one provider only. A subject or session has an
+/// entry only while its calls are in progress.
 package struct UpstreamShares: Sendable {
-    /// The reason why a call gets no place.
+    /// The reason why a call is refused.
     package enum Refusal: Error, Sendable, Equatable {
-        /// The caller has used its share.
+        /// The subject or session has used up its share.
         case shareIsTaken
-        /// All places are taken.
+        /// The upstream's whole limit is used up.
         case allAreTaken
     }
 
-    /// The most calls in progress.
+    /// The most calls in progress to the upstream.
     package let limit: Int
-    /// The share of one subject.
+    /// The most calls in progress of one subject.
     package let limitPerSubject: Int
-    /// The share of one session.
+    /// The most calls in progress of one session.
     package let limitPerSession: Int
 
     /// The number of calls in progress.
@@ -97,7 +97,7 @@ package struct UpstreamShares: Sendable {
     /// The number of subjects and sessions with an entry.
     package var entries: Int { subjects.count + sessions.count }
 
-    /// Counts a call; throws the reason if all its places are taken.
+    /// Counts a call as in progress; throws the reason if a limit is used up.
     package mutating func take(_ subject: String, _ session: SessionHandle) throws(Refusal) {
         let (ofSubject, ofSession) = (subjects[subject] ?? 0, sessions[session] ?? 0)
         guard ofSubject < limitPerSubject, ofSession < limitPerSession else { throw .shareIsTaken }
@@ -107,7 +107,7 @@ package struct UpstreamShares: Sendable {
         sessions[session] = ofSession + 1
     }
 
-    /// Removes a counted call.
+    /// Notes that a counted call has ended.
     package mutating func giveBack(_ subject: String, _ session: SessionHandle) {
         guard let ofSubject = subjects[subject], let ofSession = sessions[session] else { return }
         count -= 1

@@ -1,11 +1,11 @@
 package import Broker
 
-/// One line of an upstream's `require`, which names the sign-in that some calls need.
+/// One line of an upstream's `require`: the calls that it covers, and the sign-in that they need.
 package struct UpstreamRequirement: Sendable, Equatable {
     private let pattern: EntryPattern
     package let demand: StepUpDemand
 
-    /// Parses an entry's text, in the form of `allow`.
+    /// Parses the text of an entry, which has the form of an entry of `allow`.
     package init(_ text: String, _ demand: StepUpDemand) throws(UpstreamFault) {
         do throws(UpstreamFault) { pattern = EntryPattern(try AllowEntry(text)) } catch {
             throw UpstreamFault("require", error.message)
@@ -13,10 +13,10 @@ package struct UpstreamRequirement: Sendable, Equatable {
         self.demand = demand
     }
 
-    /// Whether the list allows some call that this entry covers.
+    /// Returns whether the allow-list permits any call that this entry covers.
     package func isReached(by list: AllowList) -> Bool { list.entries.contains { pattern.overlaps(EntryPattern($0)) } }
 
-    /// Whether another upstream allows some call that this entry covers; `base` is the location of the entry's own
+    /// Returns whether another upstream permits any call that this entry covers; `base` is the base URL of the entry's own
     /// upstream.
     package func isReached(at base: UpstreamBase, through other: UpstreamSettings) -> Bool {
         guard base.origin == other.base.origin else { return false }
@@ -24,17 +24,17 @@ package struct UpstreamRequirement: Sendable, Equatable {
         return other.allow.entries.contains { pattern.overlaps(EntryPattern($0).below(other.base)) }
     }
 
-    /// Whether some call is covered by both entries, each for the upstream at its base.
+    /// Returns whether both entries cover a common call, each at the upstream with its base URL.
     package func overlaps(_ other: UpstreamRequirement, at base: UpstreamBase, and otherBase: UpstreamBase) -> Bool {
         pattern.below(base).overlaps(other.pattern.below(otherBase))
     }
 
-    /// Whether the entry covers a call.
+    /// Returns whether the entry covers a call.
     func covers(method: String, path: CanonicalPath) -> Bool { pattern.covers(method: method, path: path) }
 }
 
 extension [UpstreamRequirement] {
-    /// Returns the joined demand of all entries that cover a call; nil if the call is uncovered.
+    /// Returns the joined demand of all entries that cover a call; nil if no entry does.
     func demand(method: String, path: CanonicalPath) -> StepUpDemand? {
         var demand: StepUpDemand?
         for requirement in self where requirement.covers(method: method, path: path) {
@@ -86,7 +86,7 @@ private struct EntryPattern: Sendable, Equatable {
         return EntryPattern(methods: methods, parts: segments + parts)
     }
 
-    /// Whether the pattern covers a call.
+    /// Returns whether the pattern covers a call.
     func covers(method: String, path: CanonicalPath) -> Bool {
         guard covers(method.uppercased()) else { return false }
         let segments = path.text.utf8.dropFirst().split(separator: 0x2F, omittingEmptySubsequences: false)
@@ -115,7 +115,7 @@ private struct EntryPattern: Sendable, Equatable {
         segment == expected || isLast && segment.hasPrefix(expected + ".")
     }
 
-    /// Whether the pattern covers some call that `allowed` names.
+    /// Returns whether the pattern covers any call that `allowed` permits.
     func overlaps(_ allowed: EntryPattern) -> Bool {
         if let others = allowed.methods, !others.contains(where: covers) { return false }
         var (left, right) = (parts[...], allowed.parts[...])
@@ -138,7 +138,7 @@ private struct EntryPattern: Sendable, Equatable {
     }
 }
 
-/// A segment of a canonical path in a normal form, so that different readings by servers become equal.
+/// A segment of a canonical path in a normal form, in which segments that a server may treat as equal are equal.
 ///
 /// The segment is decoded once, because it contains no nested encodings. The other rules are:
 /// - Upper and lower case are equal, in any alphabet, and wide forms of ASCII become ASCII.

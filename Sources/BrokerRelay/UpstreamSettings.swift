@@ -9,19 +9,19 @@ package struct UpstreamSettings: Sendable {
     /// The clients whose sessions may call the upstream; nil means all of the provider's.
     package let clients: Set<ClientName>?
     package let allow: AllowList
-    /// The upstream's form for the token.
+    /// The form in which the upstream expects the access token.
     package let credential: TokenSet.Credential
-    /// The form of a token that is bound to a key, when it is sent.
+    /// The form in which a token that is bound to a key is sent.
     package var proof = ProofPresentation()
     /// The setting `tls`.
     package var tls = UpstreamTLS()
-    /// Further request fields to pass, in lower case.
+    /// The further request fields that are sent to the upstream, with names in lower case.
     package let requestHeaders: Set<String>
-    /// The longest time until the response header.
+    /// The longest time until the head of the response.
     package let timeout: Duration
     /// Whether the upstream may have a private address.
     package let isInternal: Bool
-    /// The most concurrent calls.
+    /// The most calls in progress at a time.
     package let maximumConcurrent: Int
     /// Whether calls about employees are refused even if `allow` names them (Clover, unless `employees: true`).
     package var hidesEmployees = false
@@ -32,7 +32,7 @@ package struct UpstreamSettings: Sendable {
     /// Whether the broker passes on the upstream's own challenge for another sign-in (`challenges: pass`).
     package var passesChallenges = true
 
-    /// Whether some client's sessions may call both this upstream and another one.
+    /// Returns whether sessions of any client may call both this upstream and another one.
     package func sharesSessions(with other: UpstreamSettings) -> Bool {
         guard provider == other.provider else { return false }
         guard let clients, let others = other.clients else { return true }
@@ -94,9 +94,9 @@ package struct UpstreamSettings: Sendable {
     }
 }
 
-/// An upstream's form for tokens that are bound to a key (RFC 9449 section 7).
+/// The form in which an upstream expects tokens that are bound to a key (RFC 9449 section 7).
 package struct ProofPresentation: Sendable, Equatable {
-    /// The setting `scheme`, which is the word before the token.
+    /// The setting `scheme`: the word before the token in the `Authorization` field.
     package enum Scheme: String, Sendable, CaseIterable {
         case dpop = "DPoP"
         /// For servers older than the standard.
@@ -119,7 +119,7 @@ package struct UpstreamBase: Sendable, Equatable {
     /// The host, stripped of brackets.
     let host: String
     let port: Int
-    /// Whether it is https.
+    /// Whether the URL's scheme is https.
     package let isSecure: Bool
     /// The base path, ending before any final slash; empty for the root.
     let path: String
@@ -184,8 +184,8 @@ package struct UpstreamBase: Sendable, Equatable {
 
     /// Returns whether a connection to an address may be used.
     ///
-    /// On plain http the upstream proves no identity, and the token is readable on the way. The address must therefore be
-    /// in the operator's own network.
+    /// With plain http, the upstream proves no identity, and the token is readable on the network. The address must therefore
+    /// be in the operator's own network.
     func allows(_ address: IPAddress?, _ policy: AddressPolicy) -> Bool {
         policy.allows(address) && (isSecure || address?.isOfOwnNetwork == true)
     }

@@ -1,6 +1,6 @@
 package import Broker
 
-/// A question that a backend may ask (`backends.NAME.may`).
+/// A kind of request that a backend may make (`backends.NAME.may`).
 package enum BackendPermission: String, Sendable, CaseIterable {
     case introspect, token, forwardAuth = "forward-auth", handover
 }
@@ -12,7 +12,7 @@ package struct BackendConfiguration: Sendable {
     /// The sessions that a backend may ask about.
     package struct Scope: Sendable {
         package let provider: ProviderName
-        /// Nil means all of the provider's clients.
+        /// The clients whose sessions the backend may ask about; nil means all of the provider's clients.
         package let clients: Set<ClientName>?
 
         package init(provider: ProviderName, clients: Set<ClientName>? = nil) {
@@ -27,7 +27,7 @@ package struct BackendConfiguration: Sendable {
     package let may: Set<BackendPermission>
     /// The TCP peer addresses of this backend, on the backends' own listener.
     package let peers: [IPNetwork]
-    /// Nil means every session.
+    /// The sessions that the backend may ask about; nil means every session.
     package let allow: [Scope]?
     /// Whether forward-auth returns the provider's access token to the backend.
     package let forwardAccessToken: Bool
@@ -42,7 +42,7 @@ package struct BackendConfiguration: Sendable {
     package var checksEvidence = false
     /// The APIs, in addition to the session's own, that the backend's token exchange may name.
     package var tokens: [TokenTarget] = []
-    /// The sign-in that forward-auth and token exchange require.
+    /// The demand on the user's sign-in for forward-auth and token exchange.
     package var require: StepUpDemand?
 
     package init(
@@ -73,9 +73,9 @@ package struct BackendConfiguration: Sendable {
 
     /// Returns whether the backend may see a session.
     ///
-    /// For a child session, the settings of its kind must list the backend.
+    /// A child session counts only if the settings of its kind list the backend.
     func isNamed(by session: LiveSession) -> Bool { session.family?.policy.backends.contains(name) ?? true }
 
-    /// The evidence that the backend must pass on.
+    /// The evidence of a bound session that the backend has to pass on.
     var demand: EvidenceDemand { checksEvidence ? .none : .any }
 }

@@ -7,19 +7,19 @@ package struct HTTPConfiguration: Sendable {
     package enum SameSite: String, Sendable, CaseIterable {
         case strict, lax, none
 
-        /// The word as it is written in cookies.
+        /// The value as it is written in cookies.
         var attribute: String { rawValue.prefix(1).uppercased() + rawValue.dropFirst() }
     }
 
-    /// The scheme, host and optional port, ending before any slash: `https://auth.example.com`.
+    /// The broker's public origin, without a final slash: `https://auth.example.com`.
     package let publicURL: String
-    /// Further names accepted in `Host`.
+    /// Further host names that are accepted in `Host`.
     package var hosts: [String] = []
     /// The address of the backends' own listener (`10.0.0.5:8081`); nil if backends share the public listener.
     package var backendListen: String?
     /// Whether the listeners for apps and backends terminate TLS themselves.
     package var endsTLS = false
-    /// Names accepted in `Host` on the management listener, in addition to addresses and loopback names.
+    /// The host names that the management listener accepts in `Host`, in addition to addresses and loopback names.
     package var managementHosts: [String] = []
     package var trustedProxies: [IPNetwork] = []
     /// The address translators in front of IPv4 clients, so that limits count these clients by their own addresses.
@@ -45,7 +45,7 @@ package struct HTTPConfiguration: Sendable {
     ///
     /// A browser that opens such a path gets a page that asks the user to open the app.
     package var appLinkPaths: [String] = []
-    /// The contract, served at `/openapi.yaml`.
+    /// The text of openapi.yaml, which is served at `/openapi.yaml`.
     package var openAPI: [UInt8] = []
 
     /// Creates a configuration with the defaults.
@@ -54,11 +54,11 @@ package struct HTTPConfiguration: Sendable {
 
 /// The limits of the public listener (`limits` in the configuration).
 package struct HTTPLimits: Sendable {
-    /// The most logins and wrong secrets of an address in a minute, and the caps on pending rows.
+    /// The limits on logins and wrong secrets of an address in a minute, and the caps on pending rows.
     package var charges = ChargeLimits()
     /// The most bytes of a JSON or form body.
     package var body = 64 * 1024
-    /// The most bytes of a body that lists every setting of a configuration.
+    /// The most bytes of a request body that lists every setting of a configuration.
     static let largeBody = 1 << 20
     /// The most bytes of a relayed request body.
     package var relayBody = 1024 * 1024 * 1024
@@ -68,7 +68,7 @@ package struct HTTPLimits: Sendable {
     package var anonymousConnectionsPerAddress = 128
     /// The most bytes that one address has sent and the broker has yet to answer, except those of live sessions.
     package var heldBytesPerAddress = 8 * 1024 * 1024
-    /// The most such bytes of a trusted proxy.
+    /// The most such bytes that a trusted proxy may have sent, instead of `heldBytesPerAddress`.
     package var heldBytesOfProxy = 64 * 1024 * 1024
     /// The longest total time for a JSON or form body.
     package var bodyDeadline: Duration = .seconds(30)
@@ -76,9 +76,9 @@ package struct HTTPLimits: Sendable {
     ///
     /// Only the time that the broker waits for the app counts.
     package var relayMinimumRate = 1024
-    /// The amount of waiting time for one average of the rate.
+    /// The time spent waiting for the app that one average of the rate covers.
     package var relayRateWindow: Duration = .seconds(30)
-    /// The amount of waiting time before the first window begins.
+    /// The time spent waiting for the app before the first average begins.
     package var relayRateGrace: Duration = .seconds(10)
     /// The longest total time for a relayed upload.
     package var relayUploadDeadline: Duration = .seconds(3600)
@@ -86,7 +86,7 @@ package struct HTTPLimits: Sendable {
     ///
     /// The configuration cannot change it.
     var relayedGrace: Duration = .seconds(5)
-    /// The time between two comments of an event stream.
+    /// The time between two comments in an event stream, which keep the connection open.
     package var eventHeartbeat: Duration = .seconds(25)
     package var connection = ConnectionLimits()
 

@@ -2,15 +2,15 @@ import Broker
 import BrokerWire
 import HTTPTypes
 
-/// An authenticated backend.
+/// A backend whose credential or address was verified.
 struct ProvenBackend: Sendable {
     let configuration: BackendConfiguration
-    /// Whether the backend's credential was the `Authorization` field, which then carries no session token.
+    /// Whether the backend's credential was in the `Authorization` field, which then contains no session token.
     let usedAuthorization: Bool
 }
 
 extension BrokerAPI {
-    /// Returns a check that throws unless the caller is a backend with this permission.
+    /// Returns a check that throws unless the caller is a backend with the permission.
     func isBackend(for permission: BackendPermission) -> Route.Check {
         { [self] call throws(BrokerProblem) in
             _ = try backend(call, for: permission)
@@ -18,9 +18,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Like `isBackend`, for routes that also read the credential from their form.
+    /// Returns the same check for routes that also read the credential from their form.
     ///
-    /// If the header lacks a credential, the check waits for the body.
+    /// If no header field contains a credential, the check is made after the body has been read.
     func isBackendOrWillBe(for permission: BackendPermission) -> Route.Check {
         { [self] call throws(BrokerProblem) in
             let fields = call.fields
@@ -36,7 +36,7 @@ extension BrokerAPI {
     /// Returns the calling backend, from a header field or the form's `client_id` and `client_secret` (RFC 6749 section
     /// 2.3.1).
     ///
-    /// Two credentials in one request are refused, and so is the name of another backend.
+    /// Two credentials in one request are refused, and so is a credential with another backend's name.
     func backend(
         _ call: Call, for permission: BackendPermission, in form: inout RequestForm
     ) throws(BrokerProblem) -> ProvenBackend {
@@ -113,7 +113,8 @@ extension BrokerAPI {
         return ProvenBackend(configuration: match, usedAuthorization: false)
     }
 
-    /// Compares with every stored digest, so that the duration hides a near match (SEC-53).
+    /// Returns the backend with a credential; compares it with every stored digest, so that the duration does not reveal a near
+    /// match (SEC-53).
     private func backend(of credential: Secret, named name: String?) -> BackendConfiguration? {
         let digest = digest(credential.bytes())
         var found: Int?
@@ -141,7 +142,7 @@ enum OriginalRequest {
         var host: String?
         var uri: String?
 
-        /// The address from the three forwarded fields.
+        /// The address of the original request, from three forwarded fields.
         ///
         /// Throws if another reader could split the host or the target differently.
         func forwardedURL() throws(BrokerProblem) -> String? {
@@ -156,7 +157,7 @@ enum OriginalRequest {
             return "\(scheme)://\(host)\(uri)"
         }
 
-        /// The address from the field that contains all of it.
+        /// The address of the original request, from the one field that contains all of it.
         ///
         /// Throws if another reader could find a different host or a different end of the path.
         func originalURL() throws(BrokerProblem) -> String? {
@@ -175,10 +176,9 @@ enum OriginalRequest {
         BrokerProblem(.invalidRequest, errors: [FieldFault(field, .malformed)])
     }
 
-    /// Returns the method and address that a proof must cover; nil if the proxy's fields are incomplete.
+    /// Returns the method and address that a proof must name; nil if the proxy's fields are incomplete.
     ///
-    /// Nil has the same effect as a missing proof. If `accepted` rejects the address's origin, every proof fails for the
-    /// target.
+    /// Nil has the same effect as a missing proof. If `accepted` rejects the address's origin, no proof matches.
     static func target(
         in fields: HTTPFields, accepted: (ProofAddress) -> Bool
     ) throws(BrokerProblem) -> ProofTarget? {
@@ -190,7 +190,7 @@ enum OriginalRequest {
         return ProofTarget(method: method, address: .foreign(address))
     }
 
-    /// Reads the fields in one pass.
+    /// Reads the proxy's fields in one pass.
     private static func parts(in fields: HTTPFields) throws(BrokerProblem) -> Parts {
         var parts = Parts()
         for field in fields {

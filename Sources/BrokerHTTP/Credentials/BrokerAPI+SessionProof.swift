@@ -5,8 +5,8 @@ import HTTPTypes
 extension BrokerAPI {
     /// Returns the session token that the request presents; nil if it is missing.
     ///
-    /// The session cookie or the bearer field comes first, then the cookie of a web child. Each cookie is only for its own
-    /// kind of session. If both are present, the app's cookie counts.
+    /// The session cookie or the bearer field comes first, then the cookie of a web child. Each cookie is valid only for its
+    /// own kind of session. If both are present, the app's cookie is used.
     func presentedToken(_ call: Call) throws(BrokerProblem) -> PresentedToken? {
         if let token = try presentedSession(call) { return PresentedToken(secret: token, isWebCookie: false) }
         return try webCookie(call).map { PresentedToken(secret: $0, isWebCookie: true) }
@@ -17,8 +17,8 @@ extension BrokerAPI {
 
     /// Returns the session token from the session cookie or the bearer field; nil if both are missing.
     ///
-    /// Throws a 400 for two values of the cookie, or for a cookie and a bearer token that differ. In both cases an attacker
-    /// may have planted one of them.
+    /// Throws a 400 for two different values of the cookie, or for a cookie and a bearer token that differ. In both cases an
+    /// attacker may have planted one of them.
     func presentedSession(_ call: Call) throws(BrokerProblem) -> Secret? {
         let cookie = try sessionCookie(call)
         guard !call.fields.authorization.isEmpty else { return cookie }
@@ -38,12 +38,12 @@ extension BrokerAPI {
     /// Returns the session cookie's value.
     func sessionCookie(_ call: Call) throws(BrokerProblem) -> Secret? { try cookie(cookies.sessionName, call) }
 
-    /// Returns the live session that the request presents, without sliding its idle time.
+    /// Returns the live session of the request, and does not move its idle end.
     func session(
         _ call: Call, demanding demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> LiveSession { try await presented(call, demanding: demand).session }
 
-    /// Returns the live session for a route that is closed to children; throws `client_not_allowed` for a child session.
+    /// Returns the live session for a route that children may not use; throws `client_not_allowed` for a child session.
     func ownSession(
         _ call: Call, demanding demand: EvidenceDemand = .any
     ) async throws(BrokerProblem) -> LiveSession {
@@ -56,9 +56,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns the live session and the end of the pass that opened it.
+    /// Returns the live session of the request, and the end of the pass that the request showed.
     ///
-    /// `admits` throws if this session may not use the route. It runs before the evidence is checked.
+    /// `admits` throws if the session may not use the route. It is called before the evidence is checked.
     func presented(
         _ call: Call, demanding demand: EvidenceDemand = .any,
         admits: (LiveSession) throws(BrokerProblem) -> Void = { _ in }
@@ -76,15 +76,15 @@ extension BrokerAPI {
         return presented
     }
 
-    /// Throws if the request lacks a live session, or evidence for it; returns the session whose limits the body counts
-    /// against.
+    /// Throws if the request lacks a live session, or evidence for it; returns the session whose limits its body counts
+    /// towards.
     ///
-    /// The body counts against its address as well.
+    /// The body also counts towards the limits of its address.
     @Sendable func hasSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         try await look(call) { _ in }
     }
 
-    /// The check of `hasSession`, for routes that are closed to children.
+    /// The check of `hasSession`, for routes that children may not use.
     @Sendable func hasOwnSession(_ call: Call) async throws(BrokerProblem) -> HeldBodies.Owner? {
         try await look(call, admits: Self.isNobodysChild)
     }
@@ -128,9 +128,9 @@ extension BrokerAPI {
             charge: charge(call).ofProofs)
     }
 
-    /// Returns the values of the field that carries a presence proof.
+    /// Returns the values of the header field for presence proofs.
     ///
-    /// Callers read it on demand, because few calls need it.
+    /// Callers read the field on demand, because few calls need it.
     func presences(_ call: Call) -> [String] { call.request.headerFields[values: .coatcheckPresence] }
 
     /// Returns the passes of a request, from cookie and header field.
@@ -138,15 +138,15 @@ extension BrokerAPI {
         try (cookie(cookies.passName, call).map { [$0] } ?? []) + call.fields.passes.map { Secret($0) }
     }
 
-    /// Returns the login token of the request: the body's, or else the cookie's.
+    /// Returns the login token of the request, from the body or else from the cookie.
     func loginToken(_ call: Call, body: Secret?) throws(BrokerProblem) -> Secret? {
         if let body { return body }
         return try cookie(cookies.loginName, call)
     }
 
-    /// Runs a lookup by a secret, and charges the address's bucket only if the lookup fails.
+    /// Runs a lookup by a secret, and charges a wrong token to the address if the lookup fails.
     ///
-    /// A known token therefore never waits (SEC-121).
+    /// The charge comes afterwards, so a caller with a known token never waits (SEC-121).
     func counting<Value>(
         _ call: Call, _ lookup: () async throws(BrokerProblem) -> Value
     ) async throws(BrokerProblem) -> Value {
@@ -172,12 +172,12 @@ extension BrokerAPI {
     }
 }
 
-/// A session token, and its way into the request.
+/// A session token, and the field or cookie that contained it.
 struct PresentedToken: Sendable {
     let secret: Secret
     /// Whether the token came in the cookie of a web child.
     ///
-    /// Only web children use this cookie, and they use only this cookie.
+    /// Only web children use this cookie, and they use no other.
     let isWebCookie: Bool
 
     /// Throws `session_required` if the session may not use the cookie that carried its token.

@@ -1,17 +1,17 @@
 import Broker
 import HTTPTypes
 
-/// Writes the broker's five cookies.
+/// Makes the `Set-Cookie` fields of the broker's five cookies.
 ///
-/// One function writes the attributes of all five, so that each cookie has them (SEC-37).
+/// One function writes the attributes of all five, so that no cookie lacks one (SEC-37).
 struct CookieWriter: Sendable {
-    /// The name of the session cookie, as sent to the browser.
+    /// The name of the session cookie, with its prefix.
     let sessionName: String
     /// The login cookie's name.
     let loginName: String
     /// The name of a web child's cookie.
     let webName: String
-    /// The name of the app's cookie with the secret of a hand-over.
+    /// The name of the cookie in which the app stores the secret of a hand-over.
     let handoverName: String
     /// The name of the cookie that contains a bound session's pass.
     let passName: String
@@ -34,7 +34,7 @@ struct CookieWriter: Sendable {
         attributes = common + configuration.sameSite.attribute
     }
 
-    /// Returns the field that sets a web child's cookie for its remaining seconds.
+    /// Returns the field that sets a web child's cookie for the session's remaining lifetime.
     func web(_ token: Secret, lifetime: Duration, _ sameSite: SameSitePolicy) -> HTTPField {
         let word = sameSite.rawValue.prefix(1).uppercased() + sameSite.rawValue.dropFirst()
         return make(webName, token.reveal(), common + word, seconds: lifetime.wholeSeconds)
@@ -43,10 +43,10 @@ struct CookieWriter: Sendable {
     /// The field that clears the cookie of a web child.
     var clearedWeb: HTTPField { make(webName, "", seconds: 0) }
 
-    /// The field that clears the secret of a hand-over.
+    /// The field that clears the cookie with the secret of a hand-over.
     var clearedHandover: HTTPField { make(handoverName, "", seconds: 0) }
 
-    /// Returns the field that sets the session cookie for its remaining seconds, at most 400 days.
+    /// Returns the field that sets the session cookie for the session's remaining lifetime, at most 400 days.
     func session(_ token: Secret, lifetime: Duration) -> HTTPField {
         make(sessionName, token.reveal(), seconds: lifetime.wholeSeconds)
     }

@@ -1,13 +1,13 @@
 import Broker
 import HTTPTypes
 
-/// Writes session objects.
+/// Writes session objects (openapi.yaml).
 ///
-/// Every member is always present. Tokens are left out (SEC-52).
+/// All members are always present. Tokens are left out (SEC-52).
 enum SessionBody {
     /// Returns the object's bytes.
     ///
-    /// With the 201, clients with bearer tokens get their token here.
+    /// In the 201 of a sign-in, clients with bearer tokens also get their token.
     static func bytes(_ session: SessionView, sessionToken: Secret? = nil, pass: GrantedPass? = nil) -> [UInt8] {
         var writer = JSONWriter(capacity: 640)
         writer.object { writer in
@@ -21,7 +21,7 @@ enum SessionBody {
         return writer.bytes
     }
 
-    /// Writes the members into an open object.
+    /// Writes the members into an object that the caller has opened.
     static func members(of session: SessionView, into writer: inout JSONWriter) {
         writer.member("handle", session.handle.text)
         writer.member("version", session.version)
@@ -71,7 +71,7 @@ enum SessionBody {
     }
 }
 
-/// Writes lists of sessions: the items are session objects with `current` and `device`.
+/// Writes lists of sessions; the items are session objects with `current` and `device`.
 enum SessionListBody {
     static func bytes(_ items: [(session: SessionView, isCurrent: Bool)], nextCursor: String?) -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + 640 * items.count)
@@ -92,7 +92,8 @@ enum SessionListBody {
     }
 }
 
-/// Writes the operators' list of sessions: session objects with `device`, `sender_constrained`, `ended_at` and `reason`.
+/// Writes the operators' list of sessions; the items are session objects with `device`, `sender_constrained`, `ended_at` and
+/// `reason`.
 enum AdminSessionListBody {
     static func bytes(_ page: SessionPage) -> [UInt8] {
         var writer = JSONWriter(capacity: 128 + 640 * page.items.count)
@@ -115,14 +116,14 @@ enum AdminSessionListBody {
     }
 }
 
-/// Makes the `X-Auth-*` fields of forward-auth (SEC-86).
+/// Makes the `X-Auth-*` fields of the answer to forward-auth (SEC-86).
 ///
-/// Every field is always present, so that it overwrites a copy from the client. An unknown value is empty.
+/// All fields are always present, so that the proxy overwrites copies from the client. An unknown value is empty.
 enum IdentityFields {
-    /// The most bytes of a value.
+    /// The most bytes of a field's value.
     static let maximumBytes = 256
 
-    /// Appends the fields.
+    /// Appends the `X-Auth-*` fields.
     ///
     /// Throws `backend_not_allowed` for a subject that is too long, because half a subject could name another user.
     static func append(_ session: LiveSession, to fields: inout [HTTPField]) throws(BrokerProblem) {
@@ -169,7 +170,7 @@ enum IdentityFields {
         return text.utf8.count <= maximumBytes ? text : ""
     }
 
-    /// Encodes the text, or returns an empty text if it is too long.
+    /// Encodes a text, or returns an empty text if the result is too long.
     ///
     /// A truncated list or name would have another meaning.
     private static func bounded(_ text: String) -> String {
@@ -205,14 +206,14 @@ enum IdentityFields {
 enum PassBody {
     /// Returns the object's bytes.
     ///
-    /// For clients with cookies, the pass itself is only in the cookie.
+    /// Clients with cookies get the pass itself only in the cookie.
     static func bytes(_ pass: GrantedPass) -> [UInt8] {
         var writer = JSONWriter(capacity: 128)
         writer.object { members(of: pass, into: &$0) }
         return writer.bytes
     }
 
-    /// Writes the members into an open object.
+    /// Writes the members into an object that the caller has opened.
     static func members(of pass: GrantedPass, into writer: inout JSONWriter) {
         writer.member("expires_at", pass.expiresAt)
         writer.member("expires_in", pass.lifetime.wholeSeconds)

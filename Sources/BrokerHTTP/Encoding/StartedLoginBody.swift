@@ -8,7 +8,7 @@ enum StartedLoginBody {
         return writer.bytes
     }
 
-    /// Writes the members.
+    /// Writes the members of a started login.
     ///
     /// The login token is included only for clients that keep no cookies.
     static func members(of login: StartedLogin, into writer: inout JSONWriter) {

@@ -1,17 +1,17 @@
 import Broker
 
-/// The client's address behind trusted proxies (SEC-104), which is the right-most untrusted hop.
+/// The address of the client behind trusted proxies (SEC-104): the right-most hop that is not trusted.
 struct ClientAddress: Sendable, Equatable {
     /// The address; nil if unknown.
     let address: IPAddress?
-    /// The text for the log.
+    /// The client's address as text, for the log.
     let text: String
     /// The number of `X-Forwarded-For` entries that were used.
     let hops: Int
 
     /// Reads `X-Forwarded-For` from the right as long as the previous hop is trusted.
     ///
-    /// A malformed entry ends the reading. The last readable hop is then the client.
+    /// Reading ends at a malformed entry. The last readable hop is then the client.
     init(peer: IPAddress?, peerText: String, forwardedFor: [String], trusted: [IPNetwork]) {
         var address = peer
         var text = peerText
@@ -29,7 +29,7 @@ struct ClientAddress: Sendable, Equatable {
         self.text = text
     }
 
-    /// The part of the fields that is still unread, taken from the right.
+    /// The part of the fields that has not been read yet; reading goes from right to left.
     private struct Rest {
         var fields: ArraySlice<String>
         var field: Substring?

@@ -2,15 +2,15 @@ import BrokerWire
 
 /// The entries of all `X-Forwarded-Proto` fields, in order.
 ///
-/// A proxy behind another one either writes one entry, or appends its own as it does in `X-Forwarded-For`. An empty entry
-/// keeps its place. Otherwise, the entries before it would be attributed to other proxies.
+/// A proxy behind another one either writes a single entry, or appends its own as it does in `X-Forwarded-For`. An empty entry
+/// counts, so that the entries before it are not attributed to other proxies.
 struct ForwardedSchemes: Sendable, Equatable {
-    /// The result for the entry that counts.
+    /// The result of checking the entry that belongs to the client.
     enum Verdict: Sendable, Equatable {
         case secure
-        /// Another scheme than https.
+        /// The entry names another scheme than https.
         ///
-        /// `entry` counts from the right, beginning with 1.
+        /// `entry` is its position from the right, beginning with 1.
         case plain(entry: Int)
         /// The list has fewer entries than there are hops.
         case tooShort(entries: Int, hops: Int)
@@ -23,10 +23,10 @@ struct ForwardedSchemes: Sendable, Equatable {
         entries = fields.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false).map(Self.trimmed) }
     }
 
-    /// Whether there are several entries, so that the number of hops selects one.
+    /// Whether there are several entries, so that the client's number of hops selects one.
     var isList: Bool { entries.count > 1 }
 
-    /// Judges the entry that belongs to the client's address, after the given number of hops.
+    /// Checks the entry that belongs to the client's address, after the given number of hops.
     ///
     /// For 0 hops the last entry counts. A single entry counts for any number.
     func verdict(behind hops: Int) -> Verdict {

@@ -2,30 +2,30 @@ package import Broker
 import BrokerRelay
 import Synchronization
 
-/// Counts the memory of the request bodies of sessions, and limits it for each subject and each session.
+/// Limits the memory for request bodies that belong to sessions, for each subject and each session.
 ///
-/// A body for the broker itself is kept whole until its answer. So is a small body for an upstream, because the broker may
-/// have to send it again. Of a large one, the broker keeps some pieces at a time.
+/// A body for the broker itself is kept in memory until its answer. So is a small body for an upstream, because the broker may
+/// have to send it again. For a large one, the broker keeps a few pieces at a time.
 ///
-/// An entry exists only while a body is in progress.
+/// A subject or session has an entry only while one of its bodies is in progress.
 package final class HeldBodies: Sendable {
-    /// The bytes reserved for one request, until they are released.
+    /// The bytes that are reserved for the body of one request.
     package struct Place: Sendable {
         fileprivate let bytes: Int
         fileprivate let subject: Key
         fileprivate let session: Key
     }
 
-    /// The session that a body belongs to.
+    /// The session that pays for a body's memory.
     package struct Owner: Sendable {
         let session: SessionRow
-        /// The address of the body, if the request has not yet proved that it may use the session.
+        /// The address of the request, if it has not yet shown that it may use the session; otherwise nil.
         ///
-        /// The bytes then count for this address alone.
+        /// The bytes then count towards the session's limit for this address alone.
         let address: IPAddress?
     }
 
-    /// The subject or session whose bytes are counted, at one address or at all.
+    /// The subject or session whose bytes are counted, for one address or for all.
     fileprivate struct Key: Sendable, Hashable {
         let digest: Digest
         let address: IPAddress?
@@ -40,7 +40,7 @@ package final class HeldBodies: Sendable {
     private let limitPerSession: Int
     private let state = Mutex(State())
 
-    /// Creates the counter with a limit per subject; a session may have half of it.
+    /// Creates the limits, with the bytes of a subject; a session may have half as many.
     package init(limitPerSubject: Int = 8 << 20) {
         self.limitPerSubject = max(limitPerSubject, Relay.heldBody)
         limitPerSession = max(limitPerSubject / 2, Relay.heldBody)
@@ -55,7 +55,7 @@ package final class HeldBodies: Sendable {
         try take(length, of: most, for: Owner(session: session, address: nil))
     }
 
-    /// Reserves the same for a session that the request may not have proved.
+    /// Reserves memory likewise, for a request that may not have shown yet that it may use the session.
     func take(_ length: Int?, of most: Int, for owner: Owner) throws(BrokerProblem) -> Place {
         let bytes = min(max(length ?? most, 0), most)
         let place = Place(
@@ -75,7 +75,7 @@ package final class HeldBodies: Sendable {
         return place
     }
 
-    /// Releases a place.
+    /// Releases reserved memory.
     package func giveBack(_ place: Place) {
         state.withLock { state in
             let ofSubject = (state.subjects[place.subject] ?? 0) - place.bytes

@@ -4,29 +4,29 @@ import Synchronization
 
 /// The facts about one request that the log may contain.
 ///
-/// The raw path, the query, cookies and the body are excluded (SEC-114, SEC-118).
+/// The raw path, the query, cookies and the body are never logged (SEC-114, SEC-118).
 package struct RequestRecord: Sendable {
     /// The method; `-` if the request could not be read.
     package let method: String
     /// The route's template (`/v1/sessions/{handle}`); `-` if no route was found.
     package let route: String
     package let status: Int
-    /// The time from the request's header to the answer's header.
+    /// The time from the request's head to the answer's head.
     ///
     /// A streamed body continues after it.
     package let duration: Duration
     package let requestID: String
-    /// The client's address, determined behind trusted proxies.
+    /// The client's address, as determined behind trusted proxies.
     package let client: String
     /// The session that the request presented or created; nil if it is unknown or the route did not look it up.
     package let session: SessionHandle?
-    /// The upstream whose call failed, with the API of its token; nil otherwise.
+    /// The upstream whose call failed, and the API that its token was for; nil without such a failure.
     package let failed: FailedCallee?
     /// The trace of the request; nil if tracing is off.
     package let traceID: String?
     /// The TCP peer that sent `X-Forwarded-For` but is not a trusted proxy.
     ///
-    /// All clients behind it count as one client.
+    /// All clients behind this peer count as one client.
     package let untrustedProxy: String?
     /// The client's own text, for `safeUserAgent`.
     private let userAgent: String?
@@ -56,7 +56,7 @@ package struct RequestRecord: Sendable {
         self.privateDetail = privateDetail
     }
 
-    /// The user agent as printable ASCII, with `?` for other characters, at most 200 characters (SEC-115).
+    /// The user agent for the log (SEC-115): printable ASCII, with `?` for other characters, at most 200 characters.
     package var safeUserAgent: String? {
         userAgent.map { text in
             // Nearly every user agent is short and plain.
@@ -71,7 +71,7 @@ package struct RequestRecord: Sendable {
 
 /// Receives one record for each request, from the task that served it.
 package struct RequestLog: Sendable {
-    /// Receives a record; it must not block.
+    /// Receives a record; the closure must not block.
     package let record: @Sendable (RequestRecord) -> Void
 
     /// Creates a log from its closure.
@@ -100,7 +100,7 @@ extension TraceSpan {
 ///
 /// The broker ignores ids that clients send (SEC-107).
 package enum RequestID {
-    /// Returns the id of these random bits.
+    /// Returns the request id that is made from these random bits.
     ///
     /// A `String` stores these fifteen characters inline, so the id costs no allocation.
     package static func make(_ bits: UInt64) -> String {
@@ -123,8 +123,8 @@ package enum RequestID {
 
     /// Returns a fresh id, unique in this process and made without a system call.
     ///
-    /// The process begins at a random place in a permutation of all 64-bit numbers (SplitMix64). Ids are names, and need
-    /// not be secret.
+    /// The process begins at a random position in a permutation of all 64-bit numbers (SplitMix64). Ids are only names, so they
+    /// need not be secret.
     package static func fresh() -> String {
         var bits = state.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue
         bits = (bits ^ (bits >> 30)) &* 0xBF58_476D_1CE4_E5B9

@@ -1,6 +1,6 @@
 import Broker
 
-/// The API that a token exchange names, with the fields of RFC 8693 section 2.1.
+/// The API that a token exchange requests a token for, from the fields of RFC 8693 section 2.1.
 struct AskedTarget: Sendable {
     /// The field that may be repeated.
     static let repeatable = "resource"
@@ -16,12 +16,12 @@ struct AskedTarget: Sendable {
         scope = words?.split(separator: " ").map(String.init) ?? []
     }
 
-    /// Whether the request names no API, which means the session's own token.
+    /// Whether the request names no API, so it asks for the session's own token.
     var isEmpty: Bool { resources.isEmpty && audience == nil && scope.isEmpty }
 
-    /// Returns the listed target that equals this one as a whole.
+    /// Returns the listed target that equals this one in all parts.
     ///
-    /// Parts of two targets do not combine to a match.
+    /// Parts of two different targets do not make a match.
     func among(_ targets: [TokenTarget]) -> TokenTarget? {
         targets.first { target in
             Self.isSame(resources, target.resources) && Self.isSame(scope, target.scope)

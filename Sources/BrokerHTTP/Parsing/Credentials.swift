@@ -1,14 +1,14 @@
 import Broker
 import BrokerWire
 
-/// Reads cookies out of the raw `Cookie` fields, strictly (SEC-38, library note 4).
+/// Reads cookies from the raw `Cookie` fields, strictly (SEC-38, library note 4).
 enum CookieReader {
     enum Result: Equatable {
         case absent
         case one(String)
-        /// Two values for one name, of which an attacker may have planted one.
+        /// Two different values for one name, one of which an attacker may have planted.
         case several
-        /// A value with a quote at one end.
+        /// A value with a quotation mark at only one end.
         case halfQuoted
     }
 
@@ -61,7 +61,7 @@ enum CookieReader {
         return (first, end, stop + 1)
     }
 
-    /// Returns the number of ends of a value that have a quote; a lone quote counts as one end.
+    /// Returns the number of quotation marks at the ends of a value; a value that is a single mark counts as one.
     private static func quotes(_ bytes: UnsafeBufferPointer<UInt8>, _ value: Range<Int>) -> Int {
         let quote = UInt8(ascii: "\"")
         let opens = bytes[value.lowerBound] == quote
@@ -77,12 +77,12 @@ enum CookieReader {
 
 /// The credentials of an `Authorization` field.
 ///
-/// The presence of the field alone proves nothing (SEC-43).
+/// The mere presence of the field proves nothing (SEC-43).
 enum Authorization: Sendable {
     case bearer(Secret)
-    /// HTTP Basic, with a name and a secret.
+    /// The scheme Basic, with a name and a secret.
     case basic(name: String, secret: Secret)
-    /// An unsupported scheme, or a malformed credential.
+    /// An unsupported scheme, or malformed credentials.
     case other
 
     /// Parses a field's value (RFC 9110 section 11.4).

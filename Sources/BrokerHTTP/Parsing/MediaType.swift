@@ -1,7 +1,7 @@
 import Broker
 import BrokerWire
 
-/// A media type that a route accepts exclusively (SEC-45).
+/// The only media type that a route accepts (SEC-45).
 enum MediaType: String {
     case json = "application/json"
     case form = "application/x-www-form-urlencoded"

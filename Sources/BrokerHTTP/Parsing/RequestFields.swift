@@ -55,7 +55,7 @@ struct RequestFields: Sendable {
         }
     }
 
-    /// Replaces a value that is not ASCII; all fields but cookies are ASCII by their grammars.
+    /// Returns the value, or a placeholder if it is not ASCII; the grammars of all fields except cookies allow only ASCII.
     ///
     /// For such a value, its presence is enough. A search in a thousand combining marks would take a time that the client
     /// must not choose (SEC-106).
@@ -63,7 +63,7 @@ struct RequestFields: Sendable {
 }
 
 extension MediaType {
-    /// The media type of a route; nil if the route does not read a body.
+    /// The media type that a route requires; nil if the route reads no body.
     init?(_ traits: Route.Traits) {
         if traits.contains(.json) {
             self = .json
@@ -74,13 +74,13 @@ extension MediaType {
         }
     }
 
-    /// Throws `unsupported_media_type` if the type is missing or another one, or if the body is encoded.
+    /// Throws `unsupported_media_type` if the media type is missing or wrong, or if the body has a content coding.
     func check(_ fields: RequestFields) throws(BrokerProblem) {
         guard let fault = fault(in: fields) else { return }
         throw BrokerProblem(.unsupportedMediaType, detail: "The body has to be \(rawValue).", privateDetail: fault)
     }
 
-    /// Returns the fault in a request's media type, for the log.
+    /// Returns the fault in a request's media type, for the log; nil if it is right.
     func fault(in fields: RequestFields) -> String? {
         guard fields.contentTypes.count == 1, let value = fields.contentTypes.first else {
             return fields.contentTypes.isEmpty ? "no Content-Type" : "\(fields.contentTypes.count) Content-Type fields"

@@ -20,7 +20,7 @@ struct RequestForm {
         pairs = try Self.pairs(bytes, for: names)
     }
 
-    /// Parses a form's pairs for the fields that its route knows.
+    /// Returns the pairs of a form, for the fields that its route knows.
     static func pairs(_ bytes: [UInt8], for names: FormNames) throws(BrokerProblem) -> FormPairs {
         do throws(FormPairs.Failure) { return try FormPairs(reading: names, of: bytes) } catch {
             throw problem(error, names)
@@ -54,7 +54,7 @@ struct RequestForm {
         text(name, required: required, maximum: maximum, where: RequestText.isVisible)
     }
 
-    /// Returns a field whose characters `allows` accepts.
+    /// Returns a field, and reports a fault unless `allows` accepts all its characters.
     mutating func text(
         _ name: String, required: Bool, maximum: Int, where allows: (Unicode.Scalar) -> Bool
     ) -> String? {
@@ -66,7 +66,7 @@ struct RequestForm {
         return checked(text, name, maximum, allows)
     }
 
-    /// Returns all fields of a repeatable name, of visible ASCII.
+    /// Returns all values of a repeatable field, of visible ASCII.
     mutating func list(_ name: String, maximum: Int, count: Int) -> [String] {
         read.append(name)
         let all = pairs.values(name)
@@ -85,7 +85,7 @@ struct RequestForm {
     /// Adds a fault that the caller found.
     mutating func fault(_ name: String, _ code: FieldFault.Code) { faults.append(FieldFault(name, code)) }
 
-    /// Checks that a field, if present, has its only permitted value.
+    /// Checks that a field, if present, has its only allowed value.
     mutating func expect(_ name: String, _ value: String, required: Bool) {
         guard let text = visible(name, required: required, maximum: 256), text != value else { return }
         faults.append(FieldFault(name, .notAllowed))
@@ -142,7 +142,7 @@ struct RequestQuery {
     }
 }
 
-/// Checks the texts of requests against the alphabets of the contract.
+/// Checks the texts in requests against the alphabets that openapi.yaml defines.
 enum RequestText {
     /// Returns the fault in a text, or nil.
     static func fault(

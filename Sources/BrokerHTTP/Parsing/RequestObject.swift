@@ -15,7 +15,7 @@ struct RequestObject {
     private static let maximumFaults = 32
     /// The most members of each object in a body.
     private static let maximumMembers = 256
-    /// The bytes of a body for each of its values, in objects and lists at any depth.
+    /// The number of bytes in a body for each value that it may contain, in objects and lists at any depth.
     ///
     /// A body of 64 KiB may have 4,096 values.
     private static let bytesOfValue = 16
@@ -59,7 +59,7 @@ struct RequestObject {
         guard all.isEmpty else { throw BrokerProblem(.invalidRequest, errors: all) }
     }
 
-    /// The faults found, at most as many as an answer names.
+    /// All faults, but at most as many as an answer names.
     ///
     /// The search stops at this number.
     private var allFaults: [FieldFault] {
@@ -81,7 +81,7 @@ struct RequestObject {
         return value
     }
 
-    /// Returns a string of the given length whose characters `allows` accepts; nil if it is missing or faulty.
+    /// Returns a string member of the given length, if `allows` accepts all its characters; nil if it is missing or faulty.
     mutating func text(
         _ name: String, required: Bool = false, length: ClosedRange<Int>,
         where allows: (Unicode.Scalar) -> Bool = RequestText.isPrintable
@@ -112,7 +112,7 @@ struct RequestObject {
         return number
     }
 
-    /// Returns another party's secret: 1–4096 visible ASCII characters.
+    /// Returns a secret that another party made: 1–4096 visible ASCII characters.
     mutating func opaque(_ name: String, required: Bool = false) -> Secret? {
         text(name, required: required, length: 1...4096, where: RequestText.isVisible).map { Secret($0) }
     }
@@ -132,7 +132,7 @@ struct RequestObject {
         return name
     }
 
-    /// Returns the members of an object; `check` returns the fault of a value.
+    /// Returns the members of an object; `check` returns the fault of a member's value.
     mutating func members(
         _ name: String, required: Bool = false, maximum: Int, check: (JSONValue) -> FieldFault.Code?
     ) -> [(name: String, value: JSONValue)]? {
@@ -156,7 +156,7 @@ struct RequestObject {
         return object.members
     }
 
-    /// Reads an object member using `body`, which gets a reader for it; that reader's faults count here.
+    /// Reads an object member with `body`, which gets a reader for the object; the object's faults are added to this reader's.
     mutating func object<Value>(_ name: String, _ body: (inout RequestObject) -> Value?) -> Value? {
         guard let value = value(name, required: false) else { return nil }
         guard case .object(let object) = value else {
@@ -169,7 +169,7 @@ struct RequestObject {
         return result
     }
 
-    /// Reads a list of objects using `body`, which gets a reader for each; the readers' faults count here.
+    /// Reads a list of objects with `body`, which gets a reader for each object; their faults are added to this reader's.
     mutating func list<Value>(
         _ name: String, required: Bool, maximum: Int, _ body: (inout RequestObject) -> Value?
     ) -> [Value]? {

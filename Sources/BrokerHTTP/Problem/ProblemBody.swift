@@ -2,11 +2,11 @@ import Broker
 
 /// Writes problem documents (RFC 9457).
 ///
-/// Only here does a problem become bytes.
+/// Problems are converted into bytes only here.
 enum ProblemBody {
     /// Returns the document's bytes.
     ///
-    /// `privateDetail` is left out entirely.
+    /// `privateDetail` is left out.
     static func bytes(_ problem: BrokerProblem, requestID: String) -> [UInt8] {
         var writer = JSONWriter(capacity: 256)
         writer.object { writer in
@@ -57,7 +57,7 @@ enum ProblemBody {
     }
 }
 
-/// Writes the errors of introspection and token exchange in OAuth's form (RFC 6749 section 5.2).
+/// Writes the errors of introspection and token exchange in the form of OAuth (RFC 6749 section 5.2).
 ///
 /// Client libraries therefore understand them. The broker's own code is included as well.
 enum OAuthErrorBody {

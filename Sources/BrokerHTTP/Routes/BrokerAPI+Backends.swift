@@ -3,10 +3,11 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// `GET /v1/forward-auth`: decides from the session alone.
+    /// `GET /v1/forward-auth`: decides about a proxy's request from the session alone.
     ///
-    /// Header fields about the original request are ignored (SEC-83 … SEC-85). The exception is the proof of a bound
-    /// session, if the backend is trusted to forward the request's method and address. Any failure denies (SEC-87).
+    /// Header fields about the original request are ignored (SEC-83 … SEC-85). The exception is the proof of a bound session,
+    /// if the proxy is trusted to forward the request's method and address. In case of any failure, the answer denies access
+    /// (SEC-87).
     @Sendable func forwardAuth(_ call: Call) async throws(BrokerProblem) -> Answer {
         let backend = try backend(call, for: .forwardAuth)
         let demand = try demand(in: call.query, over: backend.configuration.require)
@@ -40,10 +41,10 @@ extension BrokerAPI {
         return Answer(.ok, consume fields)
     }
 
-    /// Returns the sign-in that the backend's settings and the proxy's query demand.
+    /// Returns the demand on the sign-in from the backend's settings and the proxy's query.
     ///
-    /// The query belongs to the proxy. It counts for any caller, because it can only make the demand stricter. If the query
-    /// is unreadable, the answer is 403, because nginx would treat a 400 as an error.
+    /// The query comes from the proxy. It is used for any caller, because it can only make the demand stricter. If the query is
+    /// unreadable, the answer is 403, because nginx would treat a 400 as an error.
     private func demand(
         in query: Substring?, over configured: StepUpDemand?
     ) throws(BrokerProblem) -> StepUpDemand? {
@@ -75,7 +76,7 @@ extension BrokerAPI {
         }
     }
 
-    /// A session token, and whether the app or browser sent it, or the backend.
+    /// A session token, and whether the app or browser sent it, or the backend itself.
     private struct ForwardedToken {
         let token: PresentedToken
         let isFromApp: Bool
@@ -98,8 +99,7 @@ extension BrokerAPI {
         return token(bearer)
     }
 
-    /// Returns the evidence that the app showed to the proxy: its pass, and its proof if the proxy forwards method and
-    /// address.
+    /// Returns the evidence that the app sent to the proxy: its pass, and its proof if the proxy forwards method and address.
     private func forwardedEvidence(
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> PresentedEvidence {
@@ -121,10 +121,10 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns the presence proof that the app showed to the proxy.
+    /// Returns the presence proof that the app sent to the proxy.
     ///
-    /// Throws `backend_not_allowed` if the proxy does not forward the original request. Otherwise, the app would prompt its
-    /// user for a proof that cannot be checked.
+    /// Throws `backend_not_allowed` if the proxy does not forward the original request, because otherwise the app would prompt
+    /// its user for a proof that cannot be checked.
     private func forwardedPresence(
         _ call: Call, _ backend: BackendConfiguration
     ) throws(BrokerProblem) -> PresentedEvidence {
@@ -136,7 +136,7 @@ extension BrokerAPI {
         return PresentedEvidence(proofs: presences(call), target: target, charge: backendProofCharge)
     }
 
-    /// Returns the evidence that the app gave to a backend, from the backend's form.
+    /// Returns the evidence of the app that a backend passes on in its form.
     private func evidence(in form: inout RequestForm) -> PresentedEvidence {
         let pass = form.optional("pass", maximum: 64)
         let proof = form.optional("dpop", maximum: DPoPProof.maximumBytes)
@@ -168,15 +168,15 @@ extension BrokerAPI {
         return Answers.json(.ok, introspection(of: session.view), call)
     }
 
-    /// The fields of an introspection.
+    /// The fields of an introspection request.
     ///
-    /// Each must be unique.
+    /// Each field must occur at most once.
     ///
     /// Other fields are ignored (RFC 6749 section 3.2).
     private static let introspected = FormNames(
         exact: ["token", "pass", "dpop", "htm", "htu", "client_id", "client_secret"], othersRepeat: false)
 
-    /// Answers about a session that the backend must not see.
+    /// Returns the answer about a session that the backend must not see.
     ///
     /// Missing evidence is reported with its code, because the session has not ended.
     private func inactive(_ problem: BrokerProblem, _ call: Call) throws(BrokerProblem) -> Answer {
@@ -296,7 +296,7 @@ extension BrokerAPI {
         return Answers.json(.ok, writer.bytes, call)
     }
 
-    /// Returns the access token of a session, its own or that for another API; nil if it is missing.
+    /// Returns the access token of a session, its own or the one for another API; nil if there is none.
     private func accessToken(
         of session: LiveSession, at target: TokenTarget?
     ) async throws(BrokerProblem) -> AccessToken? {
@@ -308,7 +308,7 @@ extension BrokerAPI {
         return try await useCases.audienceTokens.accessToken(for: session, at: target)
     }
 
-    /// Reads the request that a backend wants to prove; nil if the backend did not ask for a proof.
+    /// Reads the request for which a backend wants a proof; nil if the backend requests no proof.
     private func proofTarget(in form: inout RequestForm) -> ProveForBackend.Target? {
         let address = form.visible("dpop_htu", required: false, maximum: 4096)
         let method = form.visible("dpop_htm", required: address != nil, maximum: 32)

@@ -25,9 +25,10 @@ extension BrokerAPI {
 }
 
 extension BrokerAPI {
-    /// Answers a browser at a callback path of an app that failed to open.
+    /// Answers a browser that opened a callback path of an app, because the app did not open.
     ///
-    /// The page is the same for all and free of scripts. The address may contain a code, so the page repeats no part of it.
+    /// The page is the same for all callbacks and has no script. The address may contain a code, so the page repeats no part of
+    /// it.
     @Sendable func askToOpenApp(_ call: Call) async throws(BrokerProblem) -> Answer {
         var fields = Answers.fields(call.requestID)
         fields.append(Self.html)
@@ -54,9 +55,9 @@ extension BrokerAPI {
             """)
 }
 
-/// The bodies that are the same for all requests.
+/// The bodies that are the same for all requests, for example openapi.yaml.
 ///
-/// Each is created once, and all answers that wait to be read share it.
+/// Each body is created once, and all answers share it.
 struct ConstantBodies: Sendable {
     let contract: ByteBuffer
     /// The two app association files; if one is nil, its path answers 404.

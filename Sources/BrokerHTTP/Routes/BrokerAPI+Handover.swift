@@ -34,14 +34,14 @@ extension BrokerAPI {
         return HandoverOrder(origin: origin, path: path ?? "/", challenge: digest)
     }
 
-    /// Whether a browser that resolves the text stays at its origin.
+    /// Returns whether a browser that resolves the text stays at the same origin.
     private static func isPath(_ text: String) -> Bool {
         text.hasPrefix("/") && !text.hasPrefix("//") && !text.utf8.contains { $0 == 0x5C || $0 == 0x23 }
     }
 
     /// `GET /handover/{ticket}`: a page that submits its form with its own script.
     ///
-    /// Opening the page leaves the ticket unspent.
+    /// Opening the page does not spend the ticket.
     @Sendable func showHandover(_ call: Call) async throws(BrokerProblem) -> Answer {
         let ticket = ticket(of: call)
         try await counting(call) { () async throws(BrokerProblem) in try await useCases.handOver.look(ticket) }
@@ -100,9 +100,9 @@ extension BrokerAPI {
 
     private func ticket(of call: Call) -> Secret { Secret(String(call.parameters.first ?? "")) }
 
-    /// Throws `cross_origin` unless the request proves that one of the broker's own pages made it.
+    /// Throws `cross_origin` unless the request shows that a page of the broker made it.
     ///
-    /// Otherwise, another site's page could spend a ticket. One of the two fields must be present: engines that lack
+    /// Otherwise, another site's page could spend a ticket. One of the two fields must be present, because engines without
     /// `Sec-Fetch-Site` send `Origin`.
     private func checkIsOwnPage(_ call: Call) throws(BrokerProblem) {
         let (sites, origins) = (call.fields.fetchSites, call.fields.origins)
@@ -112,18 +112,18 @@ extension BrokerAPI {
     }
 }
 
-/// The page of a hand-over, which is the same for all and repeats no part of the address.
+/// The page of a hand-over, which is the same for all tickets and repeats no part of the address.
 enum HandoverPage {
     static let script = "document.forms[0].submit()"
     static let style =
         "body{font:17px/1.5 system-ui,sans-serif;margin:20vh 1em 0;text-align:center}button{font:inherit;padding:.5em 1.5em}"
-    /// The digests of both (CSP Level 3 section 2.3.1); a test computes them again.
+    /// The digests of the page's script and style (CSP Level 3 section 2.3.1); a test computes them again.
     static let scriptDigest = "ePniVEkSivX/c7XWBGafqh8tSpiRrKiqYeqbG7N1TOE="
     static let styleDigest = "Qe/cRgjGL49Q6LxDbA85BYNN1n6VZBo8db3Ofj6ke0E="
 
     static let html = HTTPField(name: .contentType, value: "text/html; charset=utf-8")
 
-    /// The fields of the page, and of the answer to its form.
+    /// The header fields of the page, and of the answer to its form.
     ///
     /// With `strict-origin`, the `Referer` never contains the ticket, and the form's `Origin` is the broker's instead of
     /// `null`.
@@ -151,7 +151,7 @@ enum HandoverPage {
             <script>\(script)</script>
             """))
 
-    /// A refusal as a page, because a web view would show an empty page instead.
+    /// Returns a refusal as a page, because a web view would show an empty page instead.
     static func refusal(_ problem: BrokerProblem) -> [UInt8] {
         Array(
             document(

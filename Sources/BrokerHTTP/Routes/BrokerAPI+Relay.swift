@@ -47,15 +47,15 @@ extension BrokerAPI {
         return self.answer(answer, wholeBody(answer, call), call)
     }
 
-    /// Returns the session use for a large body, because each piece counts as use (decision 76).
+    /// Returns the session use for a large upload, because each piece of it counts as a use (decision 76).
     private func longUpload(_ call: Call, _ session: LiveSession) -> SessionUse? {
         guard (call.fields.contentLength ?? .max) > Relay.heldBody else { return nil }
         return SessionUse(of: session, useCases.resumeSession)
     }
 
-    /// Returns the function that writes a streamed answer.
+    /// Returns the function that writes the body of a streamed answer.
     ///
-    /// The answer ends with the session, or with the pass that opened it.
+    /// The answer ends when the session ends, or when the pass ends that the request showed.
     private func written(
         _ stream: RelayBody, isEventStream: Bool, of session: LiveSession, _ ending: RelayedEnding?, _ call: Call
     ) async throws(BrokerProblem) -> @concurrent @Sendable (any BodyWriter) async throws -> Void {
@@ -76,7 +76,7 @@ extension BrokerAPI {
 
     /// Throws `session_ended` if the session has ended.
     ///
-    /// If the look-up fails, the session counts as live (guarantee 3).
+    /// If the session cannot be read, it counts as alive (guarantee 3).
     private func checkLives(_ session: LiveSession) async throws(BrokerProblem) {
         do throws(BrokerProblem) { try await useCases.resumeSession.checkLives(session.tokenDigest) } catch {
             guard error.code == .sessionEnded || error.code == .sessionRequired else { return }
@@ -110,9 +110,9 @@ extension BrokerAPI {
         }
     }
 
-    /// Returns the token for an upstream's own API.
+    /// Returns the access token for an upstream's own API.
     ///
-    /// If this session lacks the means to get one, it may not call the upstream. A new sign-in may.
+    /// If the session cannot get such a token, it may not call the upstream. A session from a new sign-in may.
     private func targetToken(
         _ target: TokenTarget, of session: LiveSession, insteadOf refused: AccessToken?, by upstream: String
     ) async throws(BrokerProblem) -> AccessToken {
@@ -164,7 +164,7 @@ extension BrokerAPI {
         return Substring((found ?? "").utf8.prefix { $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") })
     }
 
-    /// Returns the body of an answer that is complete.
+    /// Returns the body of an answer that is read to its end.
     private func wholeBody(_ answer: RelayResponse, _ call: Call) -> Answer.Body {
         // An answer to HEAD omits an unknown length.
         guard case .buffered(let buffer) = answer.body else {

@@ -3,7 +3,7 @@ import BrokerWire
 import HTTPTypes
 
 extension BrokerAPI {
-    /// `POST /v1/sessions`: creates a session from a code, or from a value that replaces a code.
+    /// `POST /v1/sessions`: creates a session from a code, or from another value that replaces a code.
     @Sendable func forwardCode(_ call: Call) async throws(BrokerProblem) -> Answer {
         let input = try forwardCodeInput(call)
         let outcome = try await counting(call) { () async throws(BrokerProblem) in
@@ -139,8 +139,8 @@ extension BrokerAPI {
 
     /// Returns the fields that clear the cookies of a session that has ended.
     ///
-    /// A web child's end clears its own cookie, and never the app's. A token that came only in `Authorization` may belong
-    /// to a child, so its end leaves the cookies alone.
+    /// The end of a web child clears only the child's own cookie. A token that came in `Authorization` may belong to a child,
+    /// so its end leaves the cookies alone.
     private func cleared(_ call: Call) -> [HTTPField] {
         guard !rules.hasSessionCookie(call.fields) else { return cookies.cleared(rules.hasPassCookie(call.fields)) }
         guard call.fields.authorization.isEmpty else { return [] }

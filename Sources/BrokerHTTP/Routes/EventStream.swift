@@ -3,14 +3,14 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// One listener of `GET /v1/session/events`: notices and comments, merged into one stream.
+/// One listener of `GET /v1/session/events`: writes notices and comments into one stream.
 ///
-/// The stream ends with the session, the client or the process.
+/// The stream ends when the session ends, the client leaves or the process stops.
 struct EventStream: Sendable {
     private enum Tick: Sendable {
         case notice(SessionNotice)
         case heartbeat
-        /// The pass that opened the stream has ended.
+        /// The pass that the stream's request showed has ended.
         case passEnded
     }
 
@@ -21,10 +21,10 @@ struct EventStream: Sendable {
     private let subscription: Subscription
     private let eventLoop: any EventLoop
     private let connection: ClientConnection?
-    /// The end of the pass that opened the stream; nil if the stream lives as long as its session.
+    /// The end of the pass that the request showed; nil if the stream lasts as long as its session.
     private let end: NIODeadline?
 
-    /// Listens to a session from now on, for at most `rest`.
+    /// Begins to listen to a session, for at most `rest`.
     init(
         _ events: ListenToSession, _ live: LiveSession, lookedUpBy sessions: ResumeSession, on call: Call,
         until rest: Duration? = nil
@@ -49,8 +49,8 @@ struct EventStream: Sendable {
 
     /// Writes events until the stream ends.
     ///
-    /// Each heartbeat looks up the session again, for two reasons:
-    /// - A lapse of the session is announced by no notice.
+    /// The session is read again at each heartbeat, for two reasons:
+    /// - If the session lapses, there is no notice.
     /// - A notice of another replica can be lost.
     ///
     /// The stream never delays a shutdown, because it ends when the server begins to quiesce.
@@ -106,9 +106,9 @@ struct EventStream: Sendable {
         case ended(EndReason?)
     }
 
-    /// Returns the state of the session.
+    /// Returns whether the session is alive, or why it ended.
     ///
-    /// If the look-up fails, the session counts as alive (guarantee 3).
+    /// If the session cannot be read, it counts as alive (guarantee 3).
     private func state() async -> State {
         do throws(BrokerProblem) {
             try await sessions.checkLives(session)

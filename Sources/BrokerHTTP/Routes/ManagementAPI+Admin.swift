@@ -131,7 +131,7 @@ extension ManagementAPI {
 
     /// Returns the admin token of the request.
     ///
-    /// `/admin` exists only if an admin token is configured.
+    /// The paths under `/admin` exist only if an admin token is configured.
     func admin(_ call: Call, for permission: AdminPermission) throws(BrokerProblem) -> AdminToken {
         guard !configuration.adminTokens.isEmpty else { throw BrokerProblem(.notFound) }
         guard call.fields.authorization.count <= 1 else {

@@ -44,13 +44,13 @@ extension ManagementAPI {
 
 /// Compares a configuration with the running one, setting by setting, as a closure that the executable provides.
 ///
-/// The values are never sent. The closure compares digests under the caller's salt.
+/// The values themselves are never sent. The closure compares digests that are made with the caller's salt.
 package struct ManagementComparison: Sendable {
     /// One setting of either configuration.
     package struct Item: Sendable, Equatable {
         /// The setting's dotted path.
         package let path: String
-        /// Whether the values differ, or only one configuration has the setting.
+        /// Whether the values differ, or only one of the configurations has the setting.
         package let isChanged: Bool
         /// Whether a change of this setting requires a restart.
         package let needsRestart: Bool

@@ -34,7 +34,7 @@ extension ManagementAPI {
         return Answers.json(.created, writer.bytes, call)
     }
 
-    /// `GET /admin/v1/keys`: the ring's keys, and the number of stored values that need each.
+    /// `GET /admin/v1/keys`: the ring's keys, and the number of stored values that each is needed for.
     @Sendable func listKeys(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         guard let store else { throw BrokerProblem(.notFound) }
@@ -65,7 +65,7 @@ extension ManagementAPI {
         return Answers.json(.accepted, Self.body(try await store.admin.reseal(actor: token.name)), call)
     }
 
-    /// `GET /admin/v1/keys/reseal`: the progress in this process.
+    /// `GET /admin/v1/keys/reseal`: the progress of resealing in this process.
     @Sendable func resealProgress(_ call: Call) async throws(BrokerProblem) -> Answer {
         _ = try admin(call, for: .read)
         guard let store else { throw BrokerProblem(.notFound) }
@@ -91,14 +91,14 @@ extension ManagementAPI {
     }
 }
 
-/// The management listener's work on the store and the keys, as closures that the executable provides.
+/// The operations on the store and the keys that the management listener offers, as closures that the executable provides.
 package struct ManagementStore: Sendable {
     /// A backup that was written and verified.
     package struct Backup: Sendable {
         package let bytes: Int64
         package let sessions: Int
         package let schema: Int
-        /// Whether the key ring opens the backup, and a sentence about the result.
+        /// Whether the key ring opens the values in the backup, and a sentence about the result.
         package let opens: Bool
         package let ring: String
 
@@ -111,9 +111,9 @@ package struct ManagementStore: Sendable {
         }
     }
 
-    /// A key of the ring, or a key that rows name and the ring lacks.
+    /// A key of the ring, or a key that rows name but the ring lacks.
     package struct Key: Sendable {
-        /// The key's present use.
+        /// The use of the key now.
         package enum Use: String, Sendable { case seals, opens, waits, missing }
 
         package let id: String

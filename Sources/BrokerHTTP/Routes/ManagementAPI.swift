@@ -7,7 +7,7 @@ import NIOCore
 final class ManagementAPI: Sendable {
     let health: ManagementHealth
     let sessions: AdminSessions
-    /// The store's administration; nil if it is not offered.
+    /// The operations on the store and the keys; nil if they are not offered.
     let store: ManagementStore?
     /// The comparison of configurations; nil unless the configuration came from a file.
     let comparison: ManagementComparison?
@@ -41,8 +41,8 @@ final class ManagementAPI: Sendable {
 
     /// `GET /readyz`: reports whether the broker is ready.
     ///
-    /// Ready means that the store is reachable and migrated, its role has its rights, and the key ring opens it. Providers,
-    /// the clock and a full disk are shown, but do not count. With a full disk, sessions are still served.
+    /// The broker is ready if the store is reachable and migrated, its role has its rights, and the key ring opens it.
+    /// Providers, the clock and a full disk are shown, but do not count. With a full disk, sessions are still served.
     @Sendable func ready(_ call: Call) async throws(BrokerProblem) -> Answer {
         var store = "ok"
         do throws(StoreFailure) { try await health.ping() } catch { store = "unavailable" }
@@ -77,7 +77,7 @@ final class ManagementAPI: Sendable {
         return Answers.json(.serviceUnavailable, writer.bytes, call, adding: [Self.retryAfter])
     }
 
-    /// Writes the certificates of clients and their remaining time; omitted if the list is empty.
+    /// Writes the clients' certificates and their remaining time; writes nothing if there are none.
     private func certificates(_ writer: inout JSONWriter) {
         let all = health.certificates()
         guard !all.isEmpty else { return }
@@ -95,7 +95,7 @@ final class ManagementAPI: Sendable {
         }
     }
 
-    /// Returns the first condition that turns readiness red, as one word.
+    /// Returns, in one word, the first condition because of which the broker is not ready.
     private static func status(_ found: ManagementHealth.Conditions, storeAnswers: Bool) -> String {
         if found.drain != nil { return "shutting_down" }
         if !storeAnswers { return "store_unavailable" }
@@ -154,7 +154,7 @@ package struct ManagementHealth: Sendable {
     package struct Provider: Sendable {
         package let name: ProviderName
         package let kind: ProviderKind
-        /// The state in one word, for `/readyz`.
+        /// The state of the provider in one word, for `/readyz`.
         package let state: String
         /// Discovery, breaker and keys, for `/admin/v1/providers`.
         ///
@@ -196,22 +196,21 @@ package struct ManagementHealth: Sendable {
 
     /// The conditions that readiness shows, in addition to the store's answer and the providers.
     package struct Conditions: Sendable {
-        /// Whether the store's role has the rights that the tables need, or had them once.
+        /// Whether the store's role has the rights on the tables, or has had them since the start.
         package var hasRights = true
         /// The missing rights of the role, in words; nil if it has all.
         package var lackingRights: String?
         /// Whether the key ring opens the stored values.
         package var keysFit = true
-        /// The result of the last attempt, in words.
+        /// The result of the last attempt to open stored values, in words.
         package var keys = ""
-        /// The values that another ring sealed while it was in use instead of this one, in words; nil if all are this
-        /// ring's.
+        /// The values that a wrong ring sealed while it was used instead of this one, in words; nil if there are none.
         package var foreignKeys: String?
-        /// The clock's lead over the store's clock; nil if the store keeps no time, or has yet to be asked.
+        /// The time by which the clock is ahead of the store's clock; nil if the store has no clock, or has not been asked yet.
         package var clockAhead: Duration?
         /// The remaining work while the process shuts down; nil otherwise.
         ///
-        /// Readiness turns red first (SEC-123).
+        /// Readiness ends before anything else (SEC-123).
         package var drain: (requests: Int, streams: Int)?
         package var diskIsFull = false
         /// The number of endings that are not on disk yet.
@@ -228,9 +227,9 @@ package struct ManagementHealth: Sendable {
     package let conditions: @Sendable () -> Conditions
     /// Returns the metrics as Prometheus text.
     package let metrics: @Sendable () async -> String
-    /// Returns the providers' states, which are shown only.
+    /// Returns the providers' states, which do not affect readiness.
     package let providers: @Sendable () -> [Provider]
-    /// Returns the certificates of clients, which are shown only.
+    /// Returns the clients' certificates, which do not affect readiness.
     package let certificates: @Sendable () -> [Certificate]
 
     package init(

@@ -3,18 +3,18 @@ import BrokerWire
 import NIOCore
 import Synchronization
 
-/// A relayed answer that is written in pieces and may be ended early, by its session (guarantee 6) or its pass.
+/// A relayed answer that is written in pieces, and that ends early if its session (guarantee 6) or its pass ends.
 ///
-/// An event stream of unannounced length ends normally, and its app sends the request again. Any other answer is cut, so
-/// that it does not look complete. The cut comes five seconds after the session's end, or an hour after the pass's end. The
-/// ending costs no extra task.
+/// An event stream of unannounced length ends normally, and its app sends the request again. Any other answer is cut, so that
+/// it does not look complete. The cut comes five seconds after the session's end, or an hour after the pass's end. This costs
+/// no extra task.
 final class RelayedAnswer: Sendable {
-    /// The part that the register of sessions refers to; it can end the answer from any thread.
+    /// The part of the answer that the register of followers holds; it can end the answer from any thread.
     private final class Ending: SessionFollower {
         private struct State {
             var isOver = false
             var isCut = false
-            /// Whether the answer has been written to its end or up to its cut.
+            /// Whether the writing of the answer has ended, at its end or at its cut.
             var isWritten = false
             var writer: (any BodyWriter)?
             var timers: [Scheduled<Void>] = []
@@ -42,7 +42,7 @@ final class RelayedAnswer: Sendable {
 
         func sessionEnded(_ reason: EndReason?) { end(in: isEventStream ? .zero : grace) }
 
-        /// Ends the answer after the given time, unless it has ended before.
+        /// Ends the answer after the given time, unless its writing has ended before.
         func end(in time: Duration) {
             guard time > .zero else { return end() }
             let timer = eventLoop.scheduleTask(in: TimeAmount(time)) { [weak self] in
@@ -78,15 +78,15 @@ final class RelayedAnswer: Sendable {
     }
 
     private let ending: Ending
-    /// The session use that each piece reports; nil if the answer does not slide the session.
+    /// The session use that each piece is reported to; nil if the answer does not count as a use.
     private let use: SessionUse?
     private let register: ListenToSession
-    /// The answer's place in the register, removed when the answer is released.
+    /// The answer's entry in the register of followers, removed when the answer is released.
     private let place: SessionNotices.Place
 
-    /// Enters an answer of a session in the register; `close` closes the upstream's connection, from any thread.
+    /// Adds an answer of a session to the register of followers; `close` closes the upstream's connection, from any thread.
     ///
-    /// Look up the session after this call. The look-up finds an earlier ending, and the register reports a later one.
+    /// Read the session after this call: the read finds an earlier ending, and the register reports a later one.
     init(
         of session: LiveSession, in register: ListenToSession, isEventStream: Bool, grace: Duration, use: SessionUse?,
         on eventLoop: any EventLoop, close: @escaping @Sendable () -> Void
@@ -102,7 +102,7 @@ final class RelayedAnswer: Sendable {
         ending.ends()
     }
 
-    /// Ends the answer after the given time, when its pass ends.
+    /// Ends the answer after the given time, when its pass has ended.
     func end(in time: Duration) { ending.end(in: time) }
 
     /// Writes the answer's body until the body or the answer ends.
@@ -127,6 +127,6 @@ final class RelayedAnswer: Sendable {
         try await writer.finish(nil)
     }
 
-    /// The grace after the end of the session or the pass is over.
+    /// An error that cuts the answer, because the grace after the end of the session or the pass is over.
     private struct Cut: Error {}
 }

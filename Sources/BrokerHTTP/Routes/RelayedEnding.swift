@@ -1,10 +1,10 @@
 import Broker
 
-/// The end of a relayed call that a pass has opened (docs/apps/bound-sessions.md).
+/// Limits the duration of a relayed call whose request showed a pass (docs/apps/bound-sessions.md).
 ///
-/// A call with a proof ends only by itself.
+/// A call whose request showed a proof has no such limit.
 struct RelayedEnding: Sendable {
-    /// The time that a call may continue after its pass, unless it is an event stream.
+    /// The time that a call may continue after the end of its pass, unless it is an event stream.
     ///
     /// An hour is enough for a large transfer.
     private static let grace = Duration.seconds(3600)
@@ -13,16 +13,16 @@ struct RelayedEnding: Sendable {
     private let passEnd: Duration
     private let clock: BrokerClock
 
-    /// Creates the end of a call that uses a pass.
+    /// Creates the limit for a call whose pass ends at the given time.
     init(passEndsAt: WallTime, _ clock: BrokerClock) {
         passEnd = clock.monotonic() + max(passEndsAt.since(clock.now()), .zero)
         self.clock = clock
     }
 
-    /// The longest time that remains for the call, including request and answer.
+    /// The longest time left for the call, for the request and its answer together.
     var longest: Duration { max(passEnd + Self.grace - clock.monotonic(), .zero) }
 
-    /// The time that an answer may still continue.
+    /// Returns the time for which an answer may continue.
     ///
     /// An event stream lasts until the pass ends, other answers an hour longer.
     func rest(isEventStream: Bool) -> Duration {

@@ -28,7 +28,7 @@ enum Answers {
         return Answer(status, consume fields, body: .whole(ByteBuffer(bytes: bytes)))
     }
 
-    /// Returns a JSON answer with a body that is the same for all requests.
+    /// Returns a JSON answer whose body is the same for all requests.
     static func json(_ status: HTTPResponse.Status, shared body: ByteBuffer, _ call: Call) -> Answer {
         var fields = fields(call.requestID)
         fields.append(ConstantFields.json)
@@ -42,7 +42,7 @@ enum Answers {
         return Answer(status, consume fields)
     }
 
-    /// Returns a file that is the same for all callers.
+    /// Returns an answer with a file that is the same for all callers.
     static func file(_ file: ByteBuffer, type: HTTPField, _ call: Call) -> Answer {
         var fields = fields(call.requestID, cache: publicCache)
         fields.append(type)
@@ -53,7 +53,7 @@ enum Answers {
 }
 
 extension Answer {
-    /// Counts a streamed body as work in progress while it is written.
+    /// Counts a streamed answer as work in progress while its body is written.
     ///
     /// A relayed body counts as part of its request, any other body as an event stream.
     mutating func countWriting(in load: ServerLoad, asRequest: Bool) {
@@ -88,7 +88,7 @@ package final class ServerLoad: Sendable {
     /// Answers then ask their clients to use another connection.
     package var isDraining: Bool { draining.load(ordering: .relaxed) }
 
-    /// Begins to ask clients for other connections, so that few remain when the listeners drain.
+    /// Begins to ask clients to use other connections, so that few remain when the listeners drain.
     package func drains() { draining.store(true, ordering: .relaxed) }
 
     func requestBegan() { answering.add(1, ordering: .relaxed) }
@@ -101,14 +101,14 @@ package final class ServerLoad: Sendable {
 ///
 /// Each is created once, because creating a field includes a check and each answer has several.
 enum SecurityFields {
-    /// Added to the finished answer, and only if `hasStrictTransport` of the listener's rules is set.
+    /// This field is added only if `hasStrictTransport` of the listener's rules is set.
     static let strictTransport = HTTPField(name: .strictTransportSecurity, value: "max-age=31536000; includeSubDomains")
     static let contentSecurity = HTTPField(
         name: .contentSecurityPolicy, value: "default-src 'none'; frame-ancestors 'none'")
     /// The policy for relayed answers.
     ///
-    /// An upstream's page is served from the broker's origin, and must be powerless there. The additional directives cover
-    /// the cases that `default-src` leaves out.
+    /// An upstream's page is served from the broker's origin, and must have no power there. The additional directives cover the
+    /// cases that `default-src` leaves out.
     static let relayedContentSecurity = HTTPField(name: .contentSecurityPolicy, value: relayed + "; sandbox")
     /// The policy for a relayed PDF.
     ///
@@ -127,7 +127,7 @@ enum ConstantFields {
     static let noStore = HTTPField(name: .cacheControl, value: "no-store")
     static let json = HTTPField(name: .contentType, value: "application/json")
     static let problem = HTTPField(name: .contentType, value: "application/problem+json")
-    /// For nginx, which otherwise buffers some kilobytes of an answer.
+    /// This field tells nginx not to buffer the answer, of which it otherwise keeps some kilobytes.
     static let unbuffered = HTTPField(name: .accelBuffering, value: "no")
     static let eventStream = HTTPField(name: .contentType, value: "text/event-stream")
     static let varyOrigin = HTTPField(name: .vary, value: "Origin")

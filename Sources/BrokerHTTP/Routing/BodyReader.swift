@@ -4,9 +4,9 @@ import BrokerWire
 import NIOCore
 import Synchronization
 
-/// Reads a whole request body, limited in bytes and time (SEC-102, SEC-105, library note 3).
+/// Reads the whole body of a request, limited in bytes and time (SEC-102, SEC-105, library note 3).
 enum BodyReader {
-    /// Returns the body.
+    /// Returns the request's body.
     ///
     /// If the body is too large, too slow or malformed, the connection closes after the answer.
     static func collect(_ call: Call, upTo maximum: Int, within deadline: Duration) async throws(BrokerProblem)
@@ -42,7 +42,7 @@ extension BrokerAPI {
         try RequestObject(parsing: call.body, maximumBytes: configuration.limits.body)
     }
 
-    /// Returns the request's form of well-formed fields.
+    /// Returns the request's form, whose fields must all be well formed.
     func form(_ call: Call, repeatable: String) throws(BrokerProblem) -> RequestForm {
         try RequestForm(parsing: call.body, repeatable: repeatable)
     }
@@ -55,9 +55,8 @@ extension BrokerAPI {
 
 /// An app's request body on its way to an upstream.
 ///
-/// The body fails with `request_timeout` if the app sends too slowly, or if it takes longer than an upload may. Only the
-/// time that the broker waits for the app counts. While the upstream is slow, the broker does not wait for the app (library
-/// note 3).
+/// The body fails with `request_timeout` if the app sends too slowly, or if it takes longer than an upload may. Only the time
+/// that the broker waits for the app counts. While the upstream is slow, the broker does not wait for the app (library note 3).
 struct RelayedBody: AsyncSequence, Sendable {
     typealias Element = ByteBuffer
 
@@ -65,7 +64,7 @@ struct RelayedBody: AsyncSequence, Sendable {
     private let watch: Watch
     private let use: SessionUse?
 
-    /// Reads a call's body; `longest` is a further time limit, and `use` is notified of each piece.
+    /// Creates the body of a call; `longest` is a further time limit, and `use` is notified of each piece.
     init(_ call: Call, limits: HTTPLimits, within longest: Duration? = nil, use: SessionUse? = nil) {
         body = call.stream
         self.use = use
@@ -105,7 +104,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             var begun: NIODeadline?
             /// The time since which the broker waits for the app; nil at other times.
             var waitingSince: NIODeadline?
-            /// The total of earlier waiting times.
+            /// The total of all earlier waits for the app, in nanoseconds.
             var waited: Int64 = 0
             var timer: RepeatedTask?
 
@@ -151,7 +150,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             state.withLock { $0.timer = timer }
         }
 
-        /// Ends a wait with the received piece; nil is the body's end.
+        /// Ends a wait for the app with the received piece; nil is the body's end.
         func end(_ chunk: ByteBuffer?) {
             let timer = state.withLock { state -> RepeatedTask? in
                 state.waited = state.waited(at: .now())
@@ -163,7 +162,7 @@ struct RelayedBody: AsyncSequence, Sendable {
             timer?.cancel()
         }
 
-        /// Ends the watch, because no further piece will come.
+        /// Ends the checks, because no further piece will be read.
         func giveUp() {
             let timer = state.withLock { state in
                 state.waitingSince = nil

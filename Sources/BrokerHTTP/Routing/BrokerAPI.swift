@@ -40,9 +40,9 @@ final class BrokerAPI: Sendable {
         self.ledger = ledger ?? ChargeLedger(configuration.limits.charges, monotonic: clock.monotonic)
     }
 
-    /// Returns the payer of the request's costs (SEC-119, SEC-121).
+    /// Returns the party that pays for the request's costs (SEC-119, SEC-121).
     ///
-    /// The routes pass it to the use cases, which know the costs.
+    /// The routes pass this charge to the use cases, which take the costs.
     func charge(_ call: Call) -> Charge {
         // A Unix socket or a test has no address, so all its callers look the same.
         guard let peer = call.connection?.address, !(name.isLoopback && peer.isLoopback) else {
@@ -51,6 +51,6 @@ final class BrokerAPI: Sendable {
         return Charge(rules.client(of: call).address.map(configuration.translators.client), in: ledger)
     }
 
-    /// The payer for checking the proofs that an authenticated backend sends.
+    /// The party that pays for checking the proofs that an authenticated backend sends.
     var backendProofCharge: ProofCharge { ProofCharge(ofBackendIn: ledger) }
 }

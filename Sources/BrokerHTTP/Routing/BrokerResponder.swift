@@ -8,10 +8,10 @@ package import NIOCore
 ///
 /// One function replaces a stack of middlewares. `serve` shows all rules in their order, and they cost no allocation.
 ///
-/// The type is a class, because each request fetches it from the running configuration. A copy of a struct would count a
-/// score of references.
+/// This is a class, because each request fetches it from the running configuration, and a copy of a struct would count some
+/// twenty references.
 package final class BrokerResponder: WireService {
-    /// The routes, for the test that compares them with the contract.
+    /// All routes, for the test that compares them with openapi.yaml.
     package let routes: [Route]
     private let table: RouteTable
     let rules: ListenerRules
@@ -20,7 +20,7 @@ package final class BrokerResponder: WireService {
     private let clock: BrokerClock
     private let load: ServerLoad
     private let log: RequestLog
-    /// The starter of traces; nil if tracing is off.
+    /// The closure that starts traces; nil if tracing is off.
     private let traces: TraceStarter?
     private let framing: FramingProblems
     private let date = FormattedTimeCache(\.httpDate)
@@ -57,9 +57,9 @@ package final class BrokerResponder: WireService {
         isRefusing = true
     }
 
-    /// A responder for this listener that refuses every request, while the process ends (503 `shutting_down`).
+    /// A responder for this listener that refuses every request with 503 `shutting_down`, while the process ends.
     ///
-    /// Resources that may be closed by then remain unused.
+    /// This responder uses no resources that may be closed by then.
     package var refusing: BrokerResponder { BrokerResponder(refusing: self) }
 
     /// The status that nginx and others log if the client hung up before the answer; it is never sent.
@@ -168,7 +168,7 @@ package final class BrokerResponder: WireService {
         return try await serveWithBody(call, route)
     }
 
-    /// Serves a request with a body, unless its header is enough to refuse it.
+    /// Serves a request with a body, unless its head is enough to refuse it.
     ///
     /// If the proof is missing or the media type is wrong, `100 Continue` is not sent and the body is not stored (RFC 9110
     /// section 10.1.1).

@@ -5,13 +5,13 @@ import NIOCore
 
 /// One request on its way through a route.
 ///
-/// The type is a class, because functions pass it on and a copy of a struct would count a good dozen of references.
+/// This is a class, because functions pass it on and a copy of a struct would count more than twelve references.
 final class Call: Sendable {
     let request: HTTPRequest
     /// The request's body as it arrives; it can be read once.
     let stream: RequestBody
     let fields: RequestFields
-    /// The path of the target, unchanged.
+    /// The path of the request target, unchanged.
     let path: Substring
     /// The query: the text after the `?`.
     let query: Substring?
@@ -22,7 +22,7 @@ final class Call: Sendable {
     let eventLoop: any EventLoop
     /// The parts of the path that match the template's braces, unchanged.
     let parameters: [Substring]
-    /// The whole body, on a route that accepts one.
+    /// The whole body, on a route that reads it before its handler.
     let body: [UInt8]
 
     init(

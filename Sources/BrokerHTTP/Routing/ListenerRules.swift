@@ -19,23 +19,24 @@ struct ListenerRules: Sendable {
         managementName = ManagementName(configuration.managementHosts)
     }
 
-    /// Whether a TCP peer can be a backend here.
+    /// Whether a TCP peer's address can identify a backend on this listener.
     ///
-    /// On the public listener the peer is the proxy in front, and all clients come through it.
+    /// On the public listener, the peer is a proxy that all clients use.
     var takesPeersAsBackends: Bool { kind == .backend }
 
-    /// Whether answers require browsers to keep using https.
+    /// Whether answers require browsers to use https from then on.
     ///
-    /// Backends pass answers on under their own names, and operators use addresses. The broker cannot decide for either.
+    /// Backends pass answers on under their own host names, and operators use addresses, so the broker cannot decide for them.
     var hasStrictTransport: Bool { kind == .public && name.isSecure }
 
     /// The paths of the management listener's health probes.
     private static let healthPaths: Set<String> = ["/livez", "/readyz"]
 
-    /// Returns whether HTTP/1.0 may ask for a target without a `Host`, as balancers ask for a process's health (decision 91).
+    /// Returns whether an HTTP/1.0 request for a target is answered without a `Host`, for health checks of balancers (decision
+    /// 91).
     func answersWithoutHost(_ target: String) -> Bool { kind == .management && Self.healthPaths.contains(target) }
 
-    /// Throws `wrong_host` if the name is not one of the broker's (SEC-103).
+    /// Throws `wrong_host` unless the request's `Host` is a name of the broker (SEC-103).
     func checkName(_ call: Call) throws(BrokerProblem) {
         guard let authority = call.request.authority else {
             guard answersWithoutHost(call.request.path ?? "") else { throw BrokerProblem(.wrongHost) }
@@ -48,7 +49,7 @@ struct ListenerRules: Sendable {
         }
     }
 
-    /// Throws if a client reached a trusted proxy over plain http.
+    /// Throws if a trusted proxy reports that the client used plain http.
     ///
     /// A redirect would hide that the client's cookie leaked (SEC-104).
     private func checkScheme(_ call: Call) throws(BrokerProblem) {
@@ -105,7 +106,7 @@ struct ListenerRules: Sendable {
         return call.connection?.peerText
     }
 
-    /// Returns the W3C context of the request, and whether its caller's decisions are trusted.
+    /// Returns the W3C trace context of the request, and whether its caller's decision to record is trusted.
     func traceOrigin(of call: Call) -> TraceOrigin? {
         guard kind != .management else { return nil }
         let fields = call.request.headerFields[fields: .traceparent]
@@ -129,8 +130,8 @@ struct ListenerRules: Sendable {
         kind != .management && CookieReader.value(of: cookies.passName, in: fields.cookies) != .absent
     }
 
-    /// Throws `cross_origin` if a page of an unlisted origin makes a browser act with the broker's cookie, or with no
-    /// credential (SEC-45).
+    /// Throws `cross_origin` if a page of an unlisted origin makes a browser send a changing request with the broker's cookie,
+    /// or with no credential (SEC-45).
     func checkOrigin(_ call: Call, _ route: Route) throws(BrokerProblem) {
         guard kind == .public, !route.traits.contains(.anyOrigin) else { return }
         guard !call.fields.origins.isEmpty || !call.fields.fetchSites.isEmpty else { return }
@@ -178,7 +179,7 @@ struct ListenerRules: Sendable {
         return Answer(.noContent, fields)
     }
 
-    /// Adds the CORS fields for listed origins, never a wildcard, and declares that the answer varies.
+    /// Adds the CORS fields for a listed origin, never a wildcard, and `Vary`.
     func addOriginFields(to fields: inout [HTTPField], _ call: Call) {
         guard kind == .public, !configuration.allowedOrigins.isEmpty || !configuration.shellOrigins.isEmpty else {
             return
@@ -205,25 +206,25 @@ struct ListenerRules: Sendable {
     private static let maxAge = HTTPField(name: .accessControlMaxAge, value: "600")
 }
 
-/// A listener of the broker, with its name in logs, metrics and a socket's hand-over.
+/// The name of a listener, as it is in logs, metrics and a socket's hand-over.
 ///
 /// Its purpose decides the rules for its requests.
 package enum ListenerName: String, Sendable, CaseIterable {
-    /// For apps and browsers, and for backends if they have no listener of their own.
+    /// The listener for apps and browsers, and for backends if they have no listener of their own.
     case `public`
-    /// For backends only (`server.backend_listen`).
+    /// The listener for backends only (`server.backend_listen`).
     ///
-    /// Only here can a TCP peer be a backend.
+    /// Only on this listener can a TCP peer's address identify a backend.
     case backend
-    /// For operators (`management.listen`).
+    /// The listener for operators (`management.listen`).
     case management
 }
 
-/// The broker's public name: the accepted names, its origin, and whether this is a development set-up.
+/// The broker's public identity: the accepted host names, its origin, and whether this is a development set-up.
 struct PublicName: Sendable {
     /// Whether `public_url` is https.
     ///
-    /// The cookies then have their prefix and `Secure`.
+    /// If so, the cookies have their name prefix and `Secure`.
     let isSecure: Bool
     /// Whether `public_url` has a loopback name.
     ///
@@ -233,7 +234,7 @@ struct PublicName: Sendable {
     let origin: String
     private let accepted: Set<String>
 
-    /// Creates the name; `further` names are accepted in addition to the configured ones.
+    /// Creates the public identity; `further` host names are accepted in addition to the configured ones.
     init(_ configuration: HTTPConfiguration, further: [String] = []) {
         let url = configuration.publicURL
         isSecure = url.hasPrefix("https://")
@@ -267,14 +268,14 @@ struct PublicName: Sendable {
     }
 }
 
-/// The names of the management listener (`management.hosts`).
+/// The host names that the management listener accepts (`management.hosts`).
 ///
 /// In DNS rebinding, an attacker makes a name resolve to this machine, and a page sends that name as `Host`. Such a page
 /// must not read metrics. Addresses are safe, because they are used as they are.
 struct ManagementName: Sendable {
     private let accepted: Set<String>
 
-    /// Creates the names; a name that lacks a port is accepted with any.
+    /// Creates the names; a name without a port is accepted with any port.
     init(_ hosts: [String]) {
         accepted = Set(hosts.compactMap { Authority($0) }.map { Self.text($0.host, $0.port) })
     }

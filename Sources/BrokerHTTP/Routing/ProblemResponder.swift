@@ -3,15 +3,15 @@ import BrokerWire
 import HTTPTypes
 import NIOCore
 
-/// Converts every refusal and failure into its answer; only this type does (SEC-107).
+/// Converts every refusal and failure into an answer; no other type does (SEC-107).
 struct ProblemResponder: Sendable {
     /// The properties of the request that affect a problem's answer.
     struct Circumstances {
         /// Whether the request has the broker's session cookie.
         var hasSessionCookie = false
-        /// Whether the session came in the cookie of a web child.
+        /// Whether the session token came in the cookie of a web child.
         var hasWebCookie = false
-        /// Whether a refusal is shown to a person.
+        /// Whether a refusal is answered with a page for a person.
         var isPage = false
         /// Whether the request has the broker's cookie of a pass.
         var hasPass = false
@@ -92,9 +92,10 @@ struct ProblemResponder: Sendable {
         if let nonce { fields.append(HTTPField(name: .dpopNonce, value: nonce())) }
     }
 
-    /// The challenge for a presence proof.
+    /// The challenge that requests a presence proof.
     ///
-    /// Its `error` is the broker's own, so that a client of RFC 9449 or 9470 does not mistake it for one of those RFCs.
+    /// Its `error` is defined by the broker, so that a client of RFC 9449 or 9470 does not confuse it with an error of those
+    /// RFCs.
     private static func challenge(_ code: ProblemCode, _ refusal: PresenceRefusal) -> HTTPField {
         let error = #"error="\#(code.rawValue)""#
         return HTTPField(
@@ -108,7 +109,7 @@ struct ProblemResponder: Sendable {
 }
 
 extension ProblemCode {
-    /// The HTTP status.
+    /// The HTTP status of the problem.
     package var status: Int {
         switch self {
         case .invalidRequest, .invalidCallback, .stateMismatch, .issuerMismatch, .codeRejected, .verifierMismatch,
@@ -139,10 +140,10 @@ extension ProblemCode {
         }
     }
 
-    /// A short title that is the same for every occurrence.
+    /// A short title of the problem, which is the same for every occurrence.
     package var title: String { words.title }
 
-    /// The detail for the caller if the problem brings no detail.
+    /// The text for the caller if the problem has no detail of its own.
     package var standardDetail: String { words.detail }
 
     private var words: (title: String, detail: String) {
@@ -219,7 +220,7 @@ struct FramingProblems: Sendable {
     private let log: RequestLog
     private let hasStrictTransport: Bool
 
-    /// Creates it; `log` gets one record for each, with the method and route `-`.
+    /// Creates the answers; `log` gets a record for each, with the method and route `-`.
     init(log: RequestLog, hasStrictTransport: Bool) {
         self.log = log
         self.hasStrictTransport = hasStrictTransport

@@ -7,7 +7,7 @@ package import HTTPTypes
 /// Hummingbird's router drops empty path segments, answers a wrong method with 404, and cannot list the methods of a path
 /// (library note 1). A table of whole paths avoids these problems and costs one look-up.
 struct RouteTable: Sendable {
-    /// A path with its methods.
+    /// A path with its methods and their routes.
     struct Entry: Sendable {
         let template: String
         fileprivate(set) var routes: [Route] { didSet { methods = Self.methods(routes) } }
@@ -41,7 +41,7 @@ struct RouteTable: Sendable {
         private let segments: [[UInt8]?]
         /// The bytes before the first parameter.
         private let prefix: [UInt8]
-        /// Whether the last parameter matches the rest of the path, including slashes.
+        /// Whether the last parameter matches the rest of the path, slashes included.
         private let takesRest: Bool
         var entry: Entry
 
@@ -118,7 +118,7 @@ struct RouteTable: Sendable {
 
 /// One row of a route table: a method, a path, its traits and its handler.
 package struct Route: Sendable {
-    /// A route's special demands on the responder.
+    /// The properties of a route that the responder has to handle specially.
     struct Traits: OptionSet, Sendable {
         let rawValue: Int
         /// The route takes any method, and its body as a stream (the relay).
@@ -142,8 +142,8 @@ package struct Route: Sendable {
     }
 
     typealias Handler = @Sendable (Call) async throws(BrokerProblem) -> Answer
-    /// Throws if the request is to be refused before its body is read; returns the session that the body belongs to, if
-    /// any.
+    /// Throws if the request is to be refused before its body is read; returns the session that the body belongs to, if there
+    /// is one.
     typealias Check = @Sendable (Call) async throws(BrokerProblem) -> HeldBodies.Owner?
 
     /// The method; for the relay, GET represents any method.
@@ -157,11 +157,11 @@ package struct Route: Sendable {
     let traits: Traits
     /// Whether the route leaves bodies unread, because its methods are GET and HEAD.
     var readsNoBody: Bool { method == .get && !takesAnyMethod }
-    /// The check before the broker requests the body.
+    /// The check that is made before the broker asks the client for the body.
     ///
-    /// The handler checks again, because requests may lack a body.
+    /// The handler checks again, because a request may have no body.
     ///
-    /// Nil for GET and HEAD, whose bodies are left unread.
+    /// Nil for GET and HEAD, whose bodies are not read.
     let proof: Check?
     let handler: Handler
 
@@ -184,7 +184,8 @@ package enum PathPattern {
         matches(Array(pattern.utf8)[...], Array(path.utf8)[...])
     }
 
-    /// Takes at most the product of both lengths, because only the last of several stars is retried.
+    /// Returns whether a pattern matches; the time is at most the product of both lengths, because only the last of several
+    /// stars is retried.
     private static func matches(_ pattern: ArraySlice<UInt8>, _ text: ArraySlice<UInt8>) -> Bool {
         var (p, t) = (pattern.startIndex, text.startIndex)
         var retry: (pattern: Int, text: Int)?

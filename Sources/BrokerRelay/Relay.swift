@@ -54,8 +54,8 @@ package struct Relay: Sendable {
     /// Creates a relay; end it with `shutdown()`.
     /// - `maximumBody` limits request bodies, in bytes.
     /// - `ownNames` are the public URL and the broker's other names. Redirects of upstreams must not lead to them.
-    /// - An upstream with the same settings in the relay `before` keeps its connections, unless `outbound` differs. Its calls
-    ///   in progress still count.
+    /// - An upstream with the same base URL, address policy and trust roots as in the relay `before` keeps its
+    ///   connections, unless `outbound` differs. If its limit is the same, its calls in progress still count.
     /// - Connections of other upstreams close after their last call.
     package init(
         upstreams: [UpstreamSettings], outbound: RelayOutbound = RelayOutbound(), maximumBody: Int = 1 << 30,

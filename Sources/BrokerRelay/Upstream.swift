@@ -12,7 +12,7 @@ final class Upstream: Sendable {
 
     /// Creates the upstream; the calls in progress of the `old` one still count if the limit is the same.
     ///
-    /// With `keepsConnections`, connections of the old upstream are kept if their settings are equal.
+    /// With `keepsConnections`, the old connections are kept if base URL, address policy and trust roots are equal.
     init(
         _ settings: UpstreamSettings, outbound: RelayOutbound, tls: Result<NIOSSLContext, any Error>?,
         after old: Upstream? = nil, keepsConnections: Bool = false

@@ -1,11 +1,11 @@
 package import Broker
 
-/// Makes the provider clients of a configuration.
+/// Makes the provider clients that a configuration names.
 package enum ProviderCatalogue {
-    /// Makes one client per entry, in order; throws `CatalogueFailure` for settings that must fail.
+    /// Makes one client for each entry, in order; throws `CatalogueFailure` for settings that can never work.
     /// - `random` returns the given number of random bytes (the vault's), which name assertions.
     /// - `nonces` belong to the process.
-    /// - `keeping` returns the client of an unchanged entry, whose breaker, metadata and keys continue.
+    /// - `keeping` returns the existing client of an unchanged entry, which keeps its breaker, metadata and keys.
     package static func make(
         settings: [ProviderSettings], http: ProviderHTTP, clock: BrokerClock,
         random: @escaping @Sendable (Int) throws -> [UInt8], nonces: ProofNonces = ProofNonces(),
@@ -20,7 +20,7 @@ package enum ProviderCatalogue {
         return try settings.map { try keeping($0.name) ?? make($0, environment) }
     }
 
-    /// The only closed switch over the kinds.
+    /// Makes the client for an entry's kind; this is the only switch over all kinds.
     ///
     /// A new kind needs a case here and a folder next to the others.
     private static func make(
@@ -36,15 +36,15 @@ package enum ProviderCatalogue {
     }
 }
 
-/// The reason why a provider's settings are unusable; it is free of secrets.
+/// The reason why a provider's settings are unusable; it contains no secret.
 package struct CatalogueFailure: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The fault, for the operator.
+    /// The fault, in words for the operator.
     package let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// The environment that every provider client gets.
+/// The parts of the process that every provider client uses.
 struct ProviderEnvironment: Sendable {
     let http: ProviderHTTP
     let clock: BrokerClock
@@ -58,7 +58,8 @@ struct ProviderEnvironment: Sendable {
     /// Called when a breaker opens or closes.
     let breakerTurned: @Sendable (BreakerTurn) -> Void
 
-    /// Returns the maker of a provider's calls; with `isLogOut`, that for its log-out page, which has its own breaker.
+    /// Returns the object that makes a provider's calls; with `isLogOut`, the one for its log-out page, which has its own
+    /// breaker.
     func caller(_ settings: ProviderSettings, isLogOut: Bool = false) -> ProviderCaller {
         ProviderCaller(http: http, settings: settings, clock: clock) { [breakerTurned, name = settings.name] isOpen in
             breakerTurned(BreakerTurn(provider: name, isLogOut: isLogOut, isOpen: isOpen))

@@ -1,9 +1,9 @@
 import NIOHTTP1
 import NIOSSL
 
-/// Recognises a server's refusal of the certificate that was shown to it.
+/// Recognises a server's refusal of the broker's certificate.
 ///
-/// The fault is the operator's and not the user's.
+/// Such a fault concerns the operator, not the user.
 enum CertificateRefusal {
     /// The alerts about a certificate (RFC 8446 section 6.2), with the registry's names.
     private static let alerts: [Int: String] = [
@@ -13,8 +13,8 @@ enum CertificateRefusal {
 
     /// Returns the alert's name if an error is a server's refusal of the certificate.
     ///
-    /// In TLS 1.3 the alert comes after the handshake, when the request may be written already. The server leaves that
-    /// request unread.
+    /// In TLS 1.3 the alert comes after the handshake, when the request may already be written. The server does not read that
+    /// request.
     static func alert(_ error: any Error) -> String? {
         let stack: NIOBoringSSLErrorStack
         switch error {
@@ -24,9 +24,9 @@ enum CertificateRefusal {
         return stack.lazy.compactMap { number(in: $0.description).flatMap { alerts[$0] } }.first
     }
 
-    /// Returns the number of a received alert from an error's text, `… error:100003f1:SSL routines:…`.
+    /// Returns the number of the received alert, from an error's text `… error:100003f1:SSL routines:…`.
     ///
-    /// Only this text contains it: BoringSSL's own code adds it to the reason, from 1000 on.
+    /// Only this text contains the number: BoringSSL's own code adds it to the reason, from 1000 on.
     private static func number(in text: String) -> Int? {
         guard let start = text.firstRange(of: "error:")?.upperBound,
             let code = UInt32(text[start...].prefix { $0.isHexDigit }, radix: 16)
@@ -36,7 +36,7 @@ enum CertificateRefusal {
         return code >> 24 == 16 && (1000...1255).contains(reason) ? reason - 1000 : nil
     }
 
-    /// Whether an answer is the refusal of a proxy that terminates TLS in front of the server.
+    /// Returns whether an answer is a refusal by a proxy that terminates TLS in front of the server.
     ///
     /// nginx uses a status of its own, or 400 with a page.
     static func isPage(_ answer: ProviderAnswer) -> Bool {

@@ -22,7 +22,7 @@ package struct ClientCertificate: Sendable {
     /// The certificate, followed by the other certificates in its file.
     package let chain: [NIOSSLCertificate]
     package let key: NIOSSLPrivateKey
-    /// The name of the whole chain.
+    /// The digest of the whole certificate chain, which identifies it.
     ///
     /// Each chain has connections of its own.
     package let id: Broker.Digest
@@ -32,9 +32,9 @@ package struct ClientCertificate: Sendable {
     package let validFrom: WallTime
     package let validUntil: WallTime
 
-    /// Reads a certificate, its following intermediates, and its key, in PEM; throws the reason if they are unusable.
+    /// Reads a certificate, its intermediates and its key, in PEM; throws the reason if they are unusable.
     ///
-    /// The server refuses an expired certificate itself, so the time is ignored here.
+    /// The validity is not checked here, because the server itself refuses an expired certificate.
     package init(certificate: [UInt8], key: [UInt8]) throws(Failure) {
         guard let chain = try? NIOSSLCertificate.fromPEMBytes(certificate), let leaf = chain.first,
             let encoded = try? chain.map({ try $0.toDERBytes() }), let first = encoded.first,
@@ -66,7 +66,7 @@ package struct ClientCertificate: Sendable {
 /// Further trust roots (`tls: {ca_file}`).
 package struct TrustRoots: Sendable {
     package let certificates: [NIOSSLCertificate]
-    /// The name of the set.
+    /// The digest that identifies the set of trust roots.
     package let id: Broker.Digest
 
     /// Reads a PEM text; nil if it contains no certificate.

@@ -3,9 +3,9 @@ import Synchronization
 
 /// The connections for one client's calls.
 ///
-/// Each origin and certificate has its own pool, so a call never goes out on a connection that showed another certificate.
+/// Each origin and certificate has its own pool, so a call is never sent on a connection that showed another certificate.
 final class ClientConnections: Sendable {
-    /// Connections, with the certificate that they show.
+    /// Connections, with the certificate that is shown on them.
     struct Shown: Sendable {
         let clients: HTTPClients
         let certificate: ClientCertificate?
@@ -14,25 +14,25 @@ final class ClientConnections: Sendable {
 
     private struct State {
         var current: Shown?
-        /// The connections of the previous certificate.
+        /// The connections on which the previous certificate was shown.
         ///
-        /// A call may still need them if its token is bound to that certificate.
+        /// A call still needs them if its token is bound to that certificate.
         var last: Shown?
     }
 
     private let settings: ConnectionSettings
     private let http: ProviderHTTP
-    /// Guards the connections.
+    /// Guards the connections of the present and the previous certificate.
     private let state = Mutex(State())
 
-    /// Creates the connections; nil if the provider's calls use the shared connections.
+    /// Creates the connections; nil if the client uses the connections that all providers share.
     init?(_ settings: ConnectionSettings, _ http: ProviderHTTP) {
         guard settings.identity != nil || settings.trust != nil else { return nil }
         self.settings = settings
         self.http = http
     }
 
-    /// Returns the connections of the certificate that is shown now, or of the previous one if it has the thumbprint.
+    /// Returns the connections for the present certificate, or for the previous one if it has the given thumbprint.
     func now(for thumbprint: String? = nil) -> Shown {
         let certificate = settings.identity?.current
         return state.withLock { state in

@@ -1,9 +1,9 @@
 import Broker
 import Synchronization
 
-/// The certificate that a client shows now.
+/// The certificate that a client shows at present.
 ///
-/// If its files contain another one, that replaces it while the process runs.
+/// If its files change, the new certificate replaces it while the process runs.
 package final class ClientIdentity: Sendable {
     /// The files of the certificate and its key.
     package struct Files: Sendable, Hashable {
@@ -19,7 +19,7 @@ package final class ClientIdentity: Sendable {
     package let files: Files
     /// The path of the setting that names the certificate's file.
     package let setting: String
-    /// Guards the certificate that is shown.
+    /// Guards the present certificate.
     private let state: Mutex<ClientCertificate>
 
     package init(_ certificate: ClientCertificate, files: Files, setting: String = "") {
@@ -41,7 +41,7 @@ package final class ClientIdentity: Sendable {
     }
 }
 
-/// `tls`: the settings of the connections for a client's calls.
+/// The settings `tls`: certificate and trust roots for a client's connections.
 package struct ConnectionSettings: Sendable {
     /// `certificate` and `key`: the certificate that the client shows, if any.
     package var identity: ClientIdentity?

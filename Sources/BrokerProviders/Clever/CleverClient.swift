@@ -2,7 +2,7 @@ package import Broker
 
 /// A provider of kind `clever`.
 ///
-/// Clever lacks calls for refresh and revocation.
+/// Clever has no calls for refreshing and revoking.
 package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
     package let engine: OAuthEngine
     let own: CleverSettings
@@ -63,9 +63,9 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
         return tokens.merchantID.map { _ in FieldFault("/tokens/merchant_id", .notAllowed) }
     }
 
-    /// Asks Clever for the owner of the app's access token.
+    /// Confirms at Clever who owns the access token that an app wants to import.
     ///
-    /// A token that was issued to another application is refused here, even if it can read the user.
+    /// A token that was issued to another application is refused, even if it can read the user.
     package func takeOver(_ request: ImportRequest, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try engine.client(request.client)
         guard let url = engine.settings.endpoints.introspection else {
@@ -95,7 +95,8 @@ package struct CleverClient: EngineBacked, CodeExchanging, TokenImporting {
             accessToken: request.tokens.accessToken, expiresAt: engine.clock.now().advanced(by: own.defaultLifetime))
     }
 
-    /// Uses `/me` instead of an id_token, even if OpenID Connect is on, because `/me` names the same user.
+    /// Uses `/me` instead of an id_token, even if OpenID Connect is on, because imported tokens have no id_token and `/me`
+    /// names the same user.
     package func identifyImported(
         _ tokens: TokenSet, _ context: IdentityContext, by deadline: Duration
     ) async throws(ProviderFailure) -> ProviderIdentity {

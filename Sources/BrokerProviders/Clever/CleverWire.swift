@@ -1,6 +1,6 @@
 import Broker
 
-/// Clever on the wire (docs/providers/clever.md).
+/// Clever's endpoints and the form of its messages (docs/providers/clever.md).
 enum CleverWire {
     /// Returns Clever's own endpoints and dialect, overridden by the configuration.
     static func settings(_ settings: ProviderSettings, _ own: CleverSettings) -> ProviderSettings {
@@ -25,16 +25,15 @@ enum CleverWire {
         return result
     }
 
-    /// Returns the address that opens an authorization request in the Clever app, which has its own scheme and the same
-    /// parameters.
+    /// Returns the address that opens a login in the Clever app, which has its own scheme and the same parameters.
     static func appURL(_ url: String, sdkVersion: String) -> String {
         let query = url.firstIndex(of: "?").map { url[url.index(after: $0)...] } ?? ""
         return "com.clever://oauth/authorize?" + query + "&sdk_version=" + FormPairs.encode(sdkVersion)
     }
 
-    /// Clever's errors are JSON, text or HTML.
+    /// Reads Clever's errors, which are JSON, text or HTML.
     ///
-    /// A 400 means an invalid code, a 401 a wrong client credential.
+    /// A 400 means an invalid code, and a 401 a wrong client credential.
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), answer.object == nil else { return nil }
         let text = String(decoding: answer.body.prefix(4096), as: UTF8.self).lowercased()

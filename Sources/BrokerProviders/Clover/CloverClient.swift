@@ -3,7 +3,7 @@ import Crypto
 
 /// A provider of kind `clover`.
 ///
-/// The subject is the merchant, confirmed with the token. Clover has no revocation.
+/// The subject is the merchant, which a call with the token confirms. Clover has no revocation.
 package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, TokenImporting {
     package let engine: OAuthEngine
     private let wired: ProviderSettings
@@ -30,9 +30,9 @@ package struct CloverClient: EngineBacked, CodeExchanging, TokenRefreshing, Toke
 
     package var callbackHints: [String] { ["client_id", "merchant_id"] }
 
-    /// Only the callback names the merchant.
+    /// Refuses a callback without a merchant, because only the callback names it.
     ///
-    /// If it is missing, the code would be wasted.
+    /// Without the merchant, the code would be wasted.
     package func callbackFault(_ parameters: [(name: String, value: String)], client: ClientName) -> String? {
         func value(_ name: String) -> String? { parameters.first { $0.name.hasBytes(of: name) }?.value }
         guard let merchant = value("merchant_id"), Self.isIdentifier(merchant) else {
@@ -191,7 +191,7 @@ package struct CloverSettings: Sendable, Equatable {
     /// The setting `environment`.
     package enum Environment: String, Sendable, CaseIterable { case sandbox, us, eu, la }
 
-    /// `environment`: selects the pair of hosts; `endpoints` overrides it.
+    /// `environment`: selects Clover's two hosts; `endpoints` overrides them.
     package var environment: Environment
     /// `site_url`: every redirect URI must be under this URL, because Clover refuses others.
     package var siteURL: String?

@@ -1,6 +1,7 @@
 import Broker
 
-/// Clover on the wire (docs/providers/clover.md): two hosts, JSON that lacks `grant_type`, and absolute expiries.
+/// Clover's endpoints and the form of its messages (docs/providers/clover.md): two hosts, JSON without `grant_type`, and
+/// expiries as times.
 enum CloverWire {
     /// The two hosts of an environment, for users and for calls.
     private static func hosts(_ environment: CloverSettings.Environment) -> (web: String, api: String) {
@@ -67,9 +68,9 @@ enum CloverWire {
         return uri.path == site.path || uri.path.hasPrefix(base)
     }
 
-    /// Clover answers `{status, message}`, and a 401 means a dead code or refresh token.
+    /// Reads Clover's errors `{status, message}`; a 401 means a dead code or refresh token.
     ///
-    /// A proxy's page is ignored.
+    /// The error page of a proxy is ignored.
     static let dialect: @Sendable (ProviderAnswer) -> OAuthError? = { answer in
         guard (400..<500).contains(answer.status), let object = answer.object,
             object["message"]?.string != nil || object["status"]?.string != nil

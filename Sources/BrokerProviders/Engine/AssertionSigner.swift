@@ -32,7 +32,7 @@ struct AssertionSigner: Sendable {
         keyID = settings.keyID
     }
 
-    /// Uses a shared secret, for HS256.
+    /// Creates a signer with a shared secret, for HS256.
     init(secret: Secret) {
         key = .hs256(HMACKey(from: secret.bytes()))
         algorithm = nil
@@ -40,7 +40,7 @@ struct AssertionSigner: Sendable {
         keyID = nil
     }
 
-    /// An assertion's claims; times in seconds since 1970.
+    /// The claims of an assertion; times are in seconds since 1970.
     struct Claims: JWTPayload {
         var iss: String
         var sub: String
@@ -54,8 +54,8 @@ struct AssertionSigner: Sendable {
 
     /// Returns the signed text; nil if the library refuses.
     ///
-    /// With a `thumbprint`, the header names the certificate instead of the key. `listed` has the names of algorithms that the
-    /// provider takes; nil if it lists none.
+    /// With a `thumbprint`, the header names the certificate instead of the key. `listed` contains the names of the algorithms
+    /// that the provider accepts; nil if it lists none.
     func sign(_ claims: Claims, type: String?, thumbprint: String? = nil, listed: [String]? = nil) async -> Secret? {
         let collection = JWTKeyCollection()
         switch key {
@@ -78,15 +78,15 @@ struct AssertionSigner: Sendable {
     }
 }
 
-/// `assertion`: the form of a client's signed proof, if a server requires another form than RFC 7523bis.
+/// `assertion`: the form of a client's assertion, if a server requires another form than RFC 7523bis.
 package struct AssertionSettings: Sendable, Equatable {
     /// The setting `audience`.
     package enum Audience: Sendable, Equatable {
-        /// `issuer`: the only value that a mix-up of endpoints cannot misuse (SEC-19).
+        /// `issuer`: the only audience that an attacker cannot misuse by confusing endpoints (SEC-19).
         case issuer
-        /// `token_endpoint`: for servers that predate this rule.
+        /// `token_endpoint`: for servers older than this rule.
         case tokenEndpoint
-        /// `endpoint`: the address of the call, for servers that accept only this one (Glewlwyd, idpyoidc).
+        /// `endpoint`: the address of the called endpoint, for servers that accept only this (Glewlwyd, idpyoidc).
         case endpoint
         /// An https URL from the configuration.
         case url(String)
@@ -101,7 +101,7 @@ package struct AssertionSettings: Sendable, Equatable {
 
     /// The setting `audience`.
     package var audience: Audience
-    /// `typ`: the value in the header.
+    /// `typ`: the value of this header member.
     package var type: String
     /// The setting `key_header`.
     package var keyHeader: KeyHeader

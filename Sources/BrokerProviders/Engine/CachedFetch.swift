@@ -1,10 +1,10 @@
 import Broker
 
-/// Caches a fetched document, with one fetch at a time for all callers.
+/// Caches a document that is fetched, with one fetch at a time for all callers.
 ///
-/// The document is fresh for its lifetime. It stays usable for another day while a fetch fails or takes long. Forced
-/// fetches take from small buckets, so that unknown key ids cannot make the broker flood a provider (SEC-27). Documents
-/// from the provider and from strangers have separate buckets.
+/// The document is fresh for its lifetime. It is used for another day while a fetch fails or takes long. Forced fetches take
+/// tokens from small buckets, so that unknown key ids cannot make the broker flood a provider (SEC-27). Tokens of the provider
+/// and tokens of strangers have separate buckets.
 actor CachedFetch<Value: Sendable> {
     typealias Fetched = (value: Value, lifetime: Duration)
 
@@ -28,7 +28,7 @@ actor CachedFetch<Value: Sendable> {
         self.clock = clock
     }
 
-    /// Returns the document and the number of its fetch; throws if it is missing and the fetch fails.
+    /// Returns the document and the number of its fetch; throws if there is no usable document and the fetch fails.
     func current() async throws(ProviderFailure) -> (value: Value, generation: UInt64) {
         let now = clock.monotonic()
         if let held, now < held.freshUntil || (now < held.usableUntil && now < retryAt) {
@@ -48,10 +48,10 @@ actor CachedFetch<Value: Sendable> {
         return (held.value, generation)
     }
 
-    /// Returns a newer document than `seen`; nil if the cause's bucket is empty or the fetch fails.
+    /// Returns a newer document than the one of fetch `seen`; nil if the cause's bucket is empty or the fetch fails.
     ///
-    /// `isOwn` is whether the fetch began for this caller. A fetch for another caller may have begun before the change that
-    /// this caller looks for.
+    /// `isOwn` is true if the fetch began for this caller. A fetch for another caller may have begun before the change that
+    /// this caller needs.
     func newer(
         than seen: UInt64, for cause: FetchCause
     ) async -> (value: Value, generation: UInt64, isOwn: Bool)? {
@@ -63,7 +63,7 @@ actor CachedFetch<Value: Sendable> {
         return held.map { ($0.value, generation, isOwn) }
     }
 
-    /// Takes one forced fetch from a bucket; returns false if it is empty.
+    /// Takes a forced fetch from the bucket of a cause; returns false if the bucket is empty.
     private func take(_ cause: FetchCause) -> Bool {
         let now = clock.monotonic()
         var bucket = forced[cause] ?? (Self.burst, now)
@@ -75,7 +75,7 @@ actor CachedFetch<Value: Sendable> {
         return true
     }
 
-    /// Fetches, or joins the fetch in progress; nil if that takes longer than `limit`.
+    /// Fetches the document, or waits for the fetch in progress; nil if that takes longer than `limit`.
     private func load(atMost limit: Duration? = nil) async -> Result<Fetched, ProviderFailure>? {
         let flight = flight ?? begin()
         guard let limit else { return await flight.value }
@@ -95,8 +95,8 @@ actor CachedFetch<Value: Sendable> {
 
     /// Begins the fetch in a detached task.
     ///
-    /// The first caller may be cancelled or have little time left, while others still wait. The task also stores the
-    /// result, because the waiting callers may resume in any order.
+    /// The first caller may be cancelled or have little time left, while others still wait. The task also stores the result,
+    /// because the waiting callers may continue in any order.
     private func begin() -> Task<Result<Fetched, ProviderFailure>, Never> {
         let flight = Task.detached {
             let result = await self.fetch()
@@ -118,10 +118,10 @@ actor CachedFetch<Value: Sendable> {
 
 /// The reason why a newer document is needed.
 enum FetchCause: Sendable {
-    /// A token in the provider's own answer.
+    /// A token in an answer of the provider itself.
     case provider
     /// A token that any stranger can send.
     ///
-    /// The fetches for such tokens leave enough for logins.
+    /// Fetches for such tokens have a bucket of their own, so that they leave enough for logins.
     case anybody
 }

@@ -11,17 +11,17 @@ struct ClientAuthenticator: Sendable {
         case token, revocation, pushedAuthorization
     }
 
-    /// The server that an assertion is for: the choices for its single audience (SEC-19).
+    /// The possible values of an assertion's single audience (SEC-19).
     struct Addressee: Sendable {
         var issuer: String
         var tokenEndpoint: String
-        /// The address of the call, for any of the server's endpoints.
+        /// The address of the called endpoint.
         var called: String
         /// The names of algorithms that the server lists; nil if it lists none.
         var algorithms: [String]?
     }
 
-    /// The additions of the authentication to a request.
+    /// The parameters and header fields that authentication adds to a request.
     struct Proof: Sendable {
         var headers: [(name: String, value: String)] = []
         var parameters: [(name: String, value: String)] = []
@@ -40,7 +40,7 @@ struct ClientAuthenticator: Sendable {
     private static let assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
     private static let appleAudience = "https://appleid.apple.com"
 
-    /// Reads the client's key, if it has one; throws if the key is unusable.
+    /// Creates the authenticator of a client, and reads its key if it has one; throws if the key is unusable.
     init(
         _ client: ClientSettings, clock: BrokerClock, random: @escaping @Sendable (Int) throws -> [UInt8]
     ) throws {
@@ -111,7 +111,7 @@ struct ClientAuthenticator: Sendable {
         return second
     }
 
-    /// The methods to try at an endpoint, at most two.
+    /// The methods to try at an endpoint, at most two, in order.
     ///
     /// At revocation the listed method comes first, because Canaille takes Basic only there. The configured method comes
     /// second, because Glewlwyd lists Basic but takes the registered method. PAR uses the token endpoint's methods (RFC
@@ -131,7 +131,7 @@ struct ClientAuthenticator: Sendable {
         return answer.object?["error"]?.string == "invalid_client"
     }
 
-    /// Makes the authentication; throws `notSent`.
+    /// Makes the authentication for a request; throws `notSent` if that fails.
     private func proof(
         _ way: ClientAuthentication, _ addressee: Addressee
     ) async throws(ProviderFailure) -> Proof {
@@ -193,11 +193,11 @@ struct ClientAuthenticator: Sendable {
     }
 }
 
-/// The method that each endpoint accepted last, if it refused the first one; at most one entry for each endpoint.
+/// The method that each endpoint last accepted after refusing the first one; at most one entry for each endpoint.
 private final class AcceptedWays: Sendable {
     private let methods = Mutex<[ClientAuthenticator.Endpoint: String]>([:])
 
-    /// Moves the method that was accepted last to the front.
+    /// Moves the method that the endpoint last accepted to the front.
     func ordered(
         _ ways: [ClientAuthentication], at endpoint: ClientAuthenticator.Endpoint
     ) -> [ClientAuthentication] {
@@ -210,7 +210,7 @@ private final class AcceptedWays: Sendable {
     }
 }
 
-/// Writes the parameters of a token call according to the client's settings.
+/// Writes the body of a token call according to the client's settings.
 enum ParameterBody {
     /// Returns body and media type; omissions and renamings refer to the standard names.
     ///
@@ -233,7 +233,7 @@ enum ParameterBody {
 }
 
 extension ParameterBody {
-    /// Writes an object.
+    /// Writes the parameters as a JSON object.
     ///
     /// A name that occurs more than once in the call itself becomes one member with a list.
     private static func json(_ pairs: [(name: String, value: String)], lists names: [String]) -> [UInt8] {

@@ -1,7 +1,7 @@
 import Broker
 import Synchronization
 
-/// An endpoint in a provider's metadata that the configuration calls but that is not a callable URL.
+/// An endpoint in a provider's metadata that clients need, but whose URL is unusable.
 struct EndpointFault: Sendable, Equatable {
     let member: Metadata.Member
     /// The endpoint's name in the document.
@@ -79,7 +79,7 @@ struct EndpointFault: Sendable, Equatable {
 final class EndpointWatch: Sendable {
     private let faults = Mutex<[EndpointFault]>([])
 
-    /// Stores the faults of new metadata; returns only the faults that are new.
+    /// Stores the faults in new metadata; returns those that the previous metadata did not have.
     func newFaults(_ found: [EndpointFault]) -> [EndpointFault] {
         faults.withLock { faults in
             let before = faults
@@ -88,7 +88,7 @@ final class EndpointWatch: Sendable {
         }
     }
 
-    /// The faults that weaken a log-out, in words.
+    /// The faults because of which a log-out has less effect, in words.
     var warnings: [String] {
         faults.withLock { $0 }.filter { $0.member == .revocation && !$0.isNeeded }.map(\.text)
     }

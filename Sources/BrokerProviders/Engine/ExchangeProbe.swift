@@ -2,7 +2,7 @@ package import Broker
 
 /// Tests token exchange for `coatcheck check --online`.
 ///
-/// Many servers refuse it to some of their clients, and the metadata does not list those clients.
+/// Many servers refuse token exchange to some of their clients, and the metadata does not show which.
 package protocol ExchangeProbing: ProviderClient {
     func probeExchange() async -> [ProbeResult]
 }
@@ -10,7 +10,7 @@ package protocol ExchangeProbing: ProviderClient {
 extension OAuthEngine {
     /// Makes one exchange call for each client with an exchange, with a made-up token.
     ///
-    /// The refusal of a client that may exchange concerns the token. The refusal of any other client concerns the client.
+    /// If the client may exchange tokens, the refusal concerns the token. Otherwise the refusal concerns the client.
     func probeExchange() async -> [ProbeResult] {
         var results: [ProbeResult] = []
         for client in settings.clients {
@@ -33,9 +33,9 @@ extension OAuthEngine {
         return results
     }
 
-    /// RFC 8693 section 2.2.2 has `invalid_request` for an invalid subject token.
+    /// Interprets the refusal of a made-up token; RFC 8693 section 2.2.2 requires `invalid_request`.
     ///
-    /// Other servers answer `invalid_grant` or `invalid_token`, or ask for a proof.
+    /// Other servers answer `invalid_grant` or `invalid_token`, or request a proof.
     private static func result(of failure: ProviderFailure, _ place: String) -> ProbeResult {
         guard case .rejected(let refusal) = failure else {
             return ProbeResult(

@@ -12,11 +12,11 @@ struct Metadata: Sendable {
     var endSession: EndpointURL?
     var introspection: EndpointURL?
     var pushedAuthorization: EndpointURL?
-    /// The members that are unusable as URLs, with their names in the document.
+    /// The members whose values are not usable URLs, by their name in the document.
     ///
-    /// Each is judged only when needed, because `usable` throws for it (decision 80).
+    /// A fault in such a member is reported only when the endpoint is needed, by `usable` (decision 80).
     var unusable: [Member: String] = [:]
-    /// The aliases that are unusable as URLs.
+    /// The aliases whose values are not usable URLs.
     private var unusableAliases: Set<Member> = []
     /// `mtls_endpoint_aliases` (RFC 8705 section 5): the endpoints for clients with a certificate.
     var aliases = EndpointSettings()
@@ -41,7 +41,7 @@ struct Metadata: Sendable {
     /// `dpop_signing_alg_values_supported`; nil if the document lacks it.
     var proofAlgorithms: [String]?
 
-    /// Creates metadata from the configured values.
+    /// Creates metadata from values in the configuration.
     init(issuer: String?, endpoints: EndpointSettings) {
         self.issuer = issuer
         apply(endpoints)
@@ -130,10 +130,10 @@ struct Metadata: Sendable {
         }
     }
 
-    /// Reads the aliases that are called, with the rule for all endpoints.
+    /// Reads the aliases of endpoints that the broker calls, with the rule for all endpoints.
     ///
-    /// Other endpoints have no aliases. The user agent calls them, or they need no client authentication (authorization,
-    /// keys, log-out).
+    /// Other endpoints have no aliases: the user agent calls them, or they need no client authentication (authorization, keys,
+    /// log-out).
     private mutating func readAliases(_ object: JSONObject, _ allows: (EndpointURL) -> Bool) {
         uncalled += object.names.compactMap { object[$0]?.string.flatMap(EndpointURL.init) }
         for member in Member.aliased {
@@ -151,7 +151,7 @@ struct Metadata: Sendable {
         }
     }
 
-    /// Returns an endpoint; nil if it is absent.
+    /// Returns the URL of an endpoint; nil if the document lacks it.
     ///
     /// Throws unless it is a callable URL.
     func usable(_ member: Member) throws(ProviderFailure) -> EndpointURL? {
@@ -232,7 +232,7 @@ struct MetadataFetcher: Sendable {
     /// Called with the fetched metadata.
     var fetched: @Sendable (Metadata) -> Void = { _ in }
 
-    /// Fetches and checks the metadata; configured endpoints override discovered ones.
+    /// Fetches and checks the metadata; endpoints in the configuration override those in the document.
     func fetch() async -> Result<(value: Metadata, lifetime: Duration), ProviderFailure> {
         guard let issuer = settings.issuer, let url = EndpointURL(issuer), url.query == nil,
             let openID = Self.openIDLocation(url), let oauth = Self.oauthLocation(url)
@@ -280,7 +280,8 @@ struct MetadataFetcher: Sendable {
         return (metadata, answer.lifetime)
     }
 
-    /// An issuer on the internet must not direct calls to this machine or its network (SEC-24).
+    /// Returns whether an endpoint may be called; an issuer on the Internet must not direct calls to this machine or its
+    /// network (SEC-24).
     static func allows(_ endpoint: EndpointURL, from issuer: EndpointURL, allowPrivate: Bool) -> Bool {
         if issuer.isLoopback || allowPrivate { return true }
         let address = endpoint.base.host.flatMap { IPAddress(urlHost: $0) }
@@ -291,7 +292,7 @@ struct MetadataFetcher: Sendable {
         EndpointURL(issuer.withoutSlash.text + "/.well-known/openid-configuration")
     }
 
-    /// The well-known part is between host and path (RFC 8414 section 3.1).
+    /// Returns the metadata's location, whose well-known part is between host and path (RFC 8414 section 3.1).
     static func oauthLocation(_ issuer: EndpointURL) -> EndpointURL? {
         let path = issuer.base.path == "/" ? "" : issuer.base.path
         return EndpointURL(
@@ -308,19 +309,19 @@ enum IssuerTemplate {
     private static let placeholder = "{tenantid}"
     private static let everybody = ["common", "organizations"]
 
-    /// Returns whether a `tid` can be that of a single tenant.
+    /// Returns whether a `tid` can be the id of a single tenant.
     ///
     /// The names for all tenants are excluded.
     static func isTenant(_ tenant: String) -> Bool { !everybody.contains(tenant) }
 
-    /// Returns whether an issuer is the template's for all tenants.
+    /// Returns whether an issuer stands for all tenants of the template.
     ///
     /// The issuer of a single tenant is an ordinary one.
     static func covers(_ issuer: String, _ template: String) -> Bool {
         everybody.contains { template.replacing(placeholder, with: $0) == issuer }
     }
 
-    /// Returns the required `issuer` of the metadata.
+    /// Returns the value that the metadata's `issuer` must have.
     static func issuer(of settings: ProviderSettings) -> String {
         let issuer = settings.issuer ?? ""
         let template = settings.clients.lazy.compactMap(\.wire.idToken.issuerTemplate).first

@@ -15,7 +15,7 @@ extension OAuthEngine {
         return token.claims
     }
 
-    /// Returns the properties that the sign-in must show, which the login and the configuration request.
+    /// Returns the demands on the sign-in, from the login and the configuration.
     func demands(_ context: IdentityContext, _ client: EngineClient) -> SignInDemands {
         guard let asked = context.demands else { return SignInDemands() }
         var demands = asked.under(SignInDemands(client.wire.authorizationParameters))
@@ -23,10 +23,10 @@ extension OAuthEngine {
         return demands
     }
 
-    /// Calls an API with the access token and returns its object, which has its user at `subject`; verifies a signed answer
-    /// (SEC-32).
+    /// Calls an API with the access token and returns its object, whose member `subject` identifies the user; verifies a signed
+    /// answer (SEC-32).
     ///
-    /// `again` allows a second call, because the provider may recognise a new token only a moment later.
+    /// `again` permits a second call, because the provider may recognise a new token only a moment later.
     func resource(
         _ url: EndpointURL, method: String = "GET", token: Secret, provedBy proof: ProofMaker? = nil,
         subject: String, again: SecondRead? = nil, client: EngineClient, by deadline: Duration
@@ -55,7 +55,7 @@ extension OAuthEngine {
     /// The pause before a new token is sent a second time.
     private static var secondReadPause: Duration { .milliseconds(500) }
 
-    /// Calls an API with the access token; a refusal of the token means that it identifies no user.
+    /// Calls an API with the access token; if the API refuses the token, the token identifies no user.
     ///
     /// Some providers recognise a token only a moment after they issued it. If there is time, the call is then made a
     /// second time (decision 80).
@@ -126,10 +126,10 @@ extension OAuthEngine {
         return token.claims
     }
 
-    /// Returns claims with the verified primary address from a list such as GitHub's.
+    /// Returns the claims, with the verified primary e-mail address from a list such as GitHub's.
     ///
-    /// An account may hide its address, so a missing one is not a fault. In that case, an address of the profile counts as
-    /// unverified if the list calls it unverified.
+    /// An account may hide its address, so a missing one is not a fault. If the list calls the address in the profile
+    /// unverified, that address counts as unverified.
     func withPrimaryEmail(
         _ claims: [(name: String, value: JSONValue)], from url: EndpointURL, token: Secret,
         provedBy proof: ProofMaker? = nil, client: EngineClient, by deadline: Duration
@@ -153,15 +153,15 @@ extension OAuthEngine {
 }
 
 extension OAuthEngine {
-    /// The greatest age of an id_token from an app, even if the configuration allows more.
+    /// The greatest age of an id_token from an app, even if the configuration permits more.
     ///
     /// Its use is remembered for longer (a day).
     private static let longestAge = Duration.seconds(43_200)
 
     /// Verifies an id_token that an app got from one of the provider's SDKs, and returns its claims.
     ///
-    /// A stranger may have made it. Newer keys for it therefore come from a bucket of their own, apart from the one for
-    /// logins.
+    /// A stranger may have made the token. Fetches of newer keys for it therefore have a bucket of their own, apart from the
+    /// one for logins.
     func verified(
         _ handed: HandedIDToken, issuer: String, client: EngineClient, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> JSONObject {

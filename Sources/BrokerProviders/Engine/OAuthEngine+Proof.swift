@@ -2,10 +2,10 @@ import Broker
 import Crypto
 
 extension OAuthEngine {
-    /// The longest wait for a nonce before a refresh.
+    /// The longest wait for a new nonce before a refresh.
     private static var primingLimit: Duration { .seconds(5) }
 
-    /// Returns a call with proofs at a server, for the given role of the server.
+    /// Returns a call with DPoP proofs at a server, which has the given role.
     func call(
         provedBy proof: ProofMaker, at url: EndpointURL, client: EngineClient, _ role: ProofNonces.Role,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -26,7 +26,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Posts parameters with the client's authentication, and with a key's proof if there is a key.
+    /// Posts parameters with the client's authentication, and with a DPoP proof if a key is given.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
         client: EngineClient, provedBy proof: ProofMaker?, idempotencyKey: String? = nil, target: TokenTarget? = nil,
@@ -52,10 +52,10 @@ extension OAuthEngine {
         }
     }
 
-    /// Makes a refresh call with proofs; gets a nonce first if the refresh token should not be sent before.
+    /// Makes a refresh call with DPoP proofs; requests a nonce first if the refresh token should not be sent without one.
     ///
-    /// A confirming call repeats nonce and idempotency key of the sending whose answer was lost. If that sending was
-    /// answered, the call is a new one.
+    /// A confirming call repeats nonce and idempotency key of the request whose answer was lost. If that request was answered,
+    /// the call is a new one.
     func proven(
         _ request: RefreshRequest, _ proof: ProofMaker, at url: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -95,7 +95,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Gets a nonce with a pushed request that is never opened, unless a fresh nonce is known.
+    /// Requests a nonce, unless a fresh one is known, with a pushed authorization request that is never used.
     ///
     /// The refresh continues even if this fails.
     private func prime(_ proof: ProofMaker, at url: EndpointURL, client: EngineClient, by deadline: Duration) async {
@@ -121,7 +121,7 @@ extension OAuthEngine {
             by: min(deadline, clock.monotonic() + Self.primingLimit))
     }
 
-    /// Returns the tokens with the key that they are bound to.
+    /// Returns the tokens together with the key that they are bound to.
     func keyed(_ tokens: TokenSet, by proof: ProofMaker, at url: EndpointURL, client: EngineClient) -> TokenSet {
         var tokens = tokens
         let place = call(provedBy: proof, at: url, client: client, .authorization).place
@@ -134,8 +134,8 @@ extension OAuthEngine {
 enum IdempotencyKey {
     /// Returns the key for a call that is made again with another nonce.
     ///
-    /// A call for another API needs its own key too. Otherwise, a server that replays answers would return the first call's
-    /// token.
+    /// A call for another API also needs a key of its own. Otherwise, a server that replays answers would return the first
+    /// call's token.
     static func again(_ key: String, nonce: String?) -> String {
         Base64URL.encode(SHA256.hash(data: Array("\(key).\(nonce ?? "")".utf8)))
     }

@@ -3,7 +3,8 @@ import Broker
 extension OAuthEngine {
     /// Redeems a code with one call.
     ///
-    /// With `verifiesIDToken` the keys are fetched first, so that an unreachable JWKS does not cost the code.
+    /// With `verifiesIDToken`, the keys for the signature are fetched first, so that the code is not wasted if they are
+    /// unreachable.
     func redeem(
         _ grant: CodeGrant, verifiesIDToken: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> TokenSet {
@@ -80,10 +81,9 @@ extension OAuthEngine {
             try answers(client).refreshed(answer, request.target, now: clock.now()), isCertified: request.isCertified)
     }
 
-    /// Makes the refresh call with proofs of a key.
+    /// Makes the refresh call with DPoP proofs of a key.
     ///
-    /// If the new tokens are unbound, the access token is removed. The new refresh token is kept, because it may be the
-    /// only valid one.
+    /// If the new access token is unbound, it is removed. The new refresh token is kept, because it may be the only valid one.
     private func refresh(
         _ request: RefreshRequest, provedBy proof: ProofMaker, at endpoint: EndpointURL, client: EngineClient,
         by deadline: Duration
@@ -109,7 +109,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Makes the refresh call with no proof, for unbound tokens.
+    /// Makes the refresh call without a DPoP proof, for unbound tokens.
     ///
     /// Some servers never bind such tokens later, and refuse a proof that comes with them. A refusal of this call is no
     /// evidence about the grant. Other servers require a proof, and the broker's clock may be wrong.
@@ -138,7 +138,7 @@ extension OAuthEngine {
         } catch { throw error.doubted(.noProof) }
     }
 
-    /// Cloudentity accepts keys of 32 to 255 characters.
+    /// Returns the idempotency key in a length that Cloudentity accepts, 32 to 255 characters.
     func idempotency(_ key: String, _ client: EngineClient) -> [(name: String, value: String)] {
         client.wire.tokenRequest.idempotencyKey && (32...255).contains(key.utf8.count)
             ? [("X-Idempotency-Key", key)] : []

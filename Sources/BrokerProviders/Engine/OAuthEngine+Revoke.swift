@@ -4,7 +4,7 @@ extension OAuthEngine {
     /// Revokes first the refresh token, then the access token, in the client's dialect (SEC-63); throws the first failure
     /// that should be retried.
     ///
-    /// If the endpoint is unknown, the revocation counts as done.
+    /// If the endpoint is unknown, nothing is sent and the revocation counts as done.
     func revoke(_ tokens: TokenSet, client name: ClientName, by deadline: Duration) async throws(ProviderFailure) {
         let client = try client(name)
         let style = client.wire.revocation.style
@@ -38,7 +38,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns the failure that is worth a retry.
+    /// Returns that one of two failures for which a retry is more useful.
     private static func moreUrgent(_ first: ProviderFailure?, _ second: ProviderFailure) -> ProviderFailure {
         guard let first else { return second }
         switch first {
@@ -89,7 +89,7 @@ extension OAuthEngine {
         try checkRevoked(answer)
     }
 
-    /// Accepts any 2xx, and refusals of an unknown token or of a token type that is never revoked.
+    /// Accepts any 2xx, and the refusal of an unknown token or of a type of token that cannot be revoked.
     private func checkRevoked(_ answer: ProviderAnswer) throws(ProviderFailure) {
         try answer.requireUsable(at: clock.now())
         let code = answer.object.flatMap { OAuthErrorParser.code(in: $0, isFailure: !answer.isSuccess) }
@@ -103,7 +103,7 @@ extension OAuthEngine {
 }
 
 extension OAuthEngine {
-    /// Ends the provider session of the id_token (RP-Initiated Logout 1.0 section 2).
+    /// Ends the provider's session that the id_token names (RP-Initiated Logout 1.0 section 2).
     ///
     /// The call is a POST, which keeps the token out of access logs. Any 2xx or redirect counts as done. The result is
     /// false if the endpoint or the id_token is missing.
@@ -135,7 +135,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Returns the page to open in the user's browser (section 2 of the same document).
+    /// Returns the provider's log-out page for the user's browser (section 2 of the same document).
     ///
     /// The address leaves out the id_token, because addresses are stored in histories and logs. `logout_hint` is sent only
     /// if the provider documents one. Its value comes from a claim of the id_token.

@@ -1,7 +1,8 @@
 import Broker
 
 extension OAuthEngine {
-    /// Starts a login with a pushed request if the provider or the operator requires it (RFC 9126), else with a plain URL.
+    /// Starts a login, with a pushed request if the provider or the operator requires it (RFC 9126), and otherwise with a URL
+    /// that contains all parameters.
     func start(
         _ request: AuthorizationRequest, openID: Bool, by deadline: Duration
     ) async throws(ProviderFailure) -> AuthorizationStart {
@@ -39,13 +40,13 @@ extension OAuthEngine {
             url: Secret(url.text), issuer: expectation(metadata), demands: demands, lifetime: lifetime)
     }
 
-    /// The required `iss` of the callback; for a multi-tenant issuer it is the template.
+    /// Returns the rule for the `iss` of callbacks; for a multi-tenant issuer, `iss` must match the template.
     func expectation(_ metadata: Metadata) -> IssuerExpectation {
         IssuerExpectation(
             issuer: profile.callbackIssuer, demanded: profile.callbackIssuer != nil && metadata.promisesIssuer)
     }
 
-    /// Pushes a request (RFC 9126).
+    /// Pushes an authorization request (RFC 9126).
     func push(
         _ pairs: [(name: String, value: String)], provedBy proof: ProofMaker?, client: EngineClient,
         metadata: Metadata, by deadline: Duration
@@ -75,13 +76,13 @@ extension OAuthEngine {
 ///
 /// Each name occurs once, and the app's parameters never override the broker's (SEC-07).
 enum AuthorizationURL {
-    /// The names that only the broker sets.
+    /// The names of the parameters that only the broker sets.
     static let reserved: Set<String> = [
         "response_type", "client_id", "redirect_uri", "scope", "state", "nonce", "code_challenge",
         "code_challenge_method", "response_mode", "request", "request_uri", "client_secret", "dpop_jkt",
     ]
 
-    /// Returns the parameters of a request, in their order.
+    /// Returns the parameters of an authorization request, in order.
     static func parameters(
         _ request: AuthorizationRequest, client: EngineClient, openID: Bool
     ) -> [(name: String, value: String)] {

@@ -5,8 +5,8 @@ extension OAuthEngine {
 
     /// Makes one exchange call (RFC 8693) and returns another API's access token for the session's own.
     ///
-    /// An exchange leaves all tokens unspent, so a lost one needs no confirming call. With a proof of the subject token's
-    /// key, the new token must be bound to that key. Otherwise, the set comes with an empty access token.
+    /// An exchange spends no token, so if its answer is lost, no confirming call is needed. With a proof by the subject token's
+    /// key, the new token must be bound to that key. Otherwise, the returned set has an empty access token.
     func exchange(_ request: TargetExchange, by deadline: Duration) async throws(ProviderFailure) -> TokenSet {
         let client = try client(request.client)
         let endpoint = try await beforeSending { () async throws(ProviderFailure) -> EndpointURL in
@@ -42,9 +42,9 @@ extension TokenTarget {
 }
 
 extension RefreshRequest {
-    /// The idempotency key of this call alone.
+    /// The idempotency key of this call.
     ///
-    /// Refreshes of one version for several APIs are separate calls.
+    /// Refreshes of one token version for several APIs are different calls.
     var callKey: String {
         guard let target else { return idempotencyKey }
         return IdempotencyKey.again(idempotencyKey, nonce: "for " + FormPairs.encode(target.parameters))
@@ -55,7 +55,7 @@ extension TokenAnswer {
     /// The identifier of an access token (RFC 8693 section 3).
     static let accessTokenType = "urn:ietf:params:oauth:token-type:access_token"
 
-    /// Parses the answer of an exchange, which names the type of its token (section 2.2.1).
+    /// Parses the answer to an exchange, which names the type of the new token (section 2.2.1).
     ///
     /// A refresh token in it belongs to another grant, and an id_token in it to another sign-in. Both are dropped.
     func exchanged(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {

@@ -1,17 +1,17 @@
 package import Broker
 
-/// The OAuth 2.0 client that all kinds with codes use.
+/// The OAuth 2.0 client for all kinds of providers that use codes.
 ///
-/// The kinds differ only in their settings.
+/// Their differences are settings of the engine.
 package struct OAuthEngine: Sendable {
     let settings: ProviderSettings
     let profile: ProviderProfile
     let caller: ProviderCaller
-    /// Calls the provider's log-out page.
+    /// Makes the calls to the provider's log-out page.
     ///
     /// The page has a breaker of its own, so that logins continue while it is unreachable.
     let logOutCaller: ProviderCaller
-    /// The provider's `Date`, from its token endpoint, because caches do not answer for it.
+    /// The source of the provider's `Date`: its token endpoint, because caches do not answer for that.
     let time: ProviderTime
     let clock: BrokerClock
     let keys: TokenKeys
@@ -21,12 +21,12 @@ package struct OAuthEngine: Sendable {
     private let clients: [ClientName: EngineClient]
     private let metadataCache: CachedFetch<Metadata>
     private let fixed: Metadata?
-    /// The endpoints in the metadata that are not callable URLs.
+    /// The endpoints in the metadata whose URLs are unusable.
     let watch = EndpointWatch()
-    /// The meaning of a 4xx at this provider if it contains no OAuth error.
+    /// Returns the meaning of a 4xx without an OAuth error, at this provider; nil if it is unknown.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
-    /// Creates the engine; throws `CatalogueFailure` for settings that must fail.
+    /// Creates the engine; throws `CatalogueFailure` for settings that can never work.
     init(_ settings: ProviderSettings, environment: ProviderEnvironment) throws {
         self.settings = settings
         profile = settings.profile
@@ -74,19 +74,19 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// The metadata, discovered or fixed.
+    /// Returns the metadata, fetched or fixed by the configuration.
     func metadata() async throws(ProviderFailure) -> Metadata {
         if let fixed { return fixed }
         return try await metadataCache.current().value
     }
 
-    /// The metadata for a client, with the aliases for its certificate.
+    /// Returns the metadata for a client, with the aliases for clients with certificates.
     func metadata(for client: EngineClient) async throws(ProviderFailure) -> Metadata {
         let known = try await metadata()
         return client.certificate == nil ? known : known.withAliases(under: settings.endpoints)
     }
 
-    /// Whether an address belongs to the authorization server; userinfo counts as a resource.
+    /// Returns whether an address belongs to the authorization server; userinfo counts as a resource.
     func owns(_ address: ProofAddress) async throws(ProviderFailure) -> Bool {
         let known = try await metadata()
         let own = [
@@ -99,10 +99,10 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// The client of the given name.
+    /// Returns the client with the given name.
     ///
-    /// The domain passes only configured names. The client's calls use the connections of its present certificate, or of
-    /// the previous one if the tokens are bound to that.
+    /// The domain passes only configured names. The client's calls use the connections of its present certificate, or of the
+    /// previous one if the tokens are bound to it.
     func client(_ name: ClientName, showing thumbprint: String? = nil) throws(ProviderFailure) -> EngineClient {
         guard var client = clients[name] else { throw .notSent(detail: "no such client") }
         if let shown = client.connections?.now(for: thumbprint) { client.caller.shown = shown }
@@ -133,8 +133,8 @@ package struct OAuthEngine: Sendable {
         }
     }
 
-    /// Posts parameters with the client's authentication, each call on its own connection; `call` adds a new proof to each
-    /// sending.
+    /// Posts parameters with the client's authentication, each call on its own connection; `call` adds a new DPoP proof to each
+    /// request.
     func post(
         _ parameters: [(name: String, value: String)], to url: EndpointURL, as endpoint: ClientAuthenticator.Endpoint,
         client: EngineClient, headers: [(name: String, value: String)] = [], target: TokenTarget? = nil,
@@ -181,17 +181,17 @@ package struct OAuthEngine: Sendable {
 }
 
 extension ProofAddress {
-    /// The path's nonempty segments.
+    /// The nonempty segments of the path.
     ///
     /// Many servers treat `/token/` and `//token` like `/token`.
     fileprivate var segments: [Substring] { path.split(separator: "/") }
 }
 
-/// A provider that uses the engine's calls, apart from a few that its kind makes differently.
+/// A provider that uses the calls of `OAuthEngine`, except for a few that its kind makes differently.
 package protocol EngineBacked: ProviderInspection, TimeTelling {
     var engine: OAuthEngine { get }
 
-    /// Whether a probe checks the keys, because every login needs them.
+    /// Whether `check --online` tests the keys, because every login needs them.
     var probesKeys: Bool { get }
 }
 
@@ -256,7 +256,7 @@ extension SessionEnding where Self: EngineBacked {
     }
 }
 
-/// One client, in the engine's form.
+/// A client with the settings and connections that the engine needs.
 struct EngineClient: Sendable {
     let settings: ClientSettings
     let authenticator: ClientAuthenticator
@@ -273,7 +273,7 @@ struct EngineClient: Sendable {
 
     /// Throws if an answer refuses the certificate.
     ///
-    /// The server left the request unread, so its contents remain unspent.
+    /// The server did not read the request, so no code or token in it is spent.
     func requireCertificate(_ answer: ProviderAnswer) throws(ProviderFailure) {
         guard certificate != nil else { return }
         let proves = authenticator.isByCertificate
@@ -285,7 +285,7 @@ struct EngineClient: Sendable {
         throw .retryable(status: answer.status, retryAfter: nil, detail: "the server refuses our certificate")
     }
 
-    /// Returns tokens bound to the certificate that was shown for them, if they have to be.
+    /// Returns the tokens as bound to the certificate that was shown for them, if they have to be bound.
     func bound(_ tokens: TokenSet, isCertified: Bool = false) -> TokenSet {
         guard profile.senderConstraint == .mtls || isCertified else { return tokens }
         return tokens.bound(to: certificate?.thumbprint)

@@ -2,9 +2,9 @@ package import Broker
 import Crypto
 
 extension OAuthEngine {
-    /// Returns a fault for each metadata member that lacks a demand of the client's profile.
+    /// Returns a fault for each requirement of the client's profile that the metadata does not show.
     ///
-    /// For a client that has no profile, the last two are only doubts, because the provider may still support them.
+    /// For a client without a profile, the last two are only doubts, because the provider may support them anyway.
     func lacks(_ known: Metadata, _ client: ClientSettings, isOpenID: Bool) -> [ProbeResult] {
         let known = client.wire.connection.identity == nil ? known : known.withAliases(under: settings.endpoints)
         let (wire, profile) = (client.wire, client.wire.profile)
@@ -53,7 +53,8 @@ extension OAuthEngine {
         return results
     }
 
-    /// Pushes one request for each client with a profile or bound tokens, like its logins do; the request is never opened.
+    /// Pushes one authorization request for each client with a profile or bound tokens, as a login does; the request is never
+    /// used.
     func pushUnopened(_ signer: any ProofSigner, openID: Bool) async -> [ProbeResult] {
         var results: [ProbeResult] = []
         for client in settings.clients
@@ -81,7 +82,7 @@ extension OAuthEngine {
         return results
     }
 
-    /// Returns whether the server gave a nonce; throws the refusal of the request.
+    /// Pushes a request that is never used; returns whether the server issued a nonce, and throws the server's refusal.
     private func pushUnopened(
         _ settings: ClientSettings, _ signer: any ProofSigner, openID: Bool
     ) async throws -> Bool {
@@ -108,7 +109,7 @@ extension OAuthEngine {
     }
 }
 
-/// Pushes requests that are never opened, for `coatcheck check --online`.
+/// Pushes authorization requests that are never used, for `coatcheck check --online`.
 ///
 /// Each contains the same authentication as a login: the client's own, and a proof of a temporary key.
 package protocol RequestPushing: ProviderClient {

@@ -1,13 +1,13 @@
 import Broker
 import Synchronization
 
-/// One call with proofs of the key that tokens are bound to (RFC 9449), and the nonces that were sent and requested.
+/// One call with DPoP proofs of the key that tokens are bound to (RFC 9449), and the nonces in the call.
 final class ProvenCall: Sendable {
     private struct State {
         var exchange: NonceExchange
-        /// The newest nonce that was known before the last answer.
+        /// The newest nonce that was known before the last answer arrived.
         ///
-        /// For a confirming call, it is the newest at the time of sending.
+        /// For a confirming call, it is the newest nonce at the time of sending.
         var newest: String?
     }
 
@@ -15,7 +15,7 @@ final class ProvenCall: Sendable {
     let place: ProofNonces.Place
     private let nonces: ProofNonces
     private let clock: BrokerClock
-    /// Whether the call confirms another one.
+    /// Whether the call confirms an earlier one whose answer was lost.
     ///
     /// In a busy process, the newest nonce changes during any call.
     private let confirms: Bool
@@ -24,7 +24,7 @@ final class ProvenCall: Sendable {
 
     /// Creates the call.
     ///
-    /// Its first nonce is the newest one, unless it repeats a sending with a given nonce.
+    /// Its first nonce is the newest one, unless it repeats a request that had a given nonce.
     init(
         _ proof: ProofMaker, at place: ProofNonces.Place, _ nonces: ProofNonces, _ clock: BrokerClock,
         repeating nonce: String? = nil, confirms: Bool = false
@@ -40,7 +40,7 @@ final class ProvenCall: Sendable {
     /// The nonces that were sent and requested.
     var exchange: NonceExchange { state.withLock { $0.exchange } }
 
-    /// Returns the field with a new proof, for one sending.
+    /// Returns the `DPoP` field with a new proof, for sending the request once.
     func field(
         _ method: String, _ url: EndpointURL, token: Secret? = nil
     ) throws(VaultFailure) -> (name: String, value: String) {
@@ -54,7 +54,8 @@ final class ProvenCall: Sendable {
         if let nonce = answer.proofNonce { nonces.note(nonce, at: place, moment: clock.monotonic()) }
     }
 
-    /// Returns whether the call must be repeated; throws `retryable` if the server requests yet another nonce.
+    /// Returns whether the call must be repeated with another nonce; throws `retryable` if the server requests another nonce
+    /// again.
     func asksAgain(_ answer: ProviderAnswer) throws(ProviderFailure) -> Bool {
         let action = state.withLock { state in
             state.exchange.answered(

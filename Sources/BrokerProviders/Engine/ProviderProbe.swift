@@ -7,7 +7,7 @@ enum ProviderProbe {
     /// Beyond it, tokens look issued in the future, or already expired.
     private static let tolerableSkew: Int64 = 30
 
-    /// Requests any page at a URL, and compares the clocks.
+    /// Requests any page at a URL, to test the connection and compare the clocks.
     static func reach(_ url: EndpointURL, caller: ProviderCaller, clock: BrokerClock) async -> [ProbeResult] {
         do throws(ProviderFailure) {
             let answer = try await caller.send(.get(url, accept: "*/*"), by: caller.ownLimit)
@@ -69,9 +69,9 @@ extension OAuthEngine {
         return results
     }
 
-    /// Returns a fault for each endpoint that a sign-in needs but that is not a callable URL.
+    /// Returns a fault for each endpoint that a sign-in needs but whose URL is unusable.
     ///
-    /// If only a feature is off as a result, it returns a doubt.
+    /// If only a feature does not work as a result, it returns a doubt.
     private func unusable(_ known: Metadata) -> [ProbeResult] {
         faults(of: known).map { fault in
             ProbeResult(
@@ -79,7 +79,7 @@ extension OAuthEngine {
         }
     }
 
-    /// Compares the clients' settings with the promises of the metadata.
+    /// Compares the clients' settings with the abilities in the metadata.
     private func promises(_ known: Metadata, keysToo: Bool) -> [ProbeResult] {
         var results: [ProbeResult] = []
         func fault(_ subject: String, _ text: String) {
@@ -137,7 +137,7 @@ extension OAuthEngine {
     }
 }
 
-/// One test of a provider, for `coatcheck check --online`.
+/// The result of one test of a provider, for `coatcheck check --online`.
 package struct ProbeResult: Sendable, Equatable {
     /// The subject of the test: `discovery`, `keys`, `clock`, `reach`.
     package let subject: String
@@ -146,22 +146,22 @@ package struct ProbeResult: Sendable, Equatable {
     ///
     /// All words are the broker's own.
     package let text: String
-    /// Whether the finding is only possibly a fault.
+    /// Whether the finding may be harmless.
     package var isDoubtful = false
 }
 
-/// Information about a provider for operators; it affects no decision and is free of secrets.
+/// A provider's state for operators; it affects no decision and contains no secret.
 package protocol ProviderInspection: ProviderClient {
     /// The circuit breaker's state now.
     var breaker: CircuitBreaker.State { get }
 
-    /// The number of consecutive calls that failed up to now, either unanswered or with a 5xx.
+    /// The number of the last calls, without a success in between, that were unanswered or answered with a 5xx.
     var failuresInARow: Int { get }
 
     /// The certificates that the clients show.
     var identities: [(client: ClientName, identity: ClientIdentity)] { get }
 
-    /// Sentences about reduced security, for readiness.
+    /// Sentences about faults that weaken security, for readiness.
     var warnings: [String] { get }
 
     /// Tests discovery, key set and clock, as far as the kind has them.

@@ -1,6 +1,6 @@
 import Broker
 
-/// Refuses settings that could only fail later.
+/// Refuses settings of a provider that can never work.
 enum SettingsCheck {
     static func run(_ settings: ProviderSettings) throws(CatalogueFailure) {
         func fail(_ text: String) -> CatalogueFailure { CatalogueFailure("providers.\(settings.name): \(text)") }

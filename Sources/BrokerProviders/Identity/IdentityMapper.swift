@@ -1,6 +1,6 @@
 import Broker
 
-/// Takes subject and claims from an answer, with the configured pointers.
+/// Reads subject and claims from an answer, at the configured pointers.
 enum IdentityMapper {
     /// Returns the subject at a pointer: a text, or (for APIs) a whole number as text; throws `identityRejected` otherwise.
     static func subject(
@@ -14,15 +14,15 @@ enum IdentityMapper {
         return text
     }
 
-    /// The claims that only people read.
+    /// The claims that are only shown to people.
     ///
     /// Half a surrogate pair in one of them becomes U+FFFD.
     static let displayClaims: Set<String> = ["name", "given_name", "family_name", "middle_name", "nickname"]
 
     /// Returns the claims that are present and of a type that identities may contain.
     ///
-    /// The verdict on an email address is a boolean (SEC-33). A negative verdict near the address, or in an enclosing
-    /// object, is included even if it is not among the wanted claims. Otherwise, the address would count as verified.
+    /// The verdict on an e-mail address is a boolean (SEC-33). A negative verdict near the address, or in an enclosing object,
+    /// is included even if it is not among the configured claims. Otherwise, the address would count as verified.
     static func claims(
         _ object: JSONObject, _ wanted: [(name: String, pointer: String)]
     ) -> [(name: String, value: JSONValue)] {
@@ -54,10 +54,10 @@ enum IdentityMapper {
         return nil
     }
 
-    /// Returns the first source's claims, extended by claims that only the second source has.
+    /// Returns the claims of the first source, and the further claims that only the second source has.
     ///
-    /// The verdict on an address comes from the address's own source. If that has no verdict, a negative one of the other
-    /// source counts.
+    /// The verdict on an address comes from the source of the address. If that source has no verdict, a negative one of the
+    /// other source counts.
     static func merged(
         _ first: [(name: String, value: JSONValue)], with second: [(name: String, value: JSONValue)]
     ) -> [(name: String, value: JSONValue)] {
@@ -81,7 +81,7 @@ enum IdentityMapper {
         }
     }
 
-    /// Returns the callback parameters that the client keeps as unverified (SEC-16).
+    /// Returns the callback parameters that the client stores as unverified claims (SEC-16).
     static func unverified(_ context: IdentityContext, keeping names: [String]) -> [(name: String, value: JSONValue)] {
         var kept: [(name: String, value: JSONValue)] = []
         for parameter in context.callback where names.contains(parameter.name) && parameter.value.utf8.count <= 2048 {

@@ -2,19 +2,19 @@ import Broker
 
 /// A JWS in compact form, parsed by the broker's own code before a library sees it (library note 7).
 struct CompactToken: Sendable {
-    /// The largest accepted token and header, in bytes, checked before any decoding (SEC-122).
+    /// The sizes in bytes up to which a token and its header are accepted; checked before any decoding (SEC-122).
     struct Bounds: Sendable {
         let token: Int
         let header: Int
 
-        /// For tokens that any stranger may send: logout tokens and the id_tokens of SDKs.
+        /// The bounds for tokens that any stranger may send: logout tokens and the id_tokens of SDKs.
         static let posted = Bounds(token: 16_384, header: 4096)
-        /// For tokens in the answers to the broker's own calls, which may contain certificates, hundreds of groups or a
+        /// The bounds for tokens in answers to the broker's own calls, which may contain certificates, hundreds of groups or a
         /// picture (decision 80).
         static let answered = Bounds(token: 524_288, header: 16_384)
     }
 
-    /// The claims that the protocol reads.
+    /// The claims that the broker's checks read.
     ///
     /// Half a surrogate pair in one of them makes the token invalid.
     private static let ofProtocol: Set<String> = [
@@ -24,7 +24,7 @@ struct CompactToken: Sendable {
 
     let header: JSONObject
     let claims: JSONObject
-    /// The bytes that are signed.
+    /// The bytes that the signature covers.
     let signingInput: [UInt8]
     let signature: [UInt8]
     let algorithm: SignatureAlgorithm
@@ -98,7 +98,7 @@ struct CompactToken: Sendable {
         }
     }
 
-    /// Removes the optional `application/` (RFC 7515 section 4.1.9).
+    /// Removes an `application/` at the beginning (RFC 7515 section 4.1.9).
     private static func normalized(type: String) -> String {
         let lower = type.lowercased()
         return lower.hasPrefix("application/") ? String(lower.dropFirst("application/".count)) : lower
@@ -130,7 +130,7 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// The second name of EdDSA with an Ed25519 key (RFC 9864 section 2.2).
     package static let fullyNamedEdDSA = "Ed25519"
 
-    /// Returns the name for a header of the broker's own: the one that a provider lists if it lists exactly one, else the
+    /// Returns the name for a header that the broker writes: the one that the provider lists if it lists exactly one, else the
     /// configured one.
     func name(listed: [String]?, configured: String?) -> String {
         let names = self == .edDSA ? [rawValue, Self.fullyNamedEdDSA] : [rawValue]
@@ -141,7 +141,7 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
     /// Returns whether a list from a provider's metadata contains the algorithm under one of its names.
     package func isListed(in names: [String]) -> Bool { names.contains { SignatureAlgorithm(name: $0) == self } }
 
-    /// The matching key type (`kty`).
+    /// The key type (`kty`) that the algorithm requires.
     var keyType: String {
         switch self {
         case .rs256, .rs384, .rs512, .ps256, .ps384, .ps512: "RSA"
@@ -150,7 +150,7 @@ package enum SignatureAlgorithm: String, Sendable, CaseIterable {
         }
     }
 
-    /// The matching curve (`crv`), for curve keys.
+    /// The curve (`crv`) that the algorithm requires; nil for RSA.
     var curve: String? {
         switch self {
         case .es256: "P-256"

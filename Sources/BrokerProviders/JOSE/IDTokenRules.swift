@@ -20,11 +20,11 @@ struct IDTokenRules: Sendable {
         var accessToken: Secret?
         /// The demands of the authorization request on the sign-in.
         var demands: SignInDemands
-        /// Whether an old `iat` is refused, as at logins.
+        /// Whether a token with an old `iat` is refused, as at logins.
         var isFresh: Bool
     }
 
-    /// Throws `identityRejected` with the first rule that the token violates.
+    /// Throws `identityRejected` with the first rule that the token breaks.
     func check(_ token: CompactToken, _ expected: Expectation, now: WallTime) throws(ProviderFailure) {
         let claims = token.claims
         try checkIssuer(claims)
@@ -42,7 +42,7 @@ struct IDTokenRules: Sendable {
         _ = try IdentityMapper.subject(claims, at: "/sub", acceptsNumbers: false)
     }
 
-    /// Returns the reason why a refreshed token with a valid signature is foreign to the session; nil if it fits (OpenID
+    /// Returns the reason why a refreshed token with a valid signature does not belong to the session; nil if it does (OpenID
     /// Connect Core 12.2).
     ///
     /// The reason is another issuer, another client, or the nonce of another sign-in. The caller compares the subjects.
@@ -66,8 +66,8 @@ struct IDTokenRules: Sendable {
     /// The end of the year 9999.
     private static let endOfCalendars: Double = 253_402_300_800
 
-    /// Checks that the token shows the requested essential claims, including the way of signing in (OpenID Connect Core
-    /// 5.5.1.1).
+    /// Checks that the token has the essential claims that were requested, including the class of the sign-in (OpenID Connect
+    /// Core 5.5.1.1).
     private func checkDemands(_ claims: JSONObject, _ demands: SignInDemands) throws(ProviderFailure) {
         if !demands.contextClasses.isEmpty {
             guard let reached = claims["acr"]?.string,
@@ -176,9 +176,9 @@ struct IDTokenRules: Sendable {
         return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
-    /// Returns the left half of the hash that the algorithm names (Core 3.1.3.6).
+    /// Returns the left half of the hash that belongs to the algorithm (Core 3.1.3.6).
     ///
-    /// EdDSA leaves the hash open. Servers use the SHA-512 that Ed25519 itself uses, or SHA-256.
+    /// For EdDSA the standard leaves the hash open. Servers use the SHA-512 that Ed25519 itself uses, or SHA-256.
     static func halfHashes(_ bytes: [UInt8], _ algorithm: SignatureAlgorithm) -> [String] {
         let hashes: [[UInt8]] =
             switch algorithm {

@@ -7,7 +7,7 @@ struct JSONWebKey: Sendable {
     let keyID: String?
     let keyType: String
     let curve: String?
-    /// `alg`, if the key is bound to one.
+    /// `alg`: the only algorithm of the key, if it names one.
     let algorithm: String?
     /// `issuer`: Microsoft's restriction of a key to the tokens of one tenant.
     let issuer: String?
@@ -55,7 +55,7 @@ struct JSONWebKey: Sendable {
         }
     }
 
-    /// The padding that servers write: base64's own, and the padding of an old PHP helper.
+    /// The paddings that servers write after base64url: base64's own, and that of an old PHP helper.
     private static let paddings = ["==", "=", ",,", ","]
 
     /// Returns a number of the key in base64url, free of padding.

@@ -15,7 +15,7 @@ final class KeySet: Sendable {
     /// The number of usable keys.
     var count: Int { keys.count }
 
-    /// The most keys of one name that are tried for a token.
+    /// The most keys with the same name that are tried for a token.
     static let maximumTries = 4
 
     /// Reads a JWKS key by key and skips unusable ones; nil if it is malformed or has too many keys.
@@ -43,8 +43,8 @@ final class KeySet: Sendable {
 
     /// Returns the keys to try.
     ///
-    /// With a kid these are the keys of that kid, at most four. Otherwise, it is the only fitting key, and it may have no
-    /// other name.
+    /// For a token with a `kid`, these are the suitable keys with that `kid`, at most four. If there are none, it is the only
+    /// suitable key without a `kid`. For a token without a `kid`, it is the only suitable key.
     func candidates(_ token: CompactToken) -> [Int] {
         let fitting = keys.indices.filter { keys[$0].fits(token.algorithm) }
         guard let name = token.keyID else { return fitting.count == 1 ? fitting : [] }
@@ -129,12 +129,12 @@ struct TokenKeys: Sendable {
     /// Loads the keys before a code is sent; throws if they are unavailable.
     func warm() async throws(ProviderFailure) { _ = try await cache.current() }
 
-    /// The number of usable keys.
+    /// Returns the number of usable keys.
     func count() async throws(ProviderFailure) -> Int { try await cache.current().value.count }
 
     /// Throws `identityRejected` unless the token's signature verifies.
     ///
-    /// If no key fits and `mayFetch` allows it, newer keys are fetched once, from the bucket of the cause.
+    /// If no key is suitable and `mayFetch` permits it, newer keys are fetched once, from the bucket of the cause.
     func verify(
         _ token: CompactToken, for cause: FetchCause = .provider, mayFetch: @escaping @Sendable () -> Bool = { true }
     ) async throws(ProviderFailure) {

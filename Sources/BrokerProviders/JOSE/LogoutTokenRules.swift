@@ -12,9 +12,10 @@ struct LogoutTokenRules: Sendable {
     let clients: [(name: ClientName, id: String)]
     let leeway: Duration
 
-    /// Returns the clients that the token is for; throws `identityRejected` if its issuer or all its clients are foreign.
+    /// Returns the clients that the token is for; throws `identityRejected` if the issuer is another one, or none of the
+    /// clients is the broker's.
     ///
-    /// Strangers can send tokens, so this check comes before its keys are fetched.
+    /// Strangers can send tokens, so this check comes before the keys for the token are fetched.
     func parties(_ claims: JSONObject) throws(ProviderFailure) -> [ClientName] {
         guard claims["iss"]?.string.map({ Array($0.utf8) }) == Array(issuer.utf8) else {
             throw .identityRejected(detail: "iss is not the issuer")
@@ -27,7 +28,7 @@ struct LogoutTokenRules: Sendable {
         return named
     }
 
-    /// Returns the sign-in or subject that the token names; throws `identityRejected` with the first rule that it violates.
+    /// Returns the `sid` or subject that the token names; throws `identityRejected` with the first rule that the token breaks.
     func check(_ claims: JSONObject, now: WallTime) throws(ProviderFailure) -> LogoutNotice {
         let named = try parties(claims)
         let present = Double(now.milliseconds) / 1000
@@ -73,11 +74,12 @@ struct LogoutTokenRules: Sendable {
 
 /// The claim `sid`, which is the provider's own id of a sign-in.
 ///
-/// The store keeps only its keyed digest, so it may be long. Some servers encrypt a whole session into it.
+/// The store contains only the keyed digest of the `sid`, so the `sid` may be long. Some servers encrypt a whole session into
+/// it.
 enum SignInID {
     private static let longest = 4096
 
-    /// The `sid` of a token.
+    /// The `sid` claim of a token, as read.
     enum Claim: Sendable, Equatable {
         case absent
         case id(String)

@@ -65,7 +65,7 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, Toke
         return client.wire.idToken.issuer != nil && (engine.settings.discovery || engine.settings.endpoints.jwks != nil)
     }
 
-    /// The `sub` of such a token is the user's id in the API (Facebook's Limited Login).
+    /// Verifies an id_token from an SDK; its `sub` is the user's id in the API (Facebook's Limited Login).
     package func identify(
         _ token: HandedIDToken, mayFetchKeys: @escaping @Sendable () -> Bool
     ) async throws(ProviderFailure) -> ProviderIdentity {
@@ -81,7 +81,7 @@ package struct OAuth2Client: EngineBacked, CodeExchanging, TokenExchanging, Toke
             names: IdentitySettings.standardClaims)
     }
 
-    /// A plain OAuth 2.0 answer has no trustworthy id_token.
+    /// Returns that there is no id_token, because a plain OAuth 2.0 answer has no trustworthy one.
     package func subjectOfRefreshed(
         _ tokens: TokenSet, before: TokenSet, client: ClientName
     ) async throws(ProviderFailure) -> RefreshedSubject {

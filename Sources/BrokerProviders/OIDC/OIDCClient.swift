@@ -66,7 +66,7 @@ package struct OIDCClient: EngineBacked, CodeExchanging, TokenExchanging, TokenR
         return try refreshed(token, tokens, before, client)
     }
 
-    /// Judges a token that the provider did sign (OpenID Connect Core 12.2).
+    /// Checks a refreshed id_token that the provider did sign (OpenID Connect Core 12.2).
     private func refreshed(
         _ token: CompactToken, _ tokens: TokenSet, _ before: TokenSet, _ client: EngineClient
     ) throws(ProviderFailure) -> RefreshedSubject {

@@ -2,19 +2,19 @@ import Broker
 import Crypto
 import JWTKit
 
-/// The setting `profile`, a published set of rules that a client follows as a whole.
+/// The setting `profile`: a published set of rules that a client follows completely.
 package enum ConformanceProfile: String, Sendable, CaseIterable {
     /// The FAPI 2.0 Security Profile.
     case fapi2
 
-    /// The algorithms that it permits for id_tokens (section 5.4.1).
+    /// The algorithms that the profile permits for id_tokens (section 5.4.1).
     package static let algorithms: [SignatureAlgorithm] = [.ps256, .es256, .edDSA]
-    /// The clock skew that it requires to be accepted, as minimum and maximum.
+    /// The smallest and the largest clock skew that the profile allows.
     package static let leeways: ClosedRange<Duration> = .seconds(10) ... .seconds(60)
 }
 
 extension WireSettings {
-    /// Adopts the values that a profile determines; the file's settings override them, and are then checked against the
+    /// Applies the values that a profile requires; settings in the file override them, and are then checked against the
     /// profile.
     package mutating func adopt(_ profile: ConformanceProfile) {
         self.profile = profile

@@ -1,10 +1,10 @@
 package import Broker
 
-/// One entry of `providers:`, in the form for the wire.
+/// One entry of `providers:`, with all settings that the provider clients need.
 package struct ProviderSettings: Sendable {
     /// The entry's name.
     package var name: ProviderName
-    /// `kind`, with the settings of this kind only.
+    /// `kind`, with the settings that only this kind has.
     package var service: Service
     /// `display_name`; the entry's name if absent.
     package var displayName: String?
@@ -72,7 +72,7 @@ package struct ProviderSettings: Sendable {
         }
     }
 
-    /// The profile for the domain.
+    /// The provider as the domain knows it.
     ///
     /// The subject's namespace is the issuer, or else the provider's name (SEC-33).
     package var profile: ProviderProfile {
@@ -85,14 +85,14 @@ package struct ProviderSettings: Sendable {
 }
 
 extension ClientSettings {
-    /// The resources that the client's sign-ins request (RFC 8707 section 2.1).
+    /// The resources that the client's sign-ins request for other APIs (RFC 8707 section 2.1).
     ///
-    /// Exchanges add no resources here.
+    /// Targets of a token exchange add no resources here.
     package var targetResources: [String] {
         Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.resources))
     }
 
-    /// The scope that the client's sign-ins request in addition to the client's own.
+    /// The scope for other APIs that the client's sign-ins request in addition to the client's own.
     package var targetScope: [String] { Self.distinct(targets.filter { $0.grant == .refresh }.flatMap(\.scope)) }
 
     private static func distinct(_ texts: [String]) -> [String] {
@@ -100,7 +100,7 @@ extension ClientSettings {
         return texts.filter { seen.insert($0).inserted }
     }
 
-    /// The profile with the sign-in that the client's own parameters demand, which is joined with a login's demand.
+    /// The profile, including the demand on the sign-in from the client's own parameters.
     fileprivate var demandingProfile: ClientProfile {
         var profile = profile
         let asked = SignInDemands(wire.authorizationParameters)
@@ -109,7 +109,7 @@ extension ClientSettings {
     }
 }
 
-/// `endpoints`: a configured one overrides discovery.
+/// `endpoints`: each endpoint in the configuration overrides the one in the metadata.
 package struct EndpointSettings: Sendable, Equatable {
     /// The setting `authorization`.
     package var authorization: EndpointURL?
@@ -163,9 +163,9 @@ package struct EndpointSettings: Sendable, Equatable {
     }
 }
 
-/// One entry of `providers.NAME.clients:`, in the form for the wire.
+/// One entry of `providers.NAME.clients:`, with all settings that the provider clients need.
 package struct ClientSettings: Sendable {
-    /// The part that the domain knows: `redirect_uris`, `scope`, `login`, `transport`, `pkce`, `nonce`, `native_code`,
+    /// The settings that the domain needs: `redirect_uris`, `scope`, `login`, `transport`, `pkce`, `nonce`, `native_code`,
     /// `import_tokens`, `allowed_parameters`, `callback_parameters`, `social_providers`, `platform`.
     package var profile: ClientProfile
     /// `client_id`.
@@ -185,7 +185,7 @@ package struct ClientSettings: Sendable {
     package var trustedAudiences: [String] = []
     /// The wire settings: the provider's, overridden by the client's.
     package var wire: WireSettings
-    /// The APIs, in addition to its own, that its sessions' access tokens may be for, each once (`upstreams.NAME.token`,
+    /// The further APIs that access tokens of the client's sessions may be for, each once (`upstreams.NAME.token`,
     /// `backends.NAME.tokens`).
     package var targets: [TokenTarget] = []
 
@@ -237,7 +237,7 @@ package enum ClientAuthentication: Sendable {
         }
     }
 
-    /// Returns a method from a server's list for one of its endpoints.
+    /// Returns the method to use at an endpoint, from the methods that the server lists for it.
     ///
     /// The result is this method if the list has it, or else another method with the same credential.
     func among(_ methods: [String]?) -> ClientAuthentication {

@@ -1,6 +1,6 @@
 package import Broker
 
-/// The form of a client's requests and the provider's answers (the table of settings in docs/reference/configuration.md).
+/// The form of a client's requests and of the provider's answers (the table of settings in docs/reference/configuration.md).
 package struct WireSettings: Sendable {
     /// `basic_encoding`: whether id and secret are form-encoded before base64 (RFC 6749 section 2.3.1), or sent raw.
     package enum BasicEncoding: String, Sendable { case form, raw }
@@ -78,21 +78,21 @@ package struct WireSettings: Sendable {
 
 /// `dpop`: the form of proofs for a provider that binds its tokens to the broker's key (RFC 9449).
 package struct DPoPSettings: Sendable, Equatable {
-    /// The setting `par`: the addition to a pushed request besides `dpop_jkt`.
+    /// The setting `par`: an addition to a pushed request, besides `dpop_jkt`.
     package enum PushedProof: String, Sendable, CaseIterable {
-        /// A proof, which brings the first nonce.
+        /// A DPoP proof, which brings the first nonce.
         case proof
-        /// No addition.
+        /// No addition besides `dpop_jkt`.
         case thumbprint
     }
 
     /// The setting `nonce_before_spending`.
     package enum NonceBeforeSpending: String, Sendable, CaseIterable {
-        /// The server checks the proof first.
+        /// The server checks the proof before it spends the refresh token.
         ///
-        /// If it refuses the nonce, the refresh token remains unspent.
+        /// If the server refuses the nonce, the refresh token is not spent.
         case yes = "true"
-        /// The server spends the refresh token first.
+        /// The server spends the refresh token before it checks the proof.
         case no = "false"
         /// The order is unknown, which is treated like `false`.
         case unknown
@@ -102,7 +102,7 @@ package struct DPoPSettings: Sendable, Equatable {
     package var nonceBeforeSpending = NonceBeforeSpending.unknown
     /// `nonce_age`: the greatest age of a nonce for a refresh.
     ///
-    /// If all are older, a new one is fetched first if possible.
+    /// If no nonce is younger, a new one is requested first if possible.
     package var nonceAge = Duration.seconds(240)
 
     package init() {}
@@ -152,7 +152,7 @@ package struct RevocationSettings: Sendable, Equatable {
         case basicDelete = "basic_delete"
         /// Slack: `POST` with the access token as Bearer.
         case bearerPost = "bearer_post"
-        /// Revocation is off.
+        /// Tokens are not revoked.
         case none
     }
 
@@ -164,7 +164,7 @@ package struct RevocationSettings: Sendable, Equatable {
     package var bearerFallback: Bool
     /// `end_session`: whether a log-out also ends the provider's own session, if the provider has an endpoint for it.
     package var endSession: Bool
-    /// `reaches`: the part that ends together with a revoked token.
+    /// `reaches`: the tokens and sessions that the provider ends along with a revoked token.
     package var reaches: RevocationReach
 
     package init(
@@ -181,11 +181,11 @@ package struct RevocationSettings: Sendable, Equatable {
 
 /// `refresh: {mode}`: the effect of a refresh on the refresh token.
 package enum RefreshMode: String, Sendable {
-    /// `rotate`: an answer may contain a new one; otherwise the old one remains valid (SEC-57).
+    /// `rotate`: an answer may contain a new refresh token; otherwise the old one remains valid (SEC-57).
     case rotate
-    /// `keep`: the provider never changes it.
+    /// `keep`: the provider never changes the refresh token.
     case keep
-    /// `single_use`: the old one becomes invalid as soon as the new pair exists.
+    /// `single_use`: the old refresh token becomes invalid as soon as the new pair exists.
     case singleUse = "single_use"
     /// `none`: the client never refreshes, and a refresh token in an answer is dropped.
     case none
@@ -225,7 +225,7 @@ package struct IDTokenSettings: Sendable {
     }
 }
 
-/// The limits of one provider's cost (SEC-120).
+/// The limits on the calls to one provider (SEC-120).
 package struct CallLimits: Sendable, Equatable {
     /// `timeout`: the time from the call to the last byte of the answer.
     package var total: Duration

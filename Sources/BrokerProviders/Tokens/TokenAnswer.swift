@@ -12,25 +12,25 @@ struct TokenAnswer: Sendable {
     let settings: TokenResponseSettings
     let scopeSeparator: String
     let keepsRefreshToken: Bool
-    /// Whether the call asked for tokens that are bound to a key, and which tokens it accepts.
+    /// Whether the call requested tokens that are bound to a key, and which tokens it accepts.
     enum Binding: Sendable {
-        /// The call asked for unbound tokens.
+        /// The call requested unbound tokens.
         case none
         /// The call also accepts unbound tokens.
         case offered
-        /// The call accepts only bound tokens, and checks the binding itself.
+        /// The call accepts only bound tokens; the caller checks the binding.
         case demanded
     }
 
     var binding = Binding.none
     /// Whether the answer belongs to a refresh.
     ///
-    /// Only then may a configured entry report a dead grant (guarantee 2).
+    /// Only the answer to a refresh may report a dead grant by a configured entry (guarantee 2).
     var isRefresh = false
-    /// Returns the meaning of a 4xx that contains no OAuth error, in this provider's dialect; nil if it is unknown.
+    /// Returns the meaning of a 4xx without an OAuth error, in this provider's dialect; nil if it is unknown.
     var dialect: (@Sendable (ProviderAnswer) -> OAuthError?)?
 
-    /// Parses an answer whose tokens are either all usable or all refused.
+    /// Parses an answer; either all its tokens are usable, or the whole answer is refused.
     func parse(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         let tokens = try read(answer, now: now)
         if let refusal = tokens.refusal { throw .unusable(detail: refusal) }
@@ -39,8 +39,8 @@ struct TokenAnswer: Sendable {
 
     /// Parses the answer to a refresh with a target.
     ///
-    /// If only the refresh token is usable, the set contains only that, because it may be the last valid one. The reason is
-    /// in `refusal`.
+    /// If only the refresh token is usable, the set contains only that, because it may be the only valid one. The reason is in
+    /// `refusal`.
     func rotated(_ answer: ProviderAnswer, now: WallTime) throws(ProviderFailure) -> TokenSet {
         var tokens = try read(answer, now: now)
         guard let refusal = tokens.refusal else { return tokens }
@@ -100,9 +100,9 @@ struct TokenAnswer: Sendable {
         }
     }
 
-    /// Whether tokens or errors are read from this place.
+    /// Returns whether tokens or errors are read at this place.
     ///
-    /// Texts there are never mended.
+    /// Half a surrogate pair in such a text is never replaced.
     private func isOfProtocol(_ place: String) -> Bool {
         let names = [
             "access_token", "refresh_token", "id_token", "token_type", "scope", "error", "issued_token_type",
@@ -188,12 +188,12 @@ struct TokenAnswer: Sendable {
         }
     }
 
-    /// Whether a text may be an access token, which is visible ASCII (RFC 6749 section A.12) except the space.
+    /// Returns whether a text can be an access token: visible ASCII (RFC 6749 section A.12) without the space.
     ///
     /// Providers ignore RFC 6750's narrower alphabet (decision 80).
     static func isTokenText(_ text: String) -> Bool { fault(of: text, maximumBytes: maximumTokenBytes) == nil }
 
-    /// Returns the fault in a token's text; nil if the text is good.
+    /// Returns the fault in a token's text; nil if there is none.
     private static func fault(of text: String, maximumBytes: Int) -> String? {
         if text.isEmpty { return "it is missing, empty or no text" }
         if text.utf8.count > maximumBytes { return "it is over \(maximumBytes) bytes" }
@@ -205,7 +205,7 @@ struct TokenAnswer: Sendable {
 /// Reads a lifetime in the forms that providers send (SEC-21): absent, zero, negative, fractional, as text, huge or as a
 /// time.
 enum Lifetime {
-    /// The longest lifetime that is believed, in seconds.
+    /// The longest lifetime that is accepted, in seconds; a longer one is reduced to this.
     static let longest: Int64 = 400 * 86_400
     /// The smallest "duration" that counts as a time since 1970.
     private static let earliestMoment: Double = 1_000_000_000
@@ -237,7 +237,7 @@ enum Lifetime {
 enum AnswerBody {
     /// Returns the members, if the body is in one of these forms.
     ///
-    /// If the media type leaves the form open, the first byte decides.
+    /// If the media type does not show the form, the first byte of the body decides.
     static func object(_ answer: ProviderAnswer) -> JSONObject? {
         let body = answer.text
         let first = body.first { $0 != 0x20 && $0 != 0x09 && $0 != 0x0A && $0 != 0x0D }
@@ -285,7 +285,8 @@ enum OAuthErrorParser {
         return "invalid_request"
     }
 
-    /// Returns whether the `error` in an identity endpoint's success means "no error", like TikTok's `{"code": "ok"}`.
+    /// Returns whether the member `error` in an identity endpoint's success means "no error", for example TikTok's `{"code":
+    /// "ok"}`.
     ///
     /// `further` are a preset's own values.
     static func saysNone(_ error: JSONValue, _ further: [String] = []) -> Bool {
@@ -300,7 +301,7 @@ enum OAuthErrorParser {
         return isNone(error.object.map { $0["code"] } ?? error)
     }
 
-    /// Returns whether a code means "later", independent of the status.
+    /// Returns whether an error code means "try again later", regardless of the status.
     static func isTransient(_ code: String) -> Bool {
         ["temporarily_unavailable", "service_unavailable", "ratelimited", "rate_limited", "slow_down"].contains(code)
     }

@@ -1,9 +1,9 @@
 import Broker
 import Synchronization
 
-/// Limits one provider's calls with its breaker and the number of concurrent calls.
+/// Limits the calls to one provider, with its breaker and a maximum number of concurrent calls.
 package final class CallLimiter: Sendable {
-    /// The evidence of a call about the provider.
+    /// The conclusion from a call about the provider: reachable, unreachable, or neither.
     enum Outcome { case alive, dead, nothing }
 
     private struct State {
@@ -13,7 +13,7 @@ package final class CallLimiter: Sendable {
     }
 
     private let state: Mutex<State>
-    /// The most concurrent calls.
+    /// The most calls to the provider that may be in progress.
     let places: Int
     private let clock: BrokerClock
     /// Called when the breaker opens or closes.
@@ -32,16 +32,16 @@ package final class CallLimiter: Sendable {
     /// The number of consecutive calls that failed up to now, including answers with 500.
     var failuresInARow: Int { state.withLock { $0.failures } }
 
-    /// The remaining time of an open breaker's pause; nil if it permits a call.
+    /// The rest of an open breaker's pause; nil if a call is permitted.
     var refusesFor: Duration? {
         guard case .open(let until, _) = breaker else { return nil }
         let rest = until - clock.monotonic()
         return rest > .zero ? rest : nil
     }
 
-    /// Counts a call as begun; throws `notSent` if it is refused.
+    /// Counts a call as in progress; throws `notSent` if the breaker or the maximum refuses it.
     ///
-    /// Every begun call must be finished with `end`.
+    /// Every call that began must be ended with `end`.
     func begin() throws(ProviderFailure) {
         let refusal: String? = state.withLock { state in
             guard state.inFlight < places else { return "too many calls in flight" }
@@ -52,7 +52,7 @@ package final class CallLimiter: Sendable {
         if let refusal { throw .notSent(detail: refusal) }
     }
 
-    /// Counts a call as finished, with its evidence about the provider.
+    /// Notes the end of a call, with the conclusion about the provider.
     ///
     /// A call may fail although the provider is alive.
     func end(_ outcome: Outcome, failed: Bool) {
@@ -79,7 +79,7 @@ package struct CircuitBreaker: Sendable, Equatable {
     /// The breaker's state.
     package enum State: Sendable, Equatable {
         case closed(failures: Int)
-        /// Refuses calls until this time; the next opening doubles the pause.
+        /// Calls are refused until this time; the next opening doubles the pause.
         case open(until: Duration, pause: Duration)
         /// One probe is in progress.
         case halfOpen(pause: Duration)
@@ -131,7 +131,7 @@ package struct CircuitBreaker: Sendable, Equatable {
         }
     }
 
-    /// Records a call that the broker cancelled, so that it is no evidence about the provider.
+    /// Records a call that the broker cancelled, which proves nothing about the provider.
     package mutating func forget(at now: Duration) {
         if case .halfOpen(let pause) = state { state = .open(until: now, pause: pause) }
     }

@@ -29,7 +29,7 @@ enum ContentCoding {
         }
     }
 
-    /// Whether a body begins like zlib's format (RFC 1950 section 2.2); some servers send bare deflate data instead.
+    /// Returns whether a body begins like zlib's format (RFC 1950 section 2.2); some servers send deflate data without it.
     private static func isZlib(_ body: [UInt8]) -> Bool {
         guard body.count >= 2 else { return false }
         let (method, flags) = (body[0], body[1])
@@ -58,7 +58,7 @@ enum ContentCoding {
         return decoded
     }
 
-    /// Decodes all members; returns nil if the whole body was read.
+    /// Decodes all members; returns nil if the whole body was decoded.
     private static func readMembers(
         of stream: inout z_stream, _ format: Format, into decoded: inout [UInt8], _ maximumBytes: Int
     ) -> Failure? {

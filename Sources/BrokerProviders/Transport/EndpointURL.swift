@@ -7,7 +7,7 @@ import Broker
 package struct EndpointURL: Sendable, Hashable {
     /// The text, as configured or discovered.
     package let text: String
-    /// The part before the query.
+    /// The URL without its query.
     let base: RedirectURI
     /// The query, if there is one.
     let query: String?
@@ -40,7 +40,7 @@ package struct EndpointURL: Sendable, Hashable {
         return url
     }
 
-    /// Returns the URL with pairs added to its query; nil if one of the names is already present.
+    /// Returns the URL with pairs added to its query; nil if the query already has one of the names.
     func adding(_ pairs: [(name: String, value: String)]) -> EndpointURL? {
         let added = FormPairs.encode(pairs)
         guard let query, !query.isEmpty else { return pairs.isEmpty ? self : EndpointURL(base, query: added) }

@@ -6,8 +6,8 @@ import NIOSSL
 
 /// The AsyncHTTPClients of one certificate, or of calls that show no certificate.
 ///
-/// Each address policy has a client for single calls and another one with kept connections. The clients close after the
-/// last call that uses them.
+/// For each address policy there is one client for single calls and one with kept connections. The clients close after the last
+/// call that uses them.
 final class HTTPClients: Sendable {
     private let single: [AddressPolicy: HTTPClient]
     private let pooled: [AddressPolicy: HTTPClient]
@@ -114,10 +114,10 @@ final class HTTPClients: Sendable {
 }
 
 extension AddressPolicy {
-    /// The refusal of an address.
+    /// An error for an address that must not be called.
     struct Refused: Error {}
 
-    /// Returns the check that AsyncHTTPClient runs on a new connection before it sends.
+    /// Returns the check that AsyncHTTPClient makes on each new connection before it sends.
     var initializer: @Sendable (any Channel) -> EventLoopFuture<Void> {
         { channel in
             guard !self.allows(channel.remoteAddress?.ipAddress.flatMap { IPAddress($0) }) else {
@@ -167,7 +167,7 @@ package struct TransportSettings: Sendable {
     }
 }
 
-/// The most bytes of a provider's answer before its body; a larger header makes the call fail.
+/// The most bytes of a provider's answer before its body; a larger head makes the call fail.
 ///
 /// The library's own limits are fixed at 2 MiB for a header and 80 KiB for a field, for each concurrent call.
 enum AnswerLimits {
@@ -180,7 +180,7 @@ enum AnswerLimits {
         return limits
     }
 
-    /// Replaces AsyncHTTPClient's decoder with a limited one, before anything is sent on a new connection.
+    /// Replaces AsyncHTTPClient's decoder by one with limits, before any byte is sent on a new connection.
     @Sendable static func apply(to channel: any Channel) -> EventLoopFuture<Void> {
         channel.eventLoop.flatSubmit {
             do {

@@ -29,7 +29,7 @@ struct ProviderAnswer: Sendable {
         return String(type.filter { $0 != " " && $0 != "\t" }).lowercased()
     }
 
-    /// The time to wait, at most an hour.
+    /// Returns the time that the provider asks the broker to wait, at most an hour.
     ///
     /// The sources are `Retry-After`, in whole seconds or as a date, and then `X-RateLimit-Reset` as Unix time (Clever,
     /// GitHub).
@@ -43,7 +43,7 @@ struct ProviderAnswer: Sendable {
         return seconds.flatMap { (0...3600).contains($0) ? .seconds($0) : nil }
     }
 
-    /// The description for the log, free of the provider's own text.
+    /// A description of the answer for the log, without the provider's own text.
     var summary: String { "status \(status), \(body.count) bytes" + (fault.map { ", " + $0.rawValue } ?? "") }
 
     /// The body with one leading byte order mark removed, which RFC 8259 section 8.1 lets a reader ignore.
@@ -54,13 +54,14 @@ struct ProviderAnswer: Sendable {
 
     /// Parses the body as a JSON object with unique members.
     ///
-    /// If the caller asks for it, texts with half a surrogate pair are mended or absent (`JSONObject.halvedTexts`).
+    /// If the caller requests it, half a surrogate pair in a text is replaced, or the text is absent
+    /// (`JSONObject.halvedTexts`).
     func parsedObject(mendingTexts: Bool = false) throws(JSONFailure) -> JSONObject {
         try JSONParser.parseObject(
             text, maximumBytes: Self.maximumBytes, maximumDepth: 16, mendingTexts: mendingTexts)
     }
 
-    /// The description for the log of an answer that should have been a JSON object, including its fault.
+    /// A description for the log of an answer that should have been a JSON object, with its fault.
     var summaryOfObject: String {
         if fault != nil || body.isEmpty { return summary }
         do throws(JSONFailure) {
@@ -87,7 +88,7 @@ extension ProviderAnswer {
         return value
     }
 
-    /// Whether the answer refuses a proof because of its nonce.
+    /// Whether the answer refuses a DPoP proof because of its nonce.
     ///
     /// Servers use any of three statuses, and the body or one of several challenges.
     var asksForNonce: Bool {
@@ -101,7 +102,7 @@ extension ProviderAnswer {
 }
 
 extension ProviderAnswer {
-    /// The time that a document may be cached: `max-age`, limited to between five minutes and a day, or else an hour.
+    /// The time for which a document may be cached: `max-age`, limited to between five minutes and a day, or else an hour.
     var lifetime: Duration {
         for directive in headers[canonicalForm: "Cache-Control"] {
             let parts = directive.split(separator: "=")

@@ -9,7 +9,7 @@ import Synchronization
 ///
 /// Redirects are refused, a call with a secret is never repeated, and every call is limited, including the body.
 package final class ProviderHTTP: Sendable {
-    /// Connections of a certificate, which exist as long as a caller holds them.
+    /// The connections of one certificate, which exist as long as a caller holds them.
     private struct Held {
         weak var clients: HTTPClients?
     }
@@ -23,7 +23,7 @@ package final class ProviderHTTP: Sendable {
     private let clients: HTTPClients
     /// Guards the connections that show certificates or trust further roots.
     private let others = Mutex<[Kind: Held]>([:])
-    /// Whether every provider may have a private address.
+    /// Whether every provider may be reached at private addresses.
     let allowsPrivate: Bool
     /// Begins the spans of calls that belong to no request; nil if tracing is off.
     let traces: TraceStarter?
@@ -42,7 +42,7 @@ package final class ProviderHTTP: Sendable {
         for held in others.withLock({ Array($0.values) }) { await held.clients?.shutdown() }
     }
 
-    /// Returns the connections for exactly this certificate and these trust roots; the caller must hold them.
+    /// Returns the connections for a certificate and trust roots; the caller must hold them.
     func clients(showing certificate: ClientCertificate?, trusting trust: TrustRoots?) -> HTTPClients {
         let kind = Kind(certificate: certificate?.id, trust: trust?.id)
         return others.withLock { others in
@@ -60,7 +60,7 @@ package final class ProviderHTTP: Sendable {
         HTTPClients.elsewhere(settings, group: HTTPClient.defaultEventLoopGroup, trusting: trust, policy)
     }
 
-    /// Makes one call, on the shared connections or those of a certificate.
+    /// Makes one call, on the shared connections or on those of a certificate.
     ///
     /// `refused` is called if the server refuses the certificate. Throws `notSent` or `lost`; every status is an answer.
     func send(
@@ -102,14 +102,14 @@ package final class ProviderHTTP: Sendable {
         case answer(ProviderAnswer)
         /// The server refused the certificate, or its absence, with an alert before any byte of an answer.
         ///
-        /// The request stays unread there.
+        /// The server did not read the request.
         case refused(String)
         case failed(String, certainlyUnsent: Bool)
     }
 
-    /// Makes the call in its own task, which is cancelled when the time is over.
+    /// Makes the call in a task of its own, which is cancelled when the time is over.
     ///
-    /// The client's own deadline covers only the answer's header, and would be a second one.
+    /// The client's own deadline would cover only the answer's head.
     private func bounded(
         _ request: ProviderRequest, client: HTTPClient, mark: SentMark, total: Duration
     ) async -> Outcome {
@@ -201,7 +201,7 @@ package final class ProviderHTTP: Sendable {
                 fault: fault))
     }
 
-    /// An alert in the middle of an answer.
+    /// An error for an alert that arrived in the middle of an answer.
     private struct BrokenOff: Error {}
 
     private static func failed(_ error: any Error) -> Outcome {
@@ -233,11 +233,11 @@ package final class ProviderHTTP: Sendable {
 struct ProviderRequest: Sendable {
     /// The connections that may carry the call (library note 5).
     enum ConnectionUse: Sendable {
-        /// A connection of its own.
+        /// A connection of its own for the call.
         ///
-        /// If the provider closed a pooled one at that moment, a single-use secret would be lost.
+        /// If the provider closed a kept connection at that moment, a single-use secret would be lost.
         case single
-        /// Kept connections, for metadata and identity.
+        /// A kept connection, for metadata and identity.
         case pooled
     }
 
@@ -246,14 +246,14 @@ struct ProviderRequest: Sendable {
     var connection: ConnectionUse
     var headers: [(name: String, value: String)] = []
     var body: [UInt8]?
-    /// The fields that are made for each sending, because a proof must be sent only once.
+    /// Returns the fields that are made each time the request is sent, because a DPoP proof must be sent only once.
     var fresh: (@Sendable () throws -> [(name: String, value: String)])?
 
     static func get(_ url: EndpointURL, accept: String = "application/json") -> ProviderRequest {
         ProviderRequest(method: "GET", url: url, connection: .pooled, headers: [("Accept", accept)])
     }
 
-    /// Returns the request to send, with the fields made for this sending.
+    /// Returns the request with the fields that are made for this sending.
     func freshened(_ outgoing: HTTPClientRequest) throws -> HTTPClientRequest {
         guard let fresh else { return outgoing }
         var outgoing = outgoing
@@ -262,8 +262,8 @@ struct ProviderRequest: Sendable {
     }
 }
 
-/// Records whether AsyncHTTPClient has asked for a request's body, which it does only on an established connection,
-/// including TLS.
+/// Records whether AsyncHTTPClient has read a request's body, which it does only on an established connection, after the TLS
+/// handshake.
 ///
 /// Before that, a code or refresh token in the body is certainly unsent.
 final class SentMark: Sendable {
@@ -273,7 +273,7 @@ final class SentMark: Sendable {
 
     func set() { flag.store(true, ordering: .releasing) }
 
-    /// A body of one buffer that sets the mark when it is read.
+    /// A body of one buffer, which sets the mark when it is read.
     struct Body: AsyncSequence, Sendable {
         typealias Element = ByteBuffer
 
@@ -295,7 +295,7 @@ final class SentMark: Sendable {
     }
 }
 
-/// Makes one provider's calls, using the transport with that provider's limiter and address rule.
+/// Makes the calls to one provider, with the provider's limits and address policy.
 struct ProviderCaller: Sendable {
     let http: ProviderHTTP
     let limiter: CallLimiter
@@ -321,9 +321,9 @@ struct ProviderCaller: Sendable {
         total = settings.limits.total
     }
 
-    /// The latest end of a call that begins now, according to its own limit.
+    /// The latest end of a call that begins now, according to the provider's own limit.
     ///
-    /// Background work uses it, such as fetching a shared document.
+    /// Background work such as fetching a shared document uses this limit.
     var ownLimit: Duration { clock.monotonic() + total }
 
     /// Returns a caller that reports refused certificates to `refused`.

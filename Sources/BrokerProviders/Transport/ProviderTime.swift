@@ -3,17 +3,17 @@ package import Broker
 import NIOCore
 import NIOHTTP1
 
-/// The `Date` of a provider, requested to check this machine's clock.
+/// The source of a provider's `Date`, which is requested to check this machine's clock.
 ///
-/// The `Date` in other calls proves nothing. Their proofs and assertions contain the broker's time, which a server may
-/// repeat.
+/// The `Date` in answers to other calls proves nothing. Proofs and assertions in those calls contain the broker's time, which a
+/// server may repeat.
 struct ProviderTime: Sendable {
     private let url: EndpointURL?
     private let http: ProviderHTTP
     private let trust: TrustRoots?
     private let allowsPrivate: Bool
 
-    /// Creates the question to an address; an address on plain http or loopback is never asked.
+    /// Creates the source for an address; an address on plain http or loopback is never asked.
     init(_ url: EndpointURL?, _ settings: ProviderSettings, _ http: ProviderHTTP) {
         self.url = url.flatMap { $0.base.scheme == "https" && !$0.isLoopback ? $0 : nil }
         self.http = http
@@ -24,16 +24,16 @@ struct ProviderTime: Sendable {
     /// The host to ask; nil if its answer would prove nothing.
     var host: String? { url?.base.host?.lowercased() }
 
-    /// The addresses that may be asked, which never include this machine's own.
+    /// Returns the addresses that may be asked, which never include this machine's own.
     static func addresses(areInternal: Bool) -> AddressPolicy { areInternal ? .any : .publicOnly }
 
-    /// Requests the time once.
+    /// Requests the time from the provider once.
     func ask() async -> WallTime? {
         guard let url else { return nil }
         return await http.date(of: url, trusting: trust, internalAddresses: allowsPrivate)
     }
 
-    /// Returns the question, which is free of the broker's own time.
+    /// Returns the request, which does not contain the broker's own time.
     static func request(_ url: EndpointURL) -> HTTPClientRequest {
         var request = HTTPClientRequest(url: url.text)
         request.headers = [
@@ -42,9 +42,9 @@ struct ProviderTime: Sendable {
         return request
     }
 
-    /// Returns the time in an answer's fields, which needs exactly one `Date`.
+    /// Returns the time in an answer's fields, if there is exactly one `Date`.
     ///
-    /// An `Age` makes it nil, because caches add it to old answers.
+    /// An answer with an `Age` gives nil, because caches add it to old answers.
     static func evidence(in fields: HTTPHeaders) -> WallTime? {
         let dates = fields["Date"]
         guard dates.count == 1, fields["Age"].isEmpty else { return nil }

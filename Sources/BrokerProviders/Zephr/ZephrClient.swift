@@ -47,7 +47,8 @@ package struct ZephrClient: PartialRegistering {
         return AuthorizationStart(url: Secret(target), issuer: IssuerExpectation(issuer: nil, demanded: false))
     }
 
-    /// Returns the target of the start URL, from its `Location` or the `location` of a JSON answer (`start: fetch`).
+    /// Returns the address that the start URL leads to, from its `Location` or the `location` of a JSON answer (`start:
+    /// fetch`).
     private func location(of url: EndpointURL, by deadline: Duration) async throws(ProviderFailure) -> String {
         let answer = try await caller.send(.get(url), by: deadline)
         let isRedirect = (300..<400).contains(answer.status)

@@ -3,7 +3,7 @@ import Broker
 /// A session cookie as Zephr sets it, in a field or in a body's `cookie`.
 struct ZephrCookie: Sendable {
     let session: Secret
-    /// The end of the cookie; nil if it is open.
+    /// The expiry of the cookie; nil if the cookie names none.
     let expiresAt: WallTime?
 
     /// Parses a `Set-Cookie` text; nil unless it sets the named cookie to a value that may be sent back.
@@ -28,7 +28,7 @@ struct ZephrCookie: Sendable {
         expiresAt = end.map { min($0, now.advanced(by: .seconds(365 * 86_400))) }
     }
 
-    /// Whether a text is RFC 6265's cookie-octet, so that a `Cookie` field may contain it unquoted.
+    /// Returns whether a text consists of RFC 6265's cookie-octets, so that a `Cookie` field may contain it unquoted.
     static func isValue(_ text: some StringProtocol) -> Bool {
         (1...4096).contains(text.utf8.count)
             && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && !"\",;\\".utf8.contains($0) }

@@ -2,18 +2,18 @@ package import Broker
 
 /// The settings that only `kind: zephr` has.
 ///
-/// Most of them exist because Zephr's documents leave the point open.
+/// Most of them exist because Zephr's documents do not settle the point.
 package struct ZephrSettings: Sendable {
-    /// `start`: whether the app opens the start URL itself, or the broker fetches it and returns its target.
+    /// `start`: whether the app opens the start URL itself, or the broker fetches it and returns the address that it leads to.
     ///
-    /// The target is its `Location`, or the `location` of a JSON answer.
+    /// The address is in the answer's `Location`, or in the `location` of a JSON answer.
     package enum Start: String, Sendable { case redirect, fetch }
     /// `identifiers`: the contents of a registration's `identifiers`.
     package enum Identifiers: String, Sendable { case empty, omit, send }
     /// `fields`: the source of the required attributes.
     package enum Fields: String, Sendable { case configured, schema }
 
-    /// `base_url`: the site's own domain, ending before any final slash.
+    /// `base_url`: the site's own domain, without a final slash.
     package var baseURL: EndpointURL?
     /// `social_providers`: the slugs that an app may name.
     package var socialProviders: [String]
@@ -39,7 +39,7 @@ package struct ZephrSettings: Sendable {
     package var identifiers: Identifiers
     /// `attribute_defaults`: values for attributes that the app leaves out.
     package var attributeDefaults: [(name: String, value: JSONValue)]
-    /// `session_lifetime`: the lifetime of a session if its cookie leaves the end open.
+    /// `session_lifetime`: the lifetime of a session whose cookie names no expiry.
     package var sessionLifetime: Duration
 
     package init(
@@ -106,7 +106,7 @@ package enum ZephrRegisterStatus: String, Sendable, CaseIterable {
     case rateLimited = "rate_limited"
     case providerError = "provider_error"
 
-    /// The mapping in Zephr's documents and client code (docs/providers/zephr.md).
+    /// The meanings of the statuses according to Zephr's documents and client code (docs/providers/zephr.md).
     ///
     /// A 5xx is never mapped, because its outcome is unknown.
     package static let documented: [Int: ZephrRegisterStatus] = [

@@ -1,9 +1,9 @@
 import Broker
 import NIOHTTP1
 
-/// Zephr on the wire (docs/providers/zephr.md), with the forms of its requests and answers.
+/// The form of Zephr's requests and answers (docs/providers/zephr.md).
 enum ZephrWire {
-    /// Returns the start URL of a social sign-in; nil unless the provider is one of the configured slugs.
+    /// Returns the start URL of a social sign-in; nil if the provider's slug is not configured.
     static func startURL(
         _ own: ZephrSettings, base: EndpointURL, platform: String, _ request: AuthorizationRequest
     ) -> EndpointURL? {

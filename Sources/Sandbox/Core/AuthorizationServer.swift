@@ -1,11 +1,11 @@
 import HTTPTypes
 import Hummingbird
 
-/// An OAuth 2.0 authorization server, with a requirement for each point that differs between providers.
+/// An emulated OAuth 2.0 server; each requirement is a point in which providers differ.
 protocol AuthorizationServer: SandboxProvider {
-    /// The issuer's path, `/oidc`.
+    /// The path of the issuer, for example `/oidc`.
     var issuerPath: String { get }
-    /// The endpoint names, by their path under the issuer.
+    /// The names of the endpoints, by their path under the issuer.
     var paths: [String: String] { get }
     /// Whether the server issues id_tokens.
     var isOpenID: Bool { get }
@@ -14,21 +14,21 @@ protocol AuthorizationServer: SandboxProvider {
     func issuer(_ call: Call, grant: Grant) -> String
     /// The issuer in a callback; `grant` is nil for an error.
     func callbackIssuer(_ call: Call, grant: Grant?) -> String
-    /// Members that replace the usual ones in the discovery document; null removes one.
+    /// The members of the discovery document that replace the usual ones; null removes a member.
     func discovery(_ call: Call) -> JSON
     /// Authenticates the client and returns its id.
     func authenticate(_ call: Call, form: Pairs) async throws -> String
-    /// The token call's fields, from the body format of the provider.
+    /// The fields of a token call, read from the provider's body format.
     func tokenForm(_ call: Call) throws -> Pairs
     /// The answer of a successful token call.
     func tokenAnswer(_ call: Call, grant: Grant, members: JSON) -> Response
-    /// The answer of a refused call.
+    /// The answer to a refused token call.
     func refusal(_ call: Call, _ failure: OAuthFailure) -> Response
     /// Whether this grant gets a refresh token.
     func issuesRefreshToken(_ call: Call, grant: Grant, refreshing: Bool) -> Bool
     /// Whether this grant gets an id_token.
     func issuesIDToken(_ call: Call, grant: Grant) -> Bool
-    /// Whether the token call's redirect URI fits the code's.
+    /// Whether the redirect URI in the token call fits that of the code.
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool
     /// Claims that replace the usual ones in the id_token.
     func claims(_ call: Call, grant: Grant, user: SandboxUser) -> JSON
@@ -36,7 +36,7 @@ protocol AuthorizationServer: SandboxProvider {
     func callbackExtras(_ call: Call, grant: Grant, user: SandboxUser) -> Pairs
     /// The parameters of an error callback, in addition to state and iss.
     func callbackError(_ call: Call, error: String, description: String) -> Pairs
-    /// The provider's own endpoints.
+    /// Handles a call to an endpoint that only this provider has.
     func extra(_ call: Call) async throws -> Response
 }
 
@@ -94,7 +94,7 @@ extension AuthorizationServer {
 
     func handle(_ call: Call) async throws -> Response { try await standard(call) }
 
-    /// The endpoints that all servers have in common.
+    /// Handles a call to an endpoint that all servers have.
     func standard(_ call: Call) async throws -> Response {
         let answer = try await plain(call)
         switch call.endpoint {
@@ -126,7 +126,7 @@ extension AuthorizationServer {
 
     /// Revokes a token (RFC 7009).
     ///
-    /// An unknown token is a 200 too.
+    /// An unknown token is answered with 200, too.
     private func revoke(_ call: Call) async throws -> Response {
         guard let form = call.form else { throw OAuthFailure.request("a form body is wanted") }
         let client = try await authenticate(call, form: form)

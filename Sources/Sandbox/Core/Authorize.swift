@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// The authorization endpoint: consent page, automatic answers for tests, and the callback.
+/// The authorization endpoint: the consent page, automatic answers for tests, and the callback.
 struct Authorize {
     let server: any AuthorizationServer
     let call: Call
@@ -96,12 +96,12 @@ struct Authorize {
         return response
     }
 
-    /// The requested classes, in order of preference.
+    /// The authentication classes that the request asks for, in order of preference.
     private static func classes(_ parameters: Pairs) -> [String] {
         parameters["acr_values"]?.split(separator: " ").map(String.init) ?? []
     }
 
-    /// Returns the error of a provider that has only its usual sign-in, if another or a new one is requested.
+    /// Returns the error of a provider that cannot fulfil a request for a stronger or new sign-in.
     private func refusedStepUp(_ parameters: Pairs) -> OAuthFailure? {
         guard call.settings.text("step_up") == "refuses" else { return nil }
         if !Self.classes(parameters).isEmpty {
@@ -112,8 +112,8 @@ struct Authorize {
         return OAuthFailure(error: "login_required", description: "Nobody is asked to sign in again here.")
     }
 
-    /// Returns the reason why the browser's session does not meet the request; nil if it does, or the provider ignores the
-    /// request.
+    /// Returns the reason why the browser's session does not meet the request; nil if it does, or if the provider ignores such
+    /// requests.
     private func lacking(_ session: SignOn, _ parameters: Pairs) -> String? {
         guard call.settings.text("step_up") != "ignores" else { return nil }
         if let age = parameters["max_age"].flatMap(Double.init), call.now - session.authenticatedAt > age {
@@ -123,9 +123,9 @@ struct Authorize {
         return asked.isEmpty || asked.contains(session.authenticationClass) ? nil : "That sign-in is of another class."
     }
 
-    /// Answers with the browser's own session (OpenID Connect Core 3.1.2.3): silently, with the page, or with an error.
+    /// Answers the request if the browser has a session (OpenID Connect Core 3.1.2.3): with a code, the page, or an error.
     ///
-    /// `prompt=none` asks for the error.
+    /// With `prompt=none`, the page is replaced by the error.
     private func known(_ parameters: Pairs, clientID: String, redirectURI: String) -> Response {
         let prompts = Set((parameters["prompt"] ?? "").split(separator: " ").map(String.init))
         func asking(_ error: String, _ description: String) -> Response {

@@ -28,9 +28,9 @@ struct BearerCheck {
         }
     }
 
-    /// Whether the token is for an API, according to its scope or its audience.
+    /// Whether the token is for an API, according to its scope or audience (`kind`).
     ///
-    /// An audience matches as a whole or with its end.
+    /// The name must equal an audience or its last path segment.
     func isFor(_ name: String, by kind: String) -> Bool {
         guard let token = call.proven ?? call.bearer, let access = call.state.with({ $0.accessTokens[token] }) else {
             return false
@@ -40,9 +40,9 @@ struct BearerCheck {
             : access.audience.contains { $0 == name || $0.hasSuffix("/" + name) }
     }
 
-    /// A grant, or the answer to a request that lacks one.
+    /// The grant of a request, or the answer that refuses the request.
     ///
-    /// A bound token needs its scheme and its proof.
+    /// A bound token must be sent with its scheme and a proof.
     enum Outcome {
         case grant(Grant)
         case refused(Response)

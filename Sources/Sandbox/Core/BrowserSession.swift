@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// A provider's cookie in a browser, and its sign-on session.
+/// The cookie of a provider in a browser, and the single sign-on session that it identifies.
 struct BrowserSession {
     let server: any AuthorizationServer
     let call: Call
@@ -15,7 +15,7 @@ struct BrowserSession {
         return known.flatMap { $0.provider == server.name ? $0 : nil }
     }
 
-    /// Records a sign-in; the same user keeps the session, and another user begins a new one.
+    /// Records a sign-in; the same user continues the session, and another user begins a new one.
     ///
     /// Returns nil if the provider keeps no sessions. The cookie's value is new each time.
     func signedIn(

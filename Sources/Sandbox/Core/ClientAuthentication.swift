@@ -42,7 +42,7 @@ struct ClientAuthentication {
 
     /// Checks that the connection's certificate is the client's (RFC 8705 sections 2.1.2 and 2.2).
     ///
-    /// Either the certificate itself is registered, or its name.
+    /// The client's registration contains either the certificate itself or its name.
     private func checkCertificate(of client: SandboxClient) throws {
         guard let shown = call.certificate else { throw OAuthFailure.client("this client has to show its certificate") }
         if client.methods.contains("self_signed_tls_client_auth"),
@@ -58,7 +58,7 @@ struct ClientAuthentication {
         throw OAuthFailure.client("the certificate is not this client's")
     }
 
-    /// The id and secret of HTTP Basic, each form-decoded unless the setting is `raw`.
+    /// Returns id and secret from HTTP Basic; both are form-decoded unless the setting is `raw`.
     func basicCredentials() throws -> (id: String, secret: String)? {
         guard let field = call.headers[.authorization] else { return nil }
         let parts = field.split(separator: " ", maxSplits: 1)

@@ -9,7 +9,7 @@ package struct DeviceProof: Sendable {
         package let description: String
     }
 
-    /// More bytes than the PEM text of a P-256 key has.
+    /// A number of bytes that is larger than the PEM text of any P-256 key.
     private static let longestFile = 4096
 
     private let key: P256.Signing.PrivateKey

@@ -1,6 +1,6 @@
 import Hummingbird
 
-/// RP-initiated log-out, of the session in the id_token hint or, after confirmation by a person, of the browser's session.
+/// RP-initiated log-out of the session that the id_token hint names or, after a person confirmed it, of the browser's session.
 struct EndSession {
     let server: any AuthorizationServer
     let call: Call
@@ -36,7 +36,7 @@ struct EndSession {
             """)
     }
 
-    /// Returns to the client's registered address, or shows a page.
+    /// Redirects to the client's registered address, or shows a page.
     private func goodbye(_ parameters: Pairs) throws -> Response {
         guard let target = parameters["post_logout_redirect_uri"] else {
             return .page("Signed out", "<p>You are signed out.</p>")
@@ -51,9 +51,9 @@ struct EndSession {
         return .found(back.all.isEmpty ? target : back.added(to: target))
     }
 
-    /// Ends the session of the hint, which must be an id_token of this server, even an expired one.
+    /// Ends the session that the hint names; the hint must be an id_token of this server, but may have expired.
     ///
-    /// If the request names a client, the hint must be that client's.
+    /// If the request names a client, the hint must have been issued to that client.
     private func end(_ hint: String, client: String?) async throws {
         let keys = try await call.state.keys.published(server.name).map(\.jwk)
         guard let token = await Assertion.verify(hint, keys: keys), let sid = token.claims["sid"]?.text else {

@@ -10,7 +10,7 @@ struct FAPI2Module: Sendable {
     /// The `testName` of the module.
     let name: String
     var faults: [Fault] = []
-    /// Whether the servers send nonces in their answers, and require them.
+    /// Whether the server sends nonces in its answers, and requires them in proofs.
     var hasNonces = true
     /// Whether the plan also has the module for tokens that are bound to certificates.
     var appliesToCertificates = true
@@ -65,9 +65,9 @@ struct FAPI2Module: Sendable {
         return module
     }
 
-    /// The resource refuses the access token until two refreshes.
+    /// The resource refuses every access token until the second refresh.
     ///
-    /// The broker repeats each call once.
+    /// The broker repeats each refused call once.
     private static var refreshed: FAPI2Module {
         var module = plain("refresh-token-test")
         module.faults = [

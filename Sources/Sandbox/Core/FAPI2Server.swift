@@ -11,7 +11,7 @@ struct FAPI2Server {
     static let idTokenAlgorithms = ["PS256", "ES256", "EdDSA"]
     static let methods = ["private_key_jwt", "tls_client_auth", "self_signed_tls_client_auth"]
 
-    /// A text with upper and lower case exchanged.
+    /// Returns the text with upper and lower case exchanged.
     static func inverted(_ text: String) -> String {
         String(text.map { Character($0.isUppercase ? $0.lowercased() : $0.uppercased()) })
     }

@@ -1,7 +1,7 @@
 /// Signs a provider's id_tokens, with its key, or in any wrong way that a fault demands.
 struct IDTokenSigner {
     let state: SandboxState
-    /// The name of the provider whose keys are used.
+    /// The name of the provider whose keys sign the tokens.
     let provider: String
     let algorithm: String
     let faults: Faults
@@ -48,7 +48,7 @@ struct IDTokenSigner {
         }
     }
 
-    /// Signs claims after the faults have changed them.
+    /// Signs the claims, after the provider's faults have changed them.
     func sign(_ given: JSON) async throws -> String {
         var claims = given
         for fault in faults.all { spoil(&claims, fault) }

@@ -1,6 +1,6 @@
 import Crypto
 
-/// Writes JWTs exactly as requested, even impossible ones.
+/// Writes JWTs exactly as requested, even invalid ones.
 enum JWTWriter {
     static func sign(_ claims: JSON, header: JSON, with key: KeyRings.Entry) throws -> String {
         var full: JSON = ["alg": .string(key.algorithm)]

@@ -1,7 +1,7 @@
 import HTTPTypes
 import Hummingbird
 
-/// A server's side of DPoP (RFC 9449), which checks a request's proof and adds nonces to answers.
+/// The server's side of DPoP (RFC 9449): checks the proof of a request, and adds nonces to answers.
 struct ProofOfPossession {
     /// The role of the server that checks; each role has nonces of its own (sections 8 and 9).
     enum Role: String { case authorization, resource }
@@ -9,9 +9,9 @@ struct ProofOfPossession {
     let call: Call
     let role: Role
 
-    /// A valid proof.
+    /// The data of a valid proof.
     struct Shown {
-        /// The key's thumbprint (RFC 7638).
+        /// The thumbprint of the proof's key (RFC 7638).
         let thumbprint: String
         let tokenHash: String?
     }

@@ -1,6 +1,6 @@
-/// Forms that real providers send although no specification has them.
+/// Peculiar forms that real providers send although no specification describes them.
 ///
-/// Each is a fault with a name (docs/apps/sandbox.md).
+/// Each form is a fault with a name (docs/apps/sandbox.md).
 enum Quirks {
     static let names: Set<String> = [
         "null-claims", "verified-text", "large-claims", "half-emoji", "duplicate-claim", "null-header", "x5c-header",
@@ -13,7 +13,7 @@ enum Quirks {
     /// A name that ends in the first half of a surrogate pair.
     private static let halfEmoji = JSON.raw(#""Ana \ud83d""#)
 
-    /// Changes the claims of an id_token.
+    /// Changes the claims of an id_token as a fault demands.
     static func change(_ claims: inout JSON, by fault: Fault) {
         switch fault.name {
         case "null-claims":
@@ -29,7 +29,7 @@ enum Quirks {
         }
     }
 
-    /// Changes the header of an id_token.
+    /// Changes the header of an id_token as the faults demand.
     static func change(header: inout JSON, by faults: Faults) {
         if faults.has("alg-ed25519") { header["alg"] = "Ed25519" }
         if faults.has("x5c-header") {
@@ -38,7 +38,7 @@ enum Quirks {
         if faults.has("null-header") { header = header.with(null: ["typ", "crit"]) }
     }
 
-    /// Changes endpoints in a metadata document that no sign-in calls.
+    /// Changes those endpoints in a metadata document that no sign-in calls, as the faults demand.
     static func change(metadata: inout JSON, by faults: Faults) {
         let unused = [
             "introspection_endpoint", "end_session_endpoint", "registration_endpoint", "mtls_endpoint_aliases",
@@ -50,7 +50,7 @@ enum Quirks {
         if faults.has("discovery-empty") { for name in unused + ["revocation_endpoint"] { metadata[name] = "" } }
     }
 
-    /// Changes a key set.
+    /// Changes a key set as the faults demand.
     static func keys(_ keys: [JSON], _ faults: Faults) async throws -> [JSON] {
         var keys = keys
         if faults.has("jwks-nulls") {
@@ -91,7 +91,7 @@ enum Quirks {
         return keys
     }
 
-    /// Changes the answer of an identity endpoint.
+    /// Changes the answer of an identity endpoint as the faults demand.
     static func identity(_ answer: JSON, _ faults: Faults) -> JSON {
         var answer = answer
         if let fault = faults["userinfo-error-ok"] { answer["error"] = fault.value ?? ["code": "ok", "message": ""] }
@@ -100,14 +100,14 @@ enum Quirks {
         return answer
     }
 
-    /// Another form of an answer's body.
+    /// A content coding of an answer's body.
     struct Coding {
         /// The value of `Content-Encoding`; nil if the field is absent.
         let name: String?
         let body: ([UInt8]) -> [UInt8]
     }
 
-    /// Returns the form that the faults demand; nil for the usual one.
+    /// Returns the content coding that the faults demand; nil for none.
     static func coding(_ faults: Faults) -> Coding? {
         if faults.has("byte-order-mark") { return Coding(name: nil) { [0xEF, 0xBB, 0xBF] + $0 } }
         if faults.has("x-gzip") { return Coding(name: "x-gzip", body: GzipBomb.member) }
@@ -124,7 +124,7 @@ enum Quirks {
 }
 
 extension JSON {
-    /// Returns the object with members that are null, written so that `merging` keeps them.
+    /// Returns the object with these members set to null, in a form that `merging` does not remove.
     fileprivate func with(null names: [String]) -> JSON { names.reduce(self) { $0.over($1, .raw("null")) } }
 
     fileprivate func over(_ name: String, _ value: JSON) -> JSON {

@@ -1,20 +1,20 @@
-/// The API of a requested token: `resource` (RFC 8707), `audience` (RFC 8693) and `scope`.
+/// The API that a token is requested for: `resource` (RFC 8707), `audience` (RFC 8693) and `scope`.
 struct RequestedTarget: Sendable {
-    /// The parameters that may be repeated.
+    /// The parameters that may occur more than once.
     static let repeatable: Set<String> = ["resource", "audience"]
 
     let resources: [String]
     let audiences: [String]
     let scope: String?
 
-    /// Reads the target of a call; for a code, the scope comes from the authorize request.
+    /// Reads the target of a token call; for a code, the scope comes from the authorization request.
     init(_ form: Pairs, isScoped: Bool = true) {
         resources = form.values("resource")
         audiences = form.values("audience")
         scope = isScoped ? form["scope"] : nil
     }
 
-    /// Whether the call names no API.
+    /// Whether the token call names no API.
     var isEmpty: Bool { resources.isEmpty && audiences.isEmpty && scope == nil }
 
     /// Refuses a resource that is not an absolute URI, or has a fragment (RFC 8707 section 2).
@@ -28,7 +28,8 @@ struct RequestedTarget: Sendable {
         }
     }
 
-    /// Refuses a target beyond the grant: a resource that the authorization request did not name, or a wider scope.
+    /// Refuses a target that the grant does not cover: a resource that the authorization request did not name, or a wider
+    /// scope.
     func check(_ call: Call, of grant: Grant) throws(OAuthFailure) {
         try checkForm()
         if let fault = call.faults["refused-target"], !isEmpty {

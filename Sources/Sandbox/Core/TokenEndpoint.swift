@@ -27,13 +27,13 @@ struct TokenEndpoint {
         }
     }
 
-    /// The thumbprint of the request's proven key; nil if the request lacks a proof.
+    /// Returns the thumbprint of the key in the request's proof; nil if there is no proof.
     private func possession() async throws -> String? {
         let possession = ProofOfPossession(call: call, role: .authorization)
         return possession.isOn ? try await possession.check()?.thumbprint : nil
     }
 
-    /// Spends the refresh token of a request before its proof is checked.
+    /// Spends the refresh token in a request before the request's proof is checked.
     private func spend(_ form: Pairs, client: String) throws {
         let spent = call.state.with { storage -> Bool in
             guard let token = form["refresh_token"], let known = storage.refreshTokens[token], !known.spent else {
@@ -184,7 +184,7 @@ struct TokenEndpoint {
         return response
     }
 
-    /// Replays the first answer to a repeated `X-Idempotency-Key` for a minute, like Cloudentity.
+    /// Returns the first answer again if `X-Idempotency-Key` is repeated within a minute, like Cloudentity.
     private func replayed(client: String) -> Response? {
         guard call.settings.flag("idempotency"), let key = idempotencyKey(client: client) else { return nil }
         let now = call.now

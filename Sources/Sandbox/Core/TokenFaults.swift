@@ -1,4 +1,4 @@
-/// The faults in a token answer's members.
+/// Changes the members of a token answer as the faults demand.
 enum TokenFaults {
     static func apply(_ faults: Faults, to members: JSON) -> JSON {
         guard !faults.all.isEmpty else { return members }

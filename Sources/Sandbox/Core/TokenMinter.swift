@@ -1,6 +1,6 @@
 import Crypto
 
-/// Makes access and id tokens, including wrong ones.
+/// Makes access tokens and id_tokens, including wrong ones.
 struct TokenMinter {
     let server: any AuthorizationServer
     let call: Call
@@ -9,14 +9,14 @@ struct TokenMinter {
 
     private var algorithm: String { user["alg"] ?? call.settings.text("alg") }
 
-    /// The certificate that the access token is bound to: the connection's, if the client is registered for that.
+    /// The certificate that the access token is bound to: that of the connection, if the client is registered for this.
     var certificate: String? {
         let client = call.state.client(grant.clientID, at: server.name)
         guard client?.json["tls_client_certificate_bound_access_tokens"]?.flag == true else { return nil }
         return call.faults.has("bound-to-another") ? Digest256.base64url("another") : call.certificate?.thumbprint
     }
 
-    /// Makes an access token for the given APIs.
+    /// Makes an access token that is valid for the given APIs.
     func accessToken(for audience: [String], lifetime: Double) async throws -> String {
         guard call.settings.text("access_token_format") == "jwt" else {
             return Random.token(call.settings.text("token_prefix") + "at-")

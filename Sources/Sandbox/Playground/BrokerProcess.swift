@@ -1,6 +1,6 @@
 import Glibc
 
-/// The sender of commands to the script that keeps the broker running.
+/// Sends commands to the script that restarts the broker.
 struct BrokerProcess: Sendable {
     /// The pipe's path; nil if no script restarts the broker.
     let commands: String?

@@ -1,16 +1,16 @@
-/// One arrow of the sequence diagram.
+/// One message, which the page shows as an arrow of the sequence diagram.
 struct ConversationMessage: Sendable {
     /// The kind of arrow.
     enum Kind: String, Sendable { case request, answer, event, note }
 
-    /// The owner of a lifeline.
+    /// The party at one lifeline of the diagram.
     enum Party: String, Sendable { case app, broker, provider }
 
-    /// The tone of its colour.
+    /// The meaning of a message's colour.
     enum Tone: String, Sendable {
         case plain, good, warning, bad
 
-        /// The tone of a status.
+        /// Returns the tone for an HTTP status.
         static func of(status: Int) -> Tone { status < 400 ? .good : status == 503 || status == 429 ? .warning : .bad }
     }
 
@@ -19,12 +19,12 @@ struct ConversationMessage: Sendable {
     var kind: Kind
     var from: Party
     var to: Party
-    /// The sender's name, if it differs from the lifeline's: the thief, the browser, another device, the API.
+    /// The sender's name, if the lifeline stands for several: the thief, the browser, another device, the API.
     var who = ""
     /// The text above the arrow.
     var title: String
     var tone = Tone.plain
-    /// The whole message, with shortened secrets.
+    /// The text of the whole message, with shortened secrets.
     var details = ""
     /// The curl line that repeats the request.
     var curl: String?

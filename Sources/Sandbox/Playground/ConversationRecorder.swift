@@ -3,14 +3,14 @@ import NIOCore
 
 /// Records the broker's requests to a provider, and the answers.
 ///
-/// The phone records its own messages. It marks its requests, so that they are not attributed to the broker.
+/// The phone records its own messages. It marks its requests, so that they are not taken for the broker's.
 struct ConversationRecorder: Sendable {
-    /// The phone's mark, a field that no relay passes on.
+    /// The field by which the phone marks its requests; no relay passes it on.
     static let mark = "Playground-Caller"
 
     let conversation: Conversation
 
-    /// Records a request; returns false if it is not the broker's.
+    /// Records a request; returns false if the broker did not send it.
     func request(_ call: Call) -> Bool {
         guard call.header(Self.mark) == nil,
             !["authorize", "start", "social", "callback", "launch"].contains(call.endpoint)
@@ -48,7 +48,7 @@ struct ConversationRecorder: Sendable {
         return response
     }
 
-    /// Records that the connection was closed instead.
+    /// Records that the connection was closed without an answer.
     func dropped(_ call: Call) {
         conversation.append(
             ConversationMessage(

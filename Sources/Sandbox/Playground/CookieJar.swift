@@ -1,6 +1,6 @@
 import Synchronization
 
-/// The cookies of one app or browser for one host.
+/// Paths and domains are ignored, because each jar is for one host, and all its cookies have the path `/`.
 ///
 /// Paths and domains are ignored, because each jar is for one host whose cookies all have the path `/`.
 final class CookieJar: Sendable {
@@ -12,7 +12,7 @@ final class CookieJar: Sendable {
         return all.isEmpty ? nil : all.map { $0.name + "=" + $0.value }.joined(separator: "; ")
     }
 
-    /// The value of a name.
+    /// The value of the cookie with this name; nil if there is none.
     subscript(name: String) -> String? { cookies.withLock { $0.first { $0.name == name }?.value } }
 
     /// The broker's session cookie.

@@ -14,7 +14,7 @@ struct CurlLine: Sendable {
     }
 
     var method = "GET"
-    /// The variable of the base URL, `BROKER` or `SANDBOX`; empty if the target is a variable itself.
+    /// The shell variable for the base URL, `BROKER` or `SANDBOX`; empty if the target is itself a variable.
     var base: String
     /// The path and query, or a variable with a whole URL.
     var target: String
@@ -22,11 +22,11 @@ struct CurlLine: Sendable {
     var body: [UInt8] = []
     /// The file for cookies; nil if the request sends no cookies.
     var jar: String?
-    /// Whether the answer is a stream.
+    /// Whether the answer is an event stream.
     var streams = false
     var capture = Capture.nothing
 
-    /// The line.
+    /// The text of the line.
     var text: String {
         var words = ["curl"]
         switch capture {
@@ -93,7 +93,7 @@ struct CurlLine: Sendable {
         }
     }
 
-    /// The fields that affect the answer.
+    /// Adds a header field if it affects the answer.
     private static func header(_ name: String, _ value: String) -> String? {
         switch name.lowercased() {
         case "content-type": return value.hasPrefix("application/x-www-form") ? nil : quoted("\(name): \(value)")
@@ -129,7 +129,7 @@ struct CurlLine: Sendable {
         text.contains("'") ? "\"" + escaped(text) + "\"" : "'" + text + "'"
     }
 
-    /// The text, escaped for double quotes.
+    /// Returns the text, escaped for double quotes in a shell.
     private static func escaped(_ text: String) -> String {
         var out = ""
         for character in text {

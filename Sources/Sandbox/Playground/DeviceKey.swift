@@ -2,8 +2,7 @@ import Crypto
 
 /// A key of the phone (ES256).
 ///
-/// The page's browser holds it and cannot export it. The phone sends texts to the page, and the page returns the
-/// signatures.
+/// The page's browser holds the key and cannot export it. The phone sends texts to the page, which returns the signatures.
 actor DeviceKey {
     /// A text for the page to sign.
     struct Order: Sendable {
@@ -16,7 +15,7 @@ actor DeviceKey {
     private var signatures: [Int: String] = [:]
     private var last = 0
 
-    /// The public key, in the form for a proof; null while no page is open.
+    /// The public key as a JWK, for a proof; null while no page is open.
     var jwk: JSON { publicKey?.jwk ?? .null }
 
     /// Stores a page's public key; pages in the same browser have the same key.
@@ -28,7 +27,8 @@ actor DeviceKey {
         return true
     }
 
-    /// Stores a signature; returns false if its number is unknown, or if it is by another key, as from another browser.
+    /// Stores a signature; returns false if the text's number is unknown, or if another key made the signature, as in another
+    /// browser.
     func take(signature: String, of number: Int) -> Bool {
         guard let order = orders.first(where: { $0.number == number }), let bytes = Base64URL.decode(signature),
             let made = try? P256.Signing.ECDSASignature(rawRepresentation: bytes),
@@ -49,7 +49,7 @@ actor DeviceKey {
         return last
     }
 
-    /// Waits for a signature; returns nil if it is late, or the order was withdrawn.
+    /// Waits for a signature; returns nil if it is late, or if the text was withdrawn.
     func signature(of number: Int, within patience: Duration) async -> String? {
         let end = ContinuousClock.now + patience
         while orders.contains(where: { $0.number == number }), ContinuousClock.now < end {
@@ -59,6 +59,6 @@ actor DeviceKey {
         return signatures.removeValue(forKey: number)
     }
 
-    /// Withdraws all orders.
+    /// Withdraws all texts that wait to be signed.
     func takeBack() { orders.removeAll() }
 }

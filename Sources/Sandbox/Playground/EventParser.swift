@@ -4,7 +4,7 @@ struct EventParser: Sendable {
     private var name = ""
     private var data: [String] = []
 
-    /// Takes bytes; returns the events that they complete.
+    /// Adds bytes of the stream; returns the events that are now complete.
     ///
     /// Comments are skipped.
     mutating func take(_ bytes: some Sequence<UInt8>) -> [(name: String, data: String)] {

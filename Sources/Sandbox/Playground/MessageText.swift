@@ -26,15 +26,15 @@ enum MessageText {
         return method + " " + path
     }
 
-    /// A status with its phrase.
+    /// Returns a status with its phrase.
     static func status(_ status: Int) -> String { "\(status)" + (reasons[status].map { " " + $0 } ?? "") }
 
-    /// A request, with shortened secrets.
+    /// Returns the text of a request, with shortened secrets.
     static func request(_ method: String, _ target: String, headers: [(String, String)], body: [UInt8]) -> String {
         lines(method + " " + Shortened.target(target), headers, body)
     }
 
-    /// An answer, with shortened secrets.
+    /// Returns the text of an answer, with shortened secrets.
     static func answer(_ status: Int, headers: [(String, String)], body: [UInt8]) -> String {
         lines(Self.status(status), headers, body)
     }

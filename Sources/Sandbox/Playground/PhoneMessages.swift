@@ -26,7 +26,7 @@ enum PhoneMessages {
         }
     }
 
-    /// Returns the purpose of the provider's page, for a payment's demand.
+    /// Returns the reason why the provider's page is open, from the demand on a payment.
     static func demand(_ demand: JSON, of payment: PlaygroundPayment) -> String {
         var wanted: [String] = []
         if let age = demand["max_age"]?.number {

@@ -1,6 +1,6 @@
-/// The phone's screen.
+/// The contents of the phone's screen.
 struct PhoneScreen: Sendable {
-    /// A kind of screen.
+    /// The view that the screen shows.
     enum View: String, Sendable {
         /// The list of providers.
         case home
@@ -13,9 +13,9 @@ struct PhoneScreen: Sendable {
 
     var view = View.home
     var provider: PlaygroundProvider?
-    /// The work in progress.
+    /// The work in progress, in words; empty if there is none.
     ///
-    /// Meanwhile, the phone accepts no other order.
+    /// During the work, the phone accepts no other action.
     var busy = ""
     /// The address in the browser's address bar.
     var address = ""
@@ -26,11 +26,11 @@ struct PhoneScreen: Sendable {
     var message = ""
     /// The result of the last API call, in words.
     var relay = ""
-    /// The last payment, in words.
+    /// The result of the last payment, in words.
     var paid = ""
     /// The reason for a step-up at the provider's page; empty for an ordinary sign-in.
     var stepUp = ""
-    /// The open question, whose answer yes makes a presence proof; empty if no question is open.
+    /// The question to the user, who makes a presence proof by answering yes; empty if there is none.
     var question = ""
     /// The web view's page, in words, and its address; empty while the web view is closed.
     var shop = ""
@@ -38,12 +38,12 @@ struct PhoneScreen: Sendable {
     var isListening = false
     /// The last events.
     var events: [String] = []
-    /// The user's view of the last trouble, and the explanation of it.
+    /// The user's view of the last simulated trouble, and its explanation.
     var noticed = ""
     var explanation = ""
-    /// The number of such notices.
+    /// The number of such views so far.
     var notices = 0
-    /// Whether the providers do not answer.
+    /// Whether the providers are switched off.
     var providersAreDown = false
     /// Whether a thief has a copy of the cookie.
     var cookieIsStolen = false

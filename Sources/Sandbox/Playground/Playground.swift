@@ -3,7 +3,7 @@ final class Playground: Sendable {
     let configuration: PlaygroundConfiguration
     let conversation = Conversation()
     let phone: PlaygroundPhone
-    /// Distinguishes the pages of this start from older ones.
+    /// The guard, whose token distinguishes the pages of this start from those of an earlier one.
     let gate = PlaygroundGuard(token: Random.token())
     let recorder: ConversationRecorder
 

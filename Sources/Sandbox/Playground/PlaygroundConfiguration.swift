@@ -1,4 +1,4 @@
-/// The broker in the playground, and the script that restarts it.
+/// The settings of the playground: the broker's address, and the pipe to the script that restarts the broker.
 package struct PlaygroundConfiguration: Sendable {
     /// The broker's `public_url`, ending before any final slash.
     package var broker: String

@@ -4,7 +4,7 @@
 /// rebinding), it can even read the answers. `Origin` reveals the first case, and `Host` the second. In addition, only the
 /// sandbox's own page has the token.
 struct PlaygroundGuard: Sendable {
-    /// The parts of a request that are checked.
+    /// The parts of a request that the guard checks.
     struct Caller: Sendable {
         var host: String?
         var origin: String?
@@ -29,7 +29,7 @@ struct PlaygroundGuard: Sendable {
         }
     }
 
-    /// The secret of this start's page.
+    /// The secret that only the page of this start has.
     let token: String
 
     /// Checks the caller of a control route.
@@ -40,7 +40,7 @@ struct PlaygroundGuard: Sendable {
         guard let sent = caller.token, Self.same(sent, token) else { throw .wrongToken }
     }
 
-    /// Checks the conditions of every route.
+    /// Checks the conditions that apply to every route.
     ///
     /// `Host` must be loopback or the sandbox's own name. `Origin` must be the sandbox's own, or absent.
     static func checkPlace(_ caller: Caller, own: String? = nil) throws(Refusal) {
@@ -60,7 +60,7 @@ struct PlaygroundGuard: Sendable {
         }
     }
 
-    /// Whether two texts are equal; the duration does not depend on the first difference.
+    /// Returns whether two texts are equal; the duration does not show the position of the first difference.
     private static func same(_ left: String, _ right: String) -> Bool {
         let (left, right) = (Array(left.utf8), Array(right.utf8))
         guard left.count == right.count else { return false }

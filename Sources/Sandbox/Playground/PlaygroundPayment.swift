@@ -5,16 +5,16 @@ enum PlaygroundPayment: Int, Sendable {
     /// A payment that also needs the user's presence.
     case large = 500
 
-    /// The relay's path.
+    /// The path at the relay for this payment.
     var target: String { "/v1/relay/shop/payments" + (self == .large ? "/large" : "") }
 
     /// The amount in words.
     var title: String { "\(rawValue) €" }
 }
 
-/// A payment that waits for the user to sign in again.
+/// A payment that waits until the user has signed in again.
 struct PendingPayment: Sendable {
     let payment: PlaygroundPayment
-    /// Whether thieves will try to use its confirmation.
+    /// Whether thieves will try to reuse the payment's confirmation.
     var isStolen = false
 }

@@ -5,7 +5,7 @@ extension PlaygroundPhone {
     /// The field that carries a presence proof.
     static let presence = "Coatcheck-Presence"
 
-    /// Makes a payment that the user confirms; registers the session's presence key first if it is missing.
+    /// Makes a payment that the user confirms; registers the session's presence key first if there is none.
     ///
     /// Returns nil if the user refused, or the broker refused the key. The phone has then shown the reason.
     func payInPresence(_ payment: PlaygroundPayment) async -> PlaygroundAnswer? {
@@ -15,7 +15,7 @@ extension PlaygroundPhone {
         return answer
     }
 
-    /// Returns a payment with the presence proof for this very request.
+    /// Returns the request of a payment, with a presence proof for exactly this request.
     func confirmed(_ payment: PlaygroundPayment) async -> PlaygroundRequest? {
         guard await hasPresenceKey() else { return nil }
         var request = payment.request(jar: jar)
@@ -42,7 +42,7 @@ extension PlaygroundPhone {
         return true
     }
 
-    /// Asks the user, and lets the second key sign; returns nil after the answer no, or after two minutes.
+    /// Asks the user, and lets the second key sign after the answer yes; returns nil after the answer no, or after two minutes.
     private func ask(_ question: String, over request: PlaygroundRequest) async -> String? {
         let text = proof(of: request).signingInput(jwk: await presenceKey.jwk)
         let number = await presenceKey.order(text)
@@ -56,7 +56,7 @@ extension PlaygroundPhone {
         return text + "." + signature
     }
 
-    /// Lets the user confirm one payment, while thieves try to pay with the messages that they saw.
+    /// Lets the user confirm a payment, while thieves try to pay with the messages that they have seen.
     func stealPresence() async {
         // The answer brings the nonce for the user's question, or demands a sign-in first.
         let first = await patiently(PlaygroundPayment.large.request(jar: jar)).answer
@@ -67,7 +67,7 @@ extension PlaygroundPhone {
         await stealConfirmation()
     }
 
-    /// Lets the user confirm the payment, and thieves reuse the confirmation; `story` describes the earlier steps.
+    /// Lets the user confirm the payment, while thieves try to reuse the confirmation; `story` describes the earlier steps.
     func stealConfirmation(after story: String = "") async {
         guard let paid = await confirmed(.large) else { return }
         let before = state.with { $0.payments.count }
@@ -94,7 +94,8 @@ extension PlaygroundPhone {
         )
     }
 
-    /// Sends a request with a copy of all the phone's cookies, and with a proof of the silent key if the request needs one.
+    /// Sends a request as a thief: with copies of all the phone's cookies, and a proof of the device key if the request needs
+    /// one.
     private func asThief(_ request: PlaygroundRequest) async -> PlaygroundAnswer? {
         var request = request
         request.who = "thief"
@@ -105,7 +106,7 @@ extension PlaygroundPhone {
 }
 
 extension PlaygroundPayment {
-    /// The payment's request, free of evidence.
+    /// The request of the payment, without evidence.
     func request(jar: CookieJar) -> PlaygroundRequest {
         .json("POST", target, ["amount": .int(rawValue), "currency": "EUR"], jar: jar)
     }

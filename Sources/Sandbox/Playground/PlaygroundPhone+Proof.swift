@@ -16,7 +16,7 @@ extension PlaygroundPhone {
     /// Whether the chosen sign-in gives a session that is bound to the phone's key.
     var isBound: Bool { screen.provider?.isBound == true }
 
-    /// Gets a new pass for a proof, and keeps it in the jar.
+    /// Exchanges a proof for a new pass, and stores the pass in the jar.
     ///
     /// If the session is bound to another key, it ends here.
     func renewPass() async -> Bool {

@@ -1,6 +1,6 @@
 /// The app's payments, and the second sign-in that they need.
 extension PlaygroundPhone {
-    /// Pays.
+    /// Makes a payment.
     ///
     /// If the user has to sign in again, the payment waits while the provider's page is open.
     func pay(_ payment: PlaygroundPayment) async {
@@ -10,7 +10,7 @@ extension PlaygroundPhone {
         await settle(order(payment), of: payment)
     }
 
-    /// Returns from the provider's page to the session; the step-up sends nothing.
+    /// Returns from the provider's page to the session without a step-up; nothing is sent.
     func closeStepUp() async {
         endStepUp()
         notice(Self.unpaid, "The browser was closed: the broker is told nothing. " + (await standing()))
@@ -25,7 +25,7 @@ extension PlaygroundPhone {
         await finishStepUp(browse(state.baseURL + page, form: form, curl: line))
     }
 
-    /// Pays while the provider ignores the requested sign-in.
+    /// Makes a payment while the provider ignores the demand on the sign-in.
     func ignoreStepUp() async {
         let provider = screen.provider?.name ?? ""
         let before = state.with { $0.settings[provider] }
@@ -47,7 +47,7 @@ extension PlaygroundPhone {
         await patiently(payment.request(jar: jar)).answer
     }
 
-    /// Shows the result of a payment, or meets the demand of its answer; `story` describes the earlier steps.
+    /// Shows the result of a payment, or starts the step-up that the answer demands; `story` describes the earlier steps.
     func settle(
         _ answer: PlaygroundAnswer?, of payment: PlaygroundPayment, after story: String = "", isPresent: Bool = false
     ) async {
@@ -113,7 +113,7 @@ extension PlaygroundPhone {
         await settle(ordered, of: payment, after: story)
     }
 
-    /// Reports a failed step-up, and the unchanged session.
+    /// Reports a failed step-up, and that the session is unchanged.
     private func refused(_ answer: PlaygroundAnswer?) async {
         if let answer { lookForTheEnd(answer) }
         // Otherwise, the provider would silently accept the other user again each time.

@@ -1,6 +1,6 @@
 /// The troubles of the switches, and the user's view of each.
 extension PlaygroundPhone {
-    /// Makes trouble; returns false if the phone is busy, or the switch does not apply now.
+    /// Makes the trouble of a switch; returns false if the phone is busy, or the switch does not apply now.
     func makeTrouble(_ trouble: TroubleSwitch) async -> Bool {
         if trouble == .killProvider { return await toggleProviders() }
         if trouble.needsSession, screen.view != .session { return false }
@@ -79,7 +79,7 @@ extension PlaygroundPhone {
             why + " Where a provider allows none of that, such a session is lost, and says so (refresh_lost).")
     }
 
-    /// Stops all providers, at the endpoints for tokens and sign-ins; the APIs continue.
+    /// Switches off the endpoints of all providers for tokens and sign-ins, or switches them on again; the APIs continue.
     private func toggleProviders() async -> Bool {
         let control = SandboxControl(state: state)
         screen.providersAreDown.toggle()
@@ -187,7 +187,7 @@ extension PlaygroundPhone {
                 + "Sign out, and see what the thief gets then.")
     }
 
-    /// A thief's jar with only the session cookie of another jar.
+    /// Returns a jar for a thief, with only the session cookie of another jar.
     private func copied(from jar: CookieJar) -> CookieJar? {
         guard let session = jar.session else { return nil }
         let copy = CookieJar()
@@ -203,7 +203,7 @@ extension PlaygroundPhone {
         return answer
     }
 
-    /// Tries the copied cookie of a bound session, and for comparison an unbound session's.
+    /// Tries the copied cookie of a bound session and, for comparison, that of an unbound session.
     private func tryBoundCookie(_ copy: CookieJar, _ alone: PlaygroundAnswer?, _ provider: PlaygroundProvider) async {
         let request = PlaygroundRequest(to: .broker, target: "/v1/session", jar: copy)
         let forged = await look(copy, proof: proof(of: request).byAnotherKey())

@@ -23,7 +23,7 @@ extension PlaygroundPhone {
         if screen.view != .session { webViewJar.clear() }
     }
 
-    /// A page at the broker's origin, which shows its own session.
+    /// The page in the web view: an address of the broker that shows the web view's session.
     private static let page = "/v1/session"
     private static let secretName = "coatcheck-handover"
 
@@ -64,7 +64,7 @@ extension PlaygroundPhone {
             curl: CurlLine(base: "", target: "$URL", jar: who == Self.webView ? "web.txt" : nil))
     }
 
-    /// The post of the page's own script, with the browser's fields about its source.
+    /// Returns the request of the page's own script, with the browser's fields about its origin.
     private func post(_ ticket: Ticket, jar: CookieJar, who: String) -> PlaygroundRequest {
         var request = visit(ticket, jar: jar, who: who)
         request.method = "POST"
@@ -88,7 +88,7 @@ extension PlaygroundPhone {
         screen.shop = "Welcome, \(name). A session of kind “\(kind)”, \(session["handle"]?.text ?? "")."
     }
 
-    /// Shows a thief with the address, and one with the page's cookie.
+    /// Shows that a thief with the ticket's address fails, and what a thief with the page's cookie gets.
     func stealAddress() async {
         guard let ticket = await ticket() else { return }
         let stranger = CookieJar()

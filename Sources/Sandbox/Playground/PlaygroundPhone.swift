@@ -1,6 +1,6 @@
 /// The phone, an app with its own cookie jar and a browser.
 ///
-/// The app follows the documentation for apps.
+/// The app does what the documentation for apps requires.
 actor PlaygroundPhone {
     /// The result of a request that was repeated until it was answered.
     struct Outcome: Sendable {
@@ -10,7 +10,7 @@ actor PlaygroundPhone {
         var waited = Duration.zero
     }
 
-    /// The browser's location after all redirects.
+    /// The address at which the browser arrives after all redirects.
     enum Visit: Sendable {
         case page(String)
         case callback(String)
@@ -34,9 +34,9 @@ actor PlaygroundPhone {
     }
     /// A number that grows with each change of the screen.
     private(set) var version = 0
-    /// The last user chosen at the provider.
+    /// The user who was last chosen at the provider.
     var user = "ana"
-    /// The jar of the thief with the cookie.
+    /// The jar of the thief who copied the session cookie; nil if there is none.
     var thief: CookieJar?
     /// The provider's page in the browser.
     var page = ""
@@ -52,7 +52,7 @@ actor PlaygroundPhone {
         caller = PlaygroundCaller(conversation: conversation, broker: configuration.broker) { state.baseURL }
     }
 
-    /// Does one task at a time; returns false if the phone is busy.
+    /// Runs one action at a time; returns false if the phone is busy.
     func perform(_ what: String, _ work: @Sendable (isolated PlaygroundPhone) async -> Void) async -> Bool {
         guard screen.busy.isEmpty else { return false }
         screen.busy = what
@@ -137,7 +137,7 @@ actor PlaygroundPhone {
         return url
     }
 
-    /// Runs a whole login up to the callback, for a known user who is not asked.
+    /// Runs a whole login up to the callback, for a user who is not asked.
     ///
     /// A failure on another device is not shown to this phone's user.
     func callback(_ provider: PlaygroundProvider, jar: CookieJar, who: String = "") async -> String? {
@@ -260,7 +260,7 @@ actor PlaygroundPhone {
 
     /// Repeats a request until it is answered, as the documentation demands.
     ///
-    /// The pauses grow, or follow `Retry-After`, for a minute in all.
+    /// The pauses grow, or follow `Retry-After`, for a minute in total.
     func patiently(_ request: PlaygroundRequest) async -> Outcome {
         let clock = ContinuousClock()
         let begin = clock.now
@@ -301,7 +301,7 @@ actor PlaygroundPhone {
         screen.message = PhoneMessages.ended(reason)
     }
 
-    /// Ends the session here if an answer reports its end.
+    /// Ends the session in the app if an answer reports that it has ended.
     ///
     /// A 401 of the broker is such an answer, unless it only demands a proof. A session that is bound to another key (of a
     /// page in another browser) ends here too.

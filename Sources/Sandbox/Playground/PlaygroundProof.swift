@@ -21,7 +21,7 @@ struct PlaygroundProof: Sendable {
         return JWTWriter.segment(header) + "." + JWTWriter.segment(claims)
     }
 
-    /// The proof by another key, made for a thief.
+    /// Returns the same proof made with another key, for a thief.
     func byAnotherKey() -> String? {
         let key = P256.Signing.PrivateKey()
         let text = signingInput(jwk: key.publicKey.jwk)

@@ -9,13 +9,13 @@ struct PlaygroundProvider: Sendable {
     let remark: String
     /// The path after `/v1/relay/` that the phone calls.
     let relay: String
-    /// Further members of the provider's logins.
+    /// Further members in the body of the provider's logins.
     var more: [(String, JSON)] = []
     /// Whether the client's sessions are bound to a key of the phone.
     var isBound = false
     /// Whether the client has `children: {web}`, so that the app can open a signed-in page.
     var hasShop = false
-    /// Whether the phone can pay here, because the provider reports the time of the sign-in.
+    /// Whether the phone can make payments with this provider, because the provider reports the time of the sign-in.
     var hasPayments = false
     /// The sandbox's endpoints that stop answering if the provider is down.
     var endpoints = ["*"]
@@ -47,13 +47,13 @@ struct PlaygroundProvider: Sendable {
             endpoints: ["start", "social", "callback", "account", "register", "login", "logout"]),
     ]
 
-    /// The query that sets the user's sign-in at the provider to an hour ago, if that matters.
+    /// The query that makes the provider report a sign-in an hour ago, for providers with payments.
     var age: String { hasPayments ? "&sandbox_auth_age=3600" : "" }
 
-    /// The provider's name on the page.
+    /// The provider's name in the list on the page.
     var choice: String { isBound ? name + "-" + client : name }
 
-    /// The provider of a choice.
+    /// Returns the provider with a name from that list.
     static func named(_ choice: String) -> PlaygroundProvider? { all.first { $0.choice == choice } }
 
     /// Returns the same provider with a client whose sessions are unbound.

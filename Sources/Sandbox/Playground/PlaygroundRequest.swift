@@ -1,18 +1,18 @@
 /// One request of the phone, its browser, or another party in the story.
 struct PlaygroundRequest: Sendable {
     var method = "GET"
-    /// The receiver.
+    /// The party that receives the request.
     var to: ConversationMessage.Party
     /// The path with its query.
     var target: String
     var headers: [(String, String)] = []
     var body: [UInt8] = []
     var jar: CookieJar?
-    /// The sender, if it is not the app.
+    /// The name of the sender, if it is not the app.
     var who = ""
     /// The value that the curl line extracts from the answer.
     var capture = CurlLine.Capture.nothing
-    /// Another curl line, if curl should do more than this request.
+    /// A curl line that replaces the usual one, if curl has to do more than this request.
     var curl: CurlLine?
     /// Whether the request has a proof of the phone's key.
     var isProved = false

@@ -8,7 +8,7 @@ enum SecretNames {
 
     /// Whether the value of this name is a secret.
     ///
-    /// A problem document's `code` is a plain word, unlike an authorization code.
+    /// The `code` of a problem document is a plain word, unlike an authorization code.
     static func holdsSecret(_ name: String, _ value: String) -> Bool {
         guard names.contains(name.lowercased()) else { return false }
         return name != "code" || !value.utf8.allSatisfy { $0 == UInt8(ascii: "_") || isLower($0) }

@@ -1,6 +1,6 @@
-/// The displayed form of a request or an answer, complete but with each secret shortened to its first characters.
+/// Shows requests and answers completely, but each secret only with its first characters.
 enum Shortened {
-    /// A secret's first characters, at most a third of it.
+    /// Returns a secret's first characters, at most a third of it.
     static func secret(_ value: String) -> String {
         guard !value.isEmpty else { return "" }
         return String(value.prefix(min(6, value.count / 3))) + "…"

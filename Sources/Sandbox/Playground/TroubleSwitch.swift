@@ -1,4 +1,4 @@
-/// The switches that make trouble.
+/// The switches on the page that make trouble.
 enum TroubleSwitch: String, CaseIterable, Sendable {
     case expireToken = "expire-token"
     case dropAnswer = "drop-answer"
@@ -12,7 +12,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
     case logOutElsewhere = "log-out-elsewhere"
     case killBroker = "kill-broker"
 
-    /// Its label.
+    /// The label of the switch.
     var title: String {
         switch self {
         case .expireToken: "Expire the token"
@@ -57,7 +57,7 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether it needs a signed-in user.
+    /// Whether the switch needs a signed-in user.
     var needsSession: Bool {
         switch self {
         case .expireToken, .dropAnswer, .stealCookie, .stealAddress, .ignoreStepUp, .stealPresence, .logOutElsewhere:
@@ -66,15 +66,15 @@ enum TroubleSwitch: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether it needs a provider with refresh tokens.
+    /// Whether the switch needs a provider with refresh tokens.
     var needsRefreshing: Bool { self == .expireToken || self == .dropAnswer }
 
-    /// Whether it needs a provider with payments.
+    /// Whether the switch needs a provider with payments.
     var needsPayments: Bool { self == .ignoreStepUp || self == .stealPresence }
 
-    /// Whether it needs a bound session.
+    /// Whether the switch needs a bound session.
     var needsKey: Bool { self == .stealPresence }
 
-    /// Whether it needs a client with web pages.
+    /// Whether the switch needs a client with web pages.
     var needsShop: Bool { self == .stealAddress }
 }

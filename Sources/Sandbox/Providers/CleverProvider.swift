@@ -37,7 +37,7 @@ struct CleverProvider: AuthorizationServer {
 
     /// Accepts only Basic; a blank secret counts as a secret.
     ///
-    /// An unregistered id may come with a blank secret.
+    /// An unregistered client id may come with a blank secret.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         let check = ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths)
         guard form["client_secret"] == nil, let (id, secret) = try check.basicCredentials() else {
@@ -99,7 +99,7 @@ struct CleverProvider: AuthorizationServer {
         }
     }
 
-    /// The start from the portal or an instant-login link.
+    /// Handles the start of a login from the portal or an instant-login link.
     ///
     /// The primary redirect URI gets a code but no state.
     private func launch(_ call: Call) -> Response {

@@ -85,7 +85,7 @@ struct CloverProvider: AuthorizationServer {
         return .json(["status": .string(title), "message": .string(message)], status: status, headers: headers)
     }
 
-    /// Returns whether the rejected token is the last one before the live one.
+    /// Returns whether the refused refresh token is the one just before the valid one.
     private func recoverable(_ call: Call) -> Bool {
         guard let token = call.json?["refresh_token"]?.text else { return false }
         return call.state.with { Self.successor(of: token, in: $0) != nil }
@@ -136,7 +136,7 @@ struct CloverProvider: AuthorizationServer {
         return target == site || target.hasPrefix(site.hasSuffix("/") ? site : site + "/")
     }
 
-    /// Exchanges the refresh token before the live one for a new pair, for high-trust clients only.
+    /// Exchanges the refresh token just before the valid one for a new pair, for high-trust clients only.
     private func recover(_ call: Call) async throws -> Response {
         guard call.contentType == "application/json", let body = call.json else {
             return .json(["status": "Unsupported Media Type", "message": "JSON"], status: 415)

@@ -17,12 +17,12 @@ struct GoogleProvider: AuthorizationServer {
         return call.state.with { $0.consented.insert(key).inserted } || asked
     }
 
-    /// Accepts an empty `redirect_uri`, which comes with a serverAuthCode.
+    /// Returns whether a redirect URI is accepted; an empty one comes with a serverAuthCode.
     func accepts(redirectURI: String?, for code: IssuedCode, grant: Grant) -> Bool {
         redirectURI == (code.redirectURI ?? "")
     }
 
-    /// For revocation, only the token is needed.
+    /// Authenticates the client; for a revocation, the token is enough.
     func authenticate(_ call: Call, form: Pairs) async throws -> String {
         guard call.endpoint == "revoke" else {
             return try await ClientAuthentication(call: call, issuer: call.baseURL + issuerPath, paths: paths)

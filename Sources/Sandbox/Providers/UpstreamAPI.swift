@@ -133,7 +133,7 @@ struct UpstreamAPI: SandboxProvider {
         return try await echo(call)
     }
 
-    /// Header fields that a relay must not pass on.
+    /// Returns an answer with header fields that a relay must not pass on.
     private func nasty() -> Response {
         .text(
             "nasty\n",

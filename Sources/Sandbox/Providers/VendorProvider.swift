@@ -9,11 +9,11 @@ struct VendorProvider: AuthorizationServer {
     let isOpenID: Bool
     let paths: [String: String]
     let defaults: JSON
-    /// The answer of the vendor's identity endpoint; nil for userinfo.
+    /// Returns the answer of the vendor's identity endpoint; nil for a userinfo endpoint.
     var person: (@Sendable (SandboxUser) -> JSON)?
     /// The name of the parameter `client_id`.
     var clientParameter = "client_id"
-    /// The answer to a refusal at the token endpoint; nil for RFC 6749's.
+    /// Returns the answer for a refused token call; nil for the form of RFC 6749.
     var failure: (@Sendable (OAuthFailure) -> JSON)?
 
     private static func settings(prefix: String, _ more: JSON = [:]) -> JSON {

@@ -43,7 +43,7 @@ extension Response {
             ])
     }
 
-    /// A 302.
+    /// A redirect with status 302.
     static func found(_ location: String, headers: [(String, String)] = []) -> Response {
         bytes([], status: 302, type: nil, headers: [("Location", location), ("Cache-Control", "no-store")] + headers)
     }

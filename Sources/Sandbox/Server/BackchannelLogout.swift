@@ -7,8 +7,8 @@ struct BackchannelLogout {
 
     let state: SandboxState
 
-    /// Takes `{provider, client_id, sub | user, sid, url, mutate, header, alg, signature}`; if the url is missing, the
-    /// token is not sent.
+    /// Makes a token for `{provider, client_id, sub | user, sid, url, mutate, header, alg, signature}`, and sends it if there
+    /// is a `url`.
     func send(_ json: JSON) async throws -> JSON {
         guard let server = Catalogue.named(json["provider"]?.text ?? "oidc") as? any AuthorizationServer else {
             throw Refused(description: "unknown provider")

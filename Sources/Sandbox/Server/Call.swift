@@ -6,7 +6,7 @@ import NIOCore
 struct Call: Sendable {
     let state: SandboxState
     let provider: any SandboxProvider
-    /// The endpoint's name in faults and records.
+    /// The endpoint's name, as in faults and records.
     var endpoint: String
     let method: HTTPRequest.Method
     /// The path and query, unchanged.
@@ -17,7 +17,7 @@ struct Call: Sendable {
     var faults: Faults
     let settings: Settings
     let channel: any Channel
-    /// The unread request, which only streamed endpoints use.
+    /// The request whose body is unread, for endpoints that read it as a stream.
     let request: Request
     /// The certificate that the connection showed.
     var certificate: ShownCertificate?
@@ -57,7 +57,7 @@ struct Call: Sendable {
         return String(parts[1])
     }
 
-    /// The request's token that should come with a proof (RFC 9449 section 7.1).
+    /// The access token of the request, if its scheme requires a proof (RFC 9449 section 7.1).
     var proven: String? {
         guard let field = headers[.authorization] else { return nil }
         let parts = field.split(separator: " ", maxSplits: 1)

@@ -17,7 +17,7 @@ enum Catalogue {
 
     static func named(_ name: String) -> (any SandboxProvider)? { providers.first { $0.name == name } }
 
-    /// The provider of a path, from its first segment or from the issuer's path after a well-known one (RFC 8414).
+    /// Returns the provider for a path, by its first segment or by the issuer's path after a well-known one (RFC 8414).
     static func provider(path: String) -> (any SandboxProvider)? {
         let segments = path.split(separator: "/", omittingEmptySubsequences: true)
         guard let first = segments.first else { return nil }

@@ -78,7 +78,8 @@ struct ControlAPI {
         .json(["error": .string(text)], status: status)
     }
 
-    /// Plays a module of the FAPI 2.0 client plan, named by its `testName` and the variant's `sender_constrain`.
+    /// Configures the provider for a module of the FAPI 2.0 client plan, by its `testName` and the variant's
+    /// `sender_constrain`.
     private func play(_ json: JSON, at provider: String, _ sandbox: SandboxControl) -> Response {
         guard Catalogue.named(provider) is any AuthorizationServer else { return refused("unknown provider", 404) }
         guard let module = json["module"]?.text.flatMap(FAPI2Module.named) else { return refused("no such module") }
@@ -144,7 +145,7 @@ struct ControlAPI {
         }
     }
 
-    /// Issues a token that lacks an end and a refresh token, like Clover's from before October 2023.
+    /// Issues a token without an expiry and a refresh token, like Clover's from before October 2023.
     private func legacyToken(_ json: JSON, provider name: String) -> Response {
         guard name == "clover", let client = json["client_id"]?.text else { return refused("provider or client_id") }
         let user = json["user"]?.text ?? "ana"

@@ -2,13 +2,13 @@
 package struct SandboxControl: Sendable {
     let state: SandboxState
 
-    /// A fault or a provider that does not exist.
+    /// An error for a fault or a provider that does not exist.
     package struct Unknown: Error {
         /// The unknown name.
         package let name: String
     }
 
-    /// Places a fault; it replaces one with the same provider, endpoint, name and match.
+    /// Adds a fault; it replaces one with the same provider, endpoint, name and match.
     package func place(_ fault: Fault) throws(Unknown) {
         guard FaultName.isKnown(fault.name) else { throw Unknown(name: fault.name) }
         guard fault.provider == "*" || Catalogue.named(fault.provider) != nil else {
@@ -28,7 +28,7 @@ package struct SandboxControl: Sendable {
         state.with { $0.faults.removeAll { provider == nil || $0.provider == provider } }
     }
 
-    /// The faults that are still placed.
+    /// The faults that are still active.
     package var faults: [Fault] { state.with { $0.faults } }
 
     /// Returns the requests that were received, oldest first.
@@ -80,7 +80,7 @@ package struct SandboxControl: Sendable {
         state.keys.rotate(provider, keepOld: keepOld)
     }
 
-    /// Ends grants without notice to the clients; returns their number.
+    /// Ends grants at the provider, of which the clients are not notified; returns their number.
     @discardableResult
     package func revokeGrants(provider: String? = nil, user: String? = nil) -> Int {
         state.with { storage in

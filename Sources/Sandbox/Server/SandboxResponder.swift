@@ -101,7 +101,7 @@ struct SandboxResponder: HTTPResponder {
 }
 
 extension RecordedRequest {
-    /// Returns the record that is only counted if recording is off.
+    /// Returns an empty record, for requests that are only counted because recording is off.
     static func placeholder(provider: String, endpoint: String) -> RecordedRequest {
         RecordedRequest(
             provider: provider, endpoint: endpoint, method: "", host: "", path: "", query: "", headers: [], body: [],

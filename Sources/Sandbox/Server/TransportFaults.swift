@@ -4,7 +4,7 @@ import NIOCore
 
 /// The faults that affect the connection and the answer at any endpoint.
 struct TransportFaults {
-    /// Thrown after the connection was closed, because an answer is then impossible.
+    /// An error that is thrown after the connection was closed, because an answer is then impossible.
     struct ConnectionDropped: Error {}
 
     let call: Call
@@ -65,7 +65,7 @@ struct TransportFaults {
         return response
     }
 
-    /// The answer with its body in another form, and with the corresponding coding.
+    /// Returns the answer with its body changed, and with the corresponding `Content-Encoding`.
     private func recoded(_ response: Response, _ change: Quirks.Coding) async throws -> Response {
         let collector = BodyCollector()
         try await response.body.write(collector)
@@ -84,7 +84,7 @@ struct TransportFaults {
         }
     }
 
-    /// Closes the connection before any byte of an answer.
+    /// Closes the connection before any byte of an answer is sent.
     private func drop() async throws -> Response {
         try? await call.channel.close()
         throw ConnectionDropped()

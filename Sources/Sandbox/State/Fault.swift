@@ -2,7 +2,7 @@
 package struct Fault: Sendable {
     /// The provider of the fault (`oidc`, `clever`, …).
     package var provider: String
-    /// The endpoint of the fault, or `*`.
+    /// The name of the fault's endpoint; `*` means every endpoint.
     package var endpoint: String
     /// The fault's name, in kebab case.
     package var name: String
@@ -18,7 +18,7 @@ package struct Fault: Sendable {
     package var headers: [(String, String)]
     /// Target of `redirect`.
     package var location: String?
-    /// A value for the faults that take one.
+    /// A further value, for the faults that need one.
     package var value: JSON?
     /// A text that a request's target or body must contain.
     package var match: String?

@@ -2,7 +2,7 @@
 ///
 /// The keys are published on purpose and protect nothing. Making an RSA key takes seconds, and each test starts a sandbox.
 enum RSATestKeys {
-    /// The numbers of one key, base64url; the public exponent is 65537.
+    /// The modulus and private values of one key, in base64url; the public exponent is 65537.
     struct RSANumbers: Sendable {
         let modulus: String
         let privateExponent: String

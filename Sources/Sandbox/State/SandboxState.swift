@@ -15,7 +15,7 @@ final class SandboxState: Sendable {
         self.recording = recording
     }
 
-    /// Runs a body while it holds the storage's lock.
+    /// Runs `body` while holding the lock of the storage.
     func with<Result: Sendable>(_ body: (inout sending Storage) -> sending Result) -> Result {
         storage.withLock(body)
     }
@@ -42,7 +42,7 @@ final class SandboxState: Sendable {
         }
     }
 
-    /// Takes the faults that affect this request, and counts down each one's `times`.
+    /// Returns the faults that affect this request, and reduces the `times` of each.
     func takeFaults(provider: String, endpoint: String, text: () -> String) -> Faults {
         with { storage in
             guard !storage.faults.isEmpty else { return Faults() }
@@ -62,7 +62,7 @@ final class SandboxState: Sendable {
         }
     }
 
-    /// Records and counts a request; the result identifies it for its status.
+    /// Records and counts a request; the result identifies the record, so that its status can be added.
     func record(_ request: RecordedRequest) -> Int? {
         with { storage in
             storage.counts["\(request.provider)/\(request.endpoint)", default: 0] += 1

@@ -26,8 +26,7 @@ struct SandboxUser: Sendable {
         json = overrides.map(base.merging) ?? base
     }
 
-    /// Returns the kind of sign-in: `new*` is a partial registration, `taken` an existing one, and `blocked` one with a
-    /// refused domain.
+    /// Returns the kind of a Zephr sign-in: `new*`, `taken` and `blocked` get a partial registration, and `denied` fails.
     private static func zephrOutcome(of name: String) -> String {
         if name.hasPrefix("new") || name == "taken" || name == "blocked" { return "partial" }
         return name == "denied" ? "failure" : "known"

@@ -21,7 +21,7 @@ struct Storage: Sendable {
     var nonces: [String: String] = [:]
     /// The last payments that `/api/payments` accepted.
     var payments: [JSON] = []
-    /// The `jti`s of all proofs.
+    /// The `jti`s of all proofs so far.
     var proofs: Set<String> = []
     var idempotent: [String: (at: Double, body: String)] = [:]
     var zephrSessions: [String: ZephrSession] = [:]
@@ -31,7 +31,7 @@ struct Storage: Sendable {
     var consented: Set<String> = []
     private var pruneAbove = 100_000
 
-    /// Deletes long-expired entries under load, whenever the number of access tokens has doubled.
+    /// Deletes entries that expired long ago, whenever the number of access tokens has doubled.
     mutating func prune(now: Double) {
         guard accessTokens.count > pruneAbove else { return }
         accessTokens = accessTokens.filter { $0.value.expiresAt > now }
@@ -49,7 +49,7 @@ struct Storage: Sendable {
         for grant in grants.values where grant.sid == sid && grant.provider == provider { revoke(grant: grant.id) }
     }
 
-    /// Ends a grant's access tokens.
+    /// Makes all access tokens of a grant invalid.
     ///
     /// On some servers each refresh does this.
     mutating func voidAccessTokens(of grant: String, at now: Double) {

@@ -1,6 +1,6 @@
 import Crypto
 
-/// SHA-256 in the two notations of the wire.
+/// Computes SHA-256 digests, in the two notations that the protocols use.
 enum Digest256 {
     static func bytes(_ text: String) -> [UInt8] { Array(SHA256.hash(data: Array(text.utf8))) }
     static func base64url(of bytes: [UInt8]) -> String { Base64URL.encode(Array(SHA256.hash(data: bytes))) }

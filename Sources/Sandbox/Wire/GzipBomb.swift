@@ -1,6 +1,6 @@
 /// A small gzip stream that unpacks to a very large JSON string, made directly without a compressor.
 enum GzipBomb {
-    /// 64 MiB in less than half a MiB.
+    /// A stream that unpacks to 64 MiB, from less than half a MiB.
     static let usual = make(unpacked: 64 << 20)
 
     /// Makes a stream of about 0.6 % of `unpacked` bytes.
@@ -31,14 +31,14 @@ enum GzipBomb {
         return out
     }
 
-    /// The bytes as one uncompressed block of deflate data (RFC 1951 section 3.2.4).
+    /// Returns the bytes as one uncompressed block of deflate data (RFC 1951 section 3.2.4).
     static func stored(_ bytes: [UInt8]) -> [UInt8] {
         let length = UInt16(truncatingIfNeeded: bytes.count)
         return [1, UInt8(truncatingIfNeeded: length), UInt8(truncatingIfNeeded: length >> 8)]
             + [UInt8(truncatingIfNeeded: ~length), UInt8(truncatingIfNeeded: ~length >> 8)] + bytes
     }
 
-    /// The bytes as one gzip member.
+    /// Returns the bytes as one gzip member.
     static func member(_ bytes: [UInt8]) -> [UInt8] {
         var crc = CRC32()
         for byte in bytes { crc.update(byte) }
@@ -80,7 +80,7 @@ enum GzipBomb {
         }
     }
 
-    /// A CRC-32 that handles a long run by squaring the affine map of one byte.
+    /// Computes a CRC-32; a long run of equal bytes is handled by squaring the affine map of one byte.
     private struct CRC32 {
         var state: UInt32 = 0xFFFF_FFFF
         var value: UInt32 { ~state }

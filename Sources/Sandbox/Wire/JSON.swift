@@ -14,7 +14,7 @@ package indirect enum JSON: Sendable, Equatable {
     case array([JSON])
     /// A string.
     case string(String)
-    /// An integer that fits.
+    /// An integer in the range of `Int`.
     case int(Int)
     /// A number with exactly this notation (`1e300`, `1.5`).
     case raw(String)

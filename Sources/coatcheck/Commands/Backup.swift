@@ -37,7 +37,7 @@ struct Backup: AsyncParsableCommand {
         guard answer?["opens"] == .bool(true) else { throw ExitCode(1) }
     }
 
-    /// Checks that the broker's file is visible here.
+    /// Checks that the file which the broker wrote is visible on this machine.
     private static func look(_ path: String, bytes: Int64) throws {
         var status = stat()
         guard stat(path, &status) == 0 else {

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The owner of the store's files, when root runs a command.
+/// The user who owns the store's files, for commands that root runs.
 ///
 /// Files that the command makes must belong to the broker's user, or the broker cannot start.
 struct BrokersUser: Sendable, CustomStringConvertible {
@@ -13,7 +13,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
 
     /// Finds the owner of the database, or of the nearest existing folder above it.
     ///
-    /// Returns a user only if root runs the command, the store is SQLite, and another user owns it.
+    /// Returns a user only if root runs the command, the store is SQLite, and another user owns the database.
     init?(of settings: StoreSettings) {
         guard geteuid() == 0, case .sqlite(let path, _) = settings else { return nil }
         var place = path
@@ -32,7 +32,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
 
     /// Runs a step as that user, and returns to root afterwards.
     ///
-    /// The step is not isolated: code that takes over the process meanwhile could return to root.
+    /// The step must run alone, because other code that switches the process's user meanwhile could return to root.
     func running<Value>(_ step: () async throws -> Value) async throws -> Value {
         let before = (group: getegid(), others: Self.groups())
         guard setgroups(1, [group]) == 0, setegid(group) == 0, seteuid(user) == 0 else {
@@ -45,7 +45,7 @@ struct BrokersUser: Sendable, CustomStringConvertible {
         return try await step()
     }
 
-    /// Runs a step as the store's user, or as the caller if that is equivalent.
+    /// Runs a step as the owner of the store, or as the caller if no switch is needed.
     static func running<Value>(
         _ settings: StoreSettings, _ step: (BrokersUser?) async throws -> Value
     ) async throws -> Value {

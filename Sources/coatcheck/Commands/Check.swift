@@ -59,7 +59,7 @@ struct Check: AsyncParsableCommand {
     }
 }
 
-/// The meaning of a client's bindings, as `coatcheck check` prints it.
+/// Describes the bindings of clients, as `coatcheck check` prints them.
 enum BindingWords {
     /// Returns a line for each client setting that is not `off`.
     static func lines(_ configuration: Configuration) -> [String] {

@@ -66,13 +66,13 @@ struct ConfigDiff: AsyncParsableCommand {
     }
 }
 
-/// The paths of settings that sign-ins request for tokens of other APIs (RFC 8707).
+/// The paths of those settings whose change affects the tokens that sign-ins request for other APIs (RFC 8707).
 enum TargetPath {
     static let note =
         "new sign-ins request more than earlier ones. If the provider issues tokens only for requested APIs, earlier sessions "
         + "get `invalid_target` from it for these APIs (502 `provider_error`) until a step-up or a new sign-in"
 
-    /// Whether a path is a resource or scope of a `token` or of `tokens`.
+    /// Returns whether a path is a resource or scope of a `token` or of `tokens`.
     ///
     /// An exchange requests nothing at the sign-in.
     static func isOfSignIn(_ path: String) -> Bool {

@@ -98,7 +98,7 @@ struct Keys: AsyncParsableCommand {
         }
     }
 
-    /// Runs a step.
+    /// Runs a step of a command.
     ///
     /// A fault is printed on standard error and ends the command with status 1.
     static func explaining<Value, Failure: Error>(_ file: String, _ body: () throws(Failure) -> Value) throws -> Value {
@@ -113,9 +113,9 @@ struct Keys: AsyncParsableCommand {
 
 /// The path of a configuration's key file.
 enum KeyFileName {
-    /// Reads only that part of the configuration; returns nil if the keys are elsewhere.
+    /// Reads only the setting of the key file; returns nil if the keys are elsewhere.
     ///
-    /// The configuration's other files need not exist here.
+    /// The other files that the configuration names need not exist on this machine.
     static func read(_ file: String) throws -> String? {
         let text: String
         do throws(ConfigurationFailure) { text = try Configuration.text(of: file) } catch {

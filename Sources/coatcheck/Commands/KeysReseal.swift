@@ -44,9 +44,9 @@ struct KeysReseal: AsyncParsableCommand {
         }
     }
 
-    /// Compares the file's newest key with the broker's.
+    /// Checks that the file's newest key is also the broker's, and ends the command otherwise.
     ///
-    /// Otherwise resealing under an old key would look like success.
+    /// Without this check, resealing under an old key would look like success.
     private func lookWhetherItHeard(_ running: RunningRing) async throws {
         let ring: KeyRing
         let place: String
@@ -74,15 +74,15 @@ struct KeysReseal: AsyncParsableCommand {
     }
 }
 
-/// The key ring of a running broker, polled until the broker has read a change to its file.
+/// Reads the keys of a running broker, repeatedly until the broker has adopted a change of its key file.
 struct RunningRing: Sendable {
-    /// The number of seconds to wait, more than twice the broker's interval for checking the file.
+    /// The number of seconds to wait for the broker, more than twice its interval for checking the file.
     private static let patience = 15
     let management: ManagementClient
 
     /// Returns the use of each key of the ring, by id.
     ///
-    /// Keys that only stored rows name are left out.
+    /// Keys that only stored rows name, and the ring lacks, are left out.
     func keys() async throws -> [String: String] {
         let answer = try await management.call("GET", "/admin/v1/keys", within: .seconds(600))
         guard let items = answer?["items"]?.array?.compactMap(\.object) else {
@@ -94,9 +94,9 @@ struct RunningRing: Sendable {
         }
     }
 
-    /// Waits until the ring is right.
+    /// Waits until the broker has adopted the file's key ring.
     ///
-    /// If it never is, ends the command with a sentence and status 1.
+    /// If the wait is in vain, ends the command with a sentence and status 1.
     func wait(for file: String, toTell what: String, until isRight: ([String: String]) -> Bool) async throws {
         for attempt in 1...Self.patience {
             if isRight(try await keys()) { return }

@@ -7,7 +7,7 @@ import NIOHTTP1
 
 /// The options of commands that call a running broker, and the call itself.
 struct ManagementClient: ParsableArguments {
-    /// The default address of the management listener.
+    /// The address of the management listener, unless an option or the configuration names another.
     static let standardAddress = "http://127.0.0.1:9090"
     /// The environment variable for the token's file, if no option gives it.
     private static let tokenVariable = "COATCHECK_TOKEN_FILE"
@@ -103,9 +103,9 @@ struct ManagementClient: ParsableArguments {
 enum ManagementAddress {
     private static let path = "management.listen"
 
-    /// Reads only that part of the file.
+    /// Reads only the setting of the management listener from the file.
     ///
-    /// The other files that it names, secrets above all, need not exist here.
+    /// The other files that the configuration names, above all the secrets, need not exist on this machine.
     static func read(_ file: String) throws -> String {
         let text: String
         do throws(ConfigurationFailure) { text = try Configuration.text(of: file) } catch {

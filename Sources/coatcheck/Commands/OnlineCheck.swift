@@ -4,7 +4,7 @@ import BrokerStore
 import BrokerVault
 import Foundation
 
-/// Tries a configuration's keys, store and providers concurrently.
+/// Tests a configuration's keys, store and providers, all at the same time.
 enum OnlineCheck {
     /// One line of the result.
     struct Finding: Sendable, CustomStringConvertible {
@@ -39,9 +39,9 @@ enum OnlineCheck {
         return findings + configuration.providers.compactMap(site)
     }
 
-    /// Reading the configuration has already refused other URIs.
+    /// Reports that all redirect URIs are under Clover's Site URL.
     ///
-    /// The finding reports the comparison.
+    /// Other redirect URIs were refused when the configuration was read.
     private static func site(_ provider: ProviderSection) -> Finding? {
         guard let site = provider.cloverSite else { return nil }
         let count = provider.clients.reduce(0) { $0 + $1.settings.profile.redirectURIs.count }
@@ -76,7 +76,8 @@ enum OnlineCheck {
         }
     }
 
-    /// Tries the key ring on the store; returns nil if one of them is unavailable, which another finding reports.
+    /// Tests whether the key ring opens the store's values; returns nil if ring or store is unavailable, which another finding
+    /// reports.
     private static func ring(_ configuration: Configuration) async -> Finding? {
         if case .sqlite(let path, _) = configuration.store, !FileManager.default.fileExists(atPath: path) { return nil }
         guard let vault = try? Composition.makeVault(configuration.keys),
@@ -89,7 +90,7 @@ enum OnlineCheck {
 
     /// Opens the store without migrating it.
     ///
-    /// A store that a running broker has locked counts as good.
+    /// A store that is locked by a running broker counts as good.
     private static func store(_ settings: StoreSettings) async -> Finding {
         switch settings {
         case .sqlite(let path, _): await sqlite(path)
@@ -129,9 +130,9 @@ enum OnlineCheck {
         }
     }
 
-    /// Compares the clock with the store's; returns nil for a store without a clock.
+    /// Compares the clock with the store's; returns nil for a store without a clock of its own.
     ///
-    /// If the store is silent, another finding reports that.
+    /// If the store does not answer, another finding reports that.
     private static func storeClock(_ settings: StoreSettings) async -> Finding? {
         guard case .postgresql(let place) = settings, let time = try? await PostgreSQLStore.time(place.connection)
         else { return nil }

@@ -2,15 +2,15 @@ import Broker
 import Foundation
 import Glibc
 
-/// Writes files with secrets: closed to other users under any umask, and synced to disk (SEC-51).
+/// Writes files that contain secrets, readable only for their user under any umask, and synced to disk (SEC-51).
 ///
-/// A file that root makes belongs to the folder's owner. A replaced file keeps its owner, group and mode, so that the broker
+/// A file that root creates belongs to the folder's owner. A replaced file keeps its owner, group and mode, so that the broker
 /// can still read it.
 enum PrivateFile {
     enum Failure: Error, CustomStringConvertible {
         case exists(String)
         case system(String, reason: String)
-        /// The file belongs to another user, and this user may not give a new file to that one.
+        /// The file belongs to another user, and the caller may not create a file for that user.
         case owner(String, user: String)
 
         var description: String {

@@ -3,7 +3,7 @@ import Broker
 import BrokerStore
 import BrokerVault
 
-/// Puts a backup in the place of a stopped broker's database.
+/// Replaces the database of a stopped broker by a backup.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Put a backup in the place of the SQLite database; the broker has to be stopped.",
@@ -60,11 +60,11 @@ struct Restore: AsyncParsableCommand {
     }
 }
 
-/// The log-outs that a restore loses, in words.
+/// The log-outs that a restore undoes, in words.
 struct EndingsLoss: CustomStringConvertible {
     let description: String
 
-    /// Creates the sentence; nil if no log-out is lost.
+    /// Creates the sentence; nil if no log-out is undone.
     init?(_ copy: DatabaseCopy, _ endings: EndingsSummary?, file: String?) {
         guard let last = copy.lastMoment else { return nil }
         let since = "log-outs since \(last.rfc3339), the last moment that the backup knows of,"

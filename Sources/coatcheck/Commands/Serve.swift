@@ -104,9 +104,9 @@ struct Serve: AsyncParsableCommand {
 }
 
 extension ClockStart {
-    /// The words for an operator.
+    /// The comparison with the store's last time, in words for an operator.
     ///
-    /// Nil if there is nothing to report, or if the comparison with the database's clock has reported it.
+    /// Nil if there is nothing to report, or if the comparison with the database's clock has already reported it.
     fileprivate var words: (message: String, detail: String)? {
         switch self {
         case .believed, .off: nil

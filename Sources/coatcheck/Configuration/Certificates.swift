@@ -9,7 +9,8 @@ enum Certificates {
             + configuration.upstreams.compactMap(\.connection.identity)
     }
 
-    /// Returns the first certificate that would be refused at a time, as a problem of its setting; nil if all are valid.
+    /// Returns the first certificate that is expired or not yet valid at a time, as a problem of its setting; nil if all are
+    /// valid.
     static func firstFault(_ configuration: Configuration, at now: WallTime) -> ConfigProblem? {
         for identity in all(configuration) {
             guard let fault = identity.current.fault(at: now) else { continue }

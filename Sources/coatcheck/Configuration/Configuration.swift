@@ -15,15 +15,15 @@ struct Configuration: Sendable {
     let appLinks: AppLinkSettings
     let outbound: TransportSettings
     let log: LogSettings
-    /// The settings for tracing; nil if tracing is off.
+    /// The settings of tracing; nil if tracing is off.
     let tracing: TracingSettings?
     /// Every setting by its path, for comparing configurations.
     let values: ConfigValues
-    /// The lines of the file, for faults that are found later.
+    /// The line of each path in the file, for faults that are found later.
     let lines: ConfigLines
-    /// Faults that are allowed but unwise.
+    /// Settings that are allowed but unwise.
     ///
-    /// The start logs them.
+    /// The broker logs them when it starts.
     let warnings: [ConfigProblem]
 
     /// The settings of the domain itself.
@@ -103,7 +103,7 @@ struct Configuration: Sendable {
 
 /// The parts of the file that could be read.
 ///
-/// Missing parts are nil, so that the rules can check the rest.
+/// A missing part is nil, so that the rules can check the rest.
 struct ConfigurationDraft {
     let server: ServerSettings?
     let management: ManagementSettings

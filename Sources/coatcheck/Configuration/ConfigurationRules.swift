@@ -29,7 +29,7 @@ enum ConfigurationRules {
         EffectRules.check(draft, context)
     }
 
-    /// A token bound to the broker's own key is useless for a backend that receives the bare token.
+    /// Reports a backend that receives tokens that are bound to the broker's own key, because it cannot use them.
     private static func checkForwardedTokens(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.forwardAccessToken {
             for provider in draft.providers {
@@ -45,7 +45,7 @@ enum ConfigurationRules {
         }
     }
 
-    /// A client that needs a proof for every request is refused by a proxy that hides the proof's request line.
+    /// Reports a client that needs a proof for every request, if a proxy does not forward the data that the proof has to match.
     private static func checkEvidence(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for backend in draft.backends where backend.settings.may.contains(.forwardAuth) {
             guard !backend.settings.originalRequest else { continue }
@@ -104,7 +104,7 @@ enum ConfigurationRules {
         }
     }
 
-    /// Two providers must not share a registration, because each could redeem the other's codes (SEC-112).
+    /// Reports two providers with the same client registration, because each could redeem the other's codes (SEC-112).
     private static func checkRegistrations(_ providers: [ProviderSection], _ context: ConfigContext) {
         var owners: [String: ProviderName] = [:]
         for provider in providers {
@@ -122,9 +122,9 @@ enum ConfigurationRules {
         }
     }
 
-    /// Two providers may share a signing key only if each names its own issuer as the only audience.
+    /// Reports providers that share a signing key, unless each names its own issuer as the only audience.
     ///
-    /// Otherwise an assertion for one could be shown to the other (audience injection).
+    /// Otherwise, an assertion for one provider could be used at the other (audience injection).
     private static func checkSigningKeys(_ providers: [ProviderSection], _ context: ConfigContext) {
         var uses: [String: [(provider: ProviderSection, client: ClientSection)]] = [:]
         for provider in providers {
@@ -145,9 +145,9 @@ enum ConfigurationRules {
 
     private static func checkReferences(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         let providers = Dictionary(draft.providers.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
-        /// Returns the fault of a reference.
+        /// Returns the fault of a reference to a provider or client; nil if there is none.
         ///
-        /// An unreadable provider is reported elsewhere.
+        /// If the provider's own section is unreadable, that is reported elsewhere.
         func fault(_ provider: ProviderName, _ clients: Set<ClientName>?) -> String? {
             guard draft.providerNames.contains(provider.text) else {
                 return "names a provider that is not configured"

@@ -21,7 +21,7 @@ enum EffectRules {
         checkShells(draft, context)
     }
 
-    /// A bound session's token in the app's hands is a bearer token outside the broker.
+    /// Warns of clients whose apps get the provider's token, because such a token is a bearer token outside the broker.
     private static func checkToken(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile
         guard profile.binding.mode == .enforce, profile.handsOutAccessToken, profile.senderConstraint == .off else {
@@ -33,7 +33,7 @@ enum EffectRules {
             severity: .warning)
     }
 
-    /// A child ends with its parent.
+    /// Warns of children whose lifetime is longer than their parent's, because a child ends with its parent.
     private static func checkChildren(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile
         let longest = profile.lifetimes.absolute
@@ -46,7 +46,7 @@ enum EffectRules {
         }
     }
 
-    /// A ticket for a page of another origin is redeemed by that page's backend.
+    /// Checks the origins that tickets may be for: a ticket for another origin is redeemed by that origin's backend.
     private static func checkOrigins(
         _ client: ClientSection, of provider: ProviderSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {
@@ -66,9 +66,9 @@ enum EffectRules {
         }
     }
 
-    /// Two upstreams at one address.
+    /// Warns of two upstreams at one address, if only one of them requires a step-up.
     ///
-    /// Calls that need a step-up at one must not bypass it through the other.
+    /// A call that needs a step-up at one of them must not avoid it through the other.
     private static func checkNeighbours(
         _ upstream: UpstreamSection, _ draft: ConfigurationDraft, _ context: ConfigContext
     ) {
@@ -86,7 +86,7 @@ enum EffectRules {
         }
     }
 
-    /// An upstream inside the operator's own network may be called without TLS (decision 85).
+    /// Warns of an upstream inside the operator's own network that is called without TLS (decision 85).
     private static func checkPlain(_ upstream: UpstreamSection, _ context: ConfigContext) {
         guard let base = upstream.settings?.base, !base.isSecure, !base.isLoopback else { return }
         context.report(
@@ -95,7 +95,7 @@ enum EffectRules {
             severity: .warning)
     }
 
-    /// An app in a web shell needs a bearer client.
+    /// Warns if apps in a web shell are configured but no client uses bearer tokens.
     private static func checkShells(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         guard let origin = draft.session.shellOrigins.first,
             !draft.providers.contains(where: { $0.clients.contains { $0.settings.profile.transport == .bearer } })
@@ -105,7 +105,7 @@ enum EffectRules {
             path: "session.allowed_origins", severity: .warning)
     }
 
-    /// A browser keeps the broker's cookie for a page only if both are of one site, or the cookie has `SameSite=None`.
+    /// Warns of a page that cannot use the broker's cookie: both must be of one site, or the cookie must have `SameSite=None`.
     private static func checkSites(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         guard let server = draft.server, draft.session.sameSite != .none else { return }
         for origin in draft.session.allowedOrigins {
@@ -122,8 +122,8 @@ enum EffectRules {
 enum Site {
     /// Returns whether two addresses may belong to one site.
     ///
-    /// Only the list of public suffixes gives certainty. Hosts with different last two labels are always different sites. So
-    /// are an address and a name, such as `127.0.0.1` and `localhost`.
+    /// Only the list of public suffixes gives certainty. Hosts whose last two labels differ are always different sites. So are
+    /// an address and a name, such as `127.0.0.1` and `localhost`.
     static func mayBeOne(_ one: WebURL, _ other: WebURL) -> Bool {
         guard one.isSecure == other.isSecure else { return false }
         if one.host == other.host { return true }

@@ -9,10 +9,10 @@ struct HandOver: Sendable, Equatable {
     /// `LISTEN_PIDFDID` is unused here, but removed with the others.
     static let variables = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "LISTEN_PIDFDID"]
 
-    /// The first of the descriptors.
+    /// The number of the first descriptor that was handed over.
     private static let first: Int32 = 3
 
-    /// The descriptors by listener.
+    /// The descriptor of each listener that was handed over.
     let descriptors: [ListenerName: Int32]
 
     /// Reads the environment of the process `pid`.

@@ -4,23 +4,24 @@ import BrokerWire
 import Foundation
 import Synchronization
 
-/// The sockets of the broker's listeners: those that were handed over, and its own for the others.
+/// The sockets of the broker's listeners: those that were handed over, and those that the broker opened itself.
 ///
-/// The sockets are closed after everything else has ended, so that clients always find an open port until the next process.
-/// Connections that arrive in between wait if the socket was handed over. On the broker's own sockets they are asked to retry.
+/// The sockets are closed after everything else has ended, so that clients always find an open port until the next process
+/// starts. Connections that arrive in between wait in a socket that was handed over. On the broker's own sockets, they get a
+/// 503.
 final class ListeningSockets: Sendable {
-    /// The longest time for sending such an answer.
+    /// The longest time for sending such a 503.
     private static let farewell = Duration.milliseconds(50)
 
     private let sockets: [ListenerName: ListeningSocket]
-    /// The servers that ask clients to retry, until the end.
+    /// The servers that answer 503 until the process ends.
     private let refusing = Mutex<[HTTPServer]>([])
 
     private init(_ sockets: [ListenerName: ListeningSocket]) { self.sockets = sockets }
 
-    /// Takes the sockets that the environment describes, and removes the variables.
+    /// Adopts the sockets that the environment describes, and removes the variables.
     ///
-    /// Otherwise a child process could take the sockets for its own.
+    /// Otherwise a child process could use the sockets as its own.
     static func handedOver() throws(StartFailure) -> [ListenerName: ListeningSocket] {
         let environment = ProcessInfo.processInfo.environment
         for name in HandOver.variables { unsetenv(name) }
@@ -38,7 +39,7 @@ final class ListeningSockets: Sendable {
 
     /// Opens the configured listeners that were not handed over.
     ///
-    /// If another process has an address, `wait` retries, and throws after its limit.
+    /// If another process listens at an address, `wait` retries, and throws after its limit.
     static func open(
         _ configuration: Configuration, handedOver: [ListenerName: ListeningSocket], wait: StartWait
     ) async throws -> ListeningSockets {
@@ -79,7 +80,7 @@ final class ListeningSockets: Sendable {
         return socket
     }
 
-    /// Keeps a server that asks clients to retry, until the end.
+    /// Keeps a server that answers 503 until the process ends.
     func keep(_ server: HTTPServer) { refusing.withLock { $0.append(server) } }
 
     /// Closes all sockets, so that a waiting process can take the addresses.

@@ -6,12 +6,12 @@ import Broker
 struct StartWait: Sendable {
     /// The longest total wait.
     static let limit = Duration.seconds(30)
-    /// The time between two attempts, which a restart without a hand-over costs at most.
+    /// The time between two attempts; a restart without a hand-over is delayed by at most this.
     private static let pause = Duration.milliseconds(10)
 
     private let clock: BrokerClock
     private let end: Duration
-    /// Called with the reason, once for each resource.
+    /// Called with the reason for waiting, once for each resource.
     private let waits: @Sendable (String) -> Void
 
     /// Starts the time limit.

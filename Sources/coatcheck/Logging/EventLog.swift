@@ -3,7 +3,7 @@ import Synchronization
 
 /// Turns the domain's events into log lines and metrics.
 ///
-/// Only this type names both.
+/// Only this type has the names of both.
 struct EventLog: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
@@ -153,7 +153,7 @@ struct EventLog: Sendable {
         }
     }
 
-    /// Operations that bypass the timed store.
+    /// The store operations that are not measured by `TimedStore`.
     static let uncounted = ["reseal", "tokenVersions", "takeProof", "returnProof"]
 
     private func takeOther(_ event: BrokerEvent) {
@@ -217,10 +217,10 @@ struct EventLog: Sendable {
     }
 }
 
-/// Remembers the providers that a line was already logged for, so that it is logged once.
+/// Remembers for which providers a line was already logged, so that it is logged once.
 final class FirstTimes: Sendable {
     private let seen = Mutex<Set<ProviderName>>([])
 
-    /// Returns whether this is the provider's first time.
+    /// Returns whether this is the first call for the provider.
     func isFirst(_ provider: ProviderName) -> Bool { seen.withLock { $0.insert(provider).inserted } }
 }

@@ -4,13 +4,13 @@ import Synchronization
 
 /// Logs one line when a dependency of the broker becomes unreachable, and one when it is back.
 ///
-/// The requests' lines and the metrics show the calls during the outage.
+/// The log lines of requests and the metrics show the failed calls during the outage.
 final class Outages: Sendable {
     private let log: ProcessLog
     private let monotonic: @Sendable () -> Duration
     /// Whether the process is ending, so that closing connections are not an outage.
     private let isEnding: @Sendable () -> Bool
-    /// Guards whether PostgreSQL was ever reached, and the time since it is away.
+    /// Guards whether PostgreSQL was ever reached, and since when it has been unreachable.
     private let store = Mutex<(isKnown: Bool, awaySince: Duration?)>((false, nil))
 
     init(

@@ -19,7 +19,7 @@ struct ProcessLog: Sendable {
         self.emit = emit
     }
 
-    /// The members that are written as numbers.
+    /// The names of the members that are written as numbers.
     private static let numbers: Set<String> = [
         "at_most_ms", "changes", "count", "delay_ms", "port", "providers_kept", "providers_made", "requests", "status",
         "streams", "took_ms", "away_ms",
@@ -48,7 +48,7 @@ struct ProcessLog: Sendable {
 }
 
 extension LogSettings.Level {
-    /// Orders the levels.
+    /// The position of the level in the order of severity.
     var rank: Int { Self.allCases.firstIndex(of: self) ?? 0 }
 }
 
@@ -96,7 +96,7 @@ final class LogSink: Sendable {
 
     /// The most waiting bytes.
     static let capacity = 1 << 20
-    /// The time in seconds that a batch's first line waits for more.
+    /// The time in seconds that the first waiting line waits for further lines, which are then written together.
     private static let gathering = 0.005
     /// Guards the waiting lines.
     private let state = Mutex(State())
@@ -118,7 +118,7 @@ final class LogSink: Sendable {
 
     /// Takes one line without its line end.
     ///
-    /// The longest wait is for another caller's append.
+    /// The call waits at most until another caller has appended a line.
     func write(_ line: [UInt8]) {
         let wasEmpty = state.withLock { state -> Bool in
             guard !state.isClosed, state.buffer.count + line.count < Self.capacity else {
@@ -241,7 +241,7 @@ final class LogThreshold: Sendable {
 struct LogLine {
     private(set) var bytes: [UInt8]
 
-    /// The time without its zone.
+    /// The time of a line to the second, without its zone.
     private static let second = FormattedTimeCache { time in String(time.rfc3339.dropLast()) }
 
     /// Begins a line; the time is UTC with milliseconds.
@@ -259,13 +259,13 @@ struct LogLine {
         LogText.append(message, to: &bytes)
     }
 
-    /// Adds a member with one of the broker's own names.
+    /// Adds a member whose name is the broker's own.
     mutating func add(_ name: String, _ value: String) {
         addName(name)
         LogText.append(value, to: &bytes)
     }
 
-    /// Adds a member with a foreign name.
+    /// Adds a member whose name comes from a library.
     mutating func add(foreign name: String, _ value: String) {
         bytes.append(UInt8(ascii: ","))
         LogText.append(name, to: &bytes)
@@ -273,7 +273,7 @@ struct LogLine {
         LogText.append(value, to: &bytes)
     }
 
-    /// Adds members that were written before.
+    /// Adds members that were formatted before.
     mutating func add(_ members: LogMembers) { bytes.append(contentsOf: members.bytes) }
 
     mutating func add(_ name: String, _ value: Int) {

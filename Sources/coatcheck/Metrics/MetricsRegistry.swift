@@ -31,7 +31,7 @@ final class MetricsRegistry: Sendable {
     ///
     /// The series have their own guards.
     private let state = Mutex(State())
-    /// Receives the values of series that a full family lacks.
+    /// Receives the values for series beyond the limit of their metric.
     private let overflow = (counter: CounterSeries(), gauge: GaugeSeries(), histogram: HistogramSeries())
 
     /// Returns the counter of a name and its labels.
@@ -58,8 +58,8 @@ final class MetricsRegistry: Sendable {
         return found
     }
 
-    /// Sets a gauge for each of these label values, and removes the others of that name, because a vanished subject has no
-    /// value.
+    /// Sets a gauge for each of these label values, and removes the metric's other gauges, because a provider or upstream that
+    /// is gone has no value.
     func setGauges(_ label: String, _ values: [(dimensions: [(String, String)], value: Double)]) {
         let wanted = Set(values.map { Key(label: label, dimensions: $0.dimensions.flatMap { [$0.0, $0.1] }) })
         state.withLock { state in
@@ -89,7 +89,7 @@ final class MetricsRegistry: Sendable {
         }
     }
 
-    /// Removes a gauge whose subject is gone.
+    /// Removes a gauge whose provider or upstream is gone.
     func forget(gauge label: String, _ dimensions: [(String, String)]) {
         let key = Key(label: label, dimensions: dimensions.flatMap { [$0.0, $0.1] })
         state.withLock { state in
@@ -107,19 +107,19 @@ final class MetricsRegistry: Sendable {
     }
 }
 
-/// Counts up.
+/// A counter, which only increases.
 final class CounterSeries: Sendable {
     private let count = Atomic<Int64>(0)
 
     var value: Int64 { count.load(ordering: .relaxed) }
 
-    /// Adopts a count from another counter, which never decreases.
+    /// Raises the counter to the value of another counter, which never decreases.
     func advance(to value: Int64) { count.max(value, ordering: .relaxed) }
 
     func increment(by amount: Int64) { count.wrappingAdd(amount, ordering: .relaxed) }
 }
 
-/// Holds the newest value.
+/// A gauge, which has the newest value.
 final class GaugeSeries: Sendable {
     /// Guards the value, because adding reads it first.
     private let state = Mutex(0.0)
@@ -132,7 +132,7 @@ final class GaugeSeries: Sendable {
     func decrement(by amount: Double) { state.withLock { $0 -= amount } }
 }
 
-/// Counts durations by fixed buckets, in seconds.
+/// A histogram of durations with fixed buckets, in seconds.
 final class HistogramSeries: Sendable {
     /// The buckets' upper bounds in nanoseconds: 0.5 ms to 30 s.
     static let bounds: [Int64] = [
@@ -161,7 +161,7 @@ final class HistogramSeries: Sendable {
     }
 }
 
-/// Remembers the series of each kind of request or call, so that the hot path needs no lookup by labels.
+/// Remembers the series for each kind of request or call, so that frequent code needs no lookup by labels.
 final class KnownSeries<Key: Hashable & Sendable, Series: Sendable>: Sendable {
     /// Guards the table.
     ///

@@ -77,8 +77,8 @@ enum StartingSeries {
 
         /// Creates a counter for each combination.
         ///
-        /// The first of the further labels is created for all owners, then the second, so that the limit leaves out the less
-        /// important ones.
+        /// The first of the further labels is created for all owners, then the second, so that the limit leaves out the last
+        /// ones.
         func counters(_ name: String, _ owners: [Labels], _ further: [Labels] = [[]]) {
             let label = "coatcheck_\(name)_total"
             for more in further {
@@ -96,7 +96,7 @@ enum StartingSeries {
     ]
     private static let actions = ["end_session", "end_sessions", "reseal_keys", "backup"]
 
-    /// The results of logins whose first occurrence may matter.
+    /// The results of logins for which an alert may be needed at the first occurrence.
     private static let logins: [String] =
         ["succeeded", "burned"]
         + [

@@ -58,15 +58,16 @@ extension RelayCertificate {
     }
 }
 
-/// Keeps the certificates in step with their files, which are read every ten seconds and on demand.
+/// Replaces certificates after their files change; the files are read every ten seconds and on demand.
 ///
-/// If a pair does not load, the previous one stays. The same applies to a pair that is not valid while the previous one is.
+/// If a pair of files does not load, the previous certificate stays in use. The same applies to a pair that is not valid at
+/// present while the previous one is.
 final class CertificateWatch: Sendable {
     static let interval = Duration.seconds(10)
     /// The most bytes of a file.
     private static let limit = 1 << 20
 
-    /// A pair of files as read.
+    /// The texts of each pair of files, as they were read.
     typealias Texts = [ClientIdentity.Files: Result<Pair, FileFault>]
 
     /// The texts of a certificate and its key.
@@ -80,12 +81,12 @@ final class CertificateWatch: Sendable {
     private let now: @Sendable () -> WallTime
     private let log: ProcessLog
     private let failures: CounterSeries
-    /// Guards the state of each pair at the last reading, valid or not.
+    /// Guards the state of each pair of files at the last reading.
     private let seen = Mutex<[ClientIdentity.Files: Seen]>([:])
 
     private struct Seen {
         var digest: Digest
-        /// Whether the pair was not valid then.
+        /// Whether the pair was held back because it was not valid then.
         ///
         /// Later it may become valid, or the previous one may expire.
         var isHeld = false
@@ -102,9 +103,9 @@ final class CertificateWatch: Sendable {
         failures = metrics.counter("coatcheck_certificate_reload_failures_total", [])
     }
 
-    /// Reads the files.
+    /// Reads all files of certificates and keys.
     ///
-    /// Blocks.
+    /// The call blocks the thread.
     func read() -> Texts {
         var texts: Texts = [:]
         for files in Set(identities.map(\.identity.files)) {
@@ -118,9 +119,9 @@ final class CertificateWatch: Sendable {
         return texts
     }
 
-    /// Handles the texts that were read.
+    /// Uses the texts that were read.
     ///
-    /// With `isAsked`, known faults are reported again.
+    /// With `isAsked`, faults that were reported before are reported again.
     func take(_ texts: Texts, isAsked: Bool) {
         seen.withLock { seen in
             for (files, text) in texts {
@@ -139,7 +140,7 @@ final class CertificateWatch: Sendable {
         }
     }
 
-    /// Puts a pair into use.
+    /// Loads a pair and uses its certificate.
     ///
     /// Returns whether it is held back, because it is not valid and the previous one is.
     private func take(_ text: Result<Pair, FileFault>, of files: ClientIdentity.Files, isTold: Bool) -> Bool {
@@ -191,7 +192,7 @@ final class CertificateWatch: Sendable {
     }
 }
 
-/// Rereads the files, but does not wait for hanging ones.
+/// Reads the certificates' files again, without waiting for files that hang.
 struct CertificateRereading: Sendable {
     private struct Texts: Sendable {
         let texts: CertificateWatch.Texts
@@ -220,7 +221,7 @@ struct CertificateRereading: Sendable {
             take: { watch.take($0.texts, isAsked: $0.isAsked) })
     }
 
-    /// Reads the files, and returns when the result was handled or the reading hangs.
+    /// Reads the files, and returns when the result was used or the reading hangs.
     func look(isAsked: Bool) async {
         // If a reading hangs, the periodic one does nothing.
         guard isAsked || !reading.isReading else { return }
@@ -250,7 +251,7 @@ final class CertificateRefusals: Sendable {
         self.monotonic = monotonic
     }
 
-    /// Handles a refusal.
+    /// Logs a refusal, unless one was logged for the client within the last minute.
     func note(_ provider: ProviderName, _ client: ClientName, _ detail: String) {
         let (name, now) = ("\(provider) \(client)", monotonic())
         let isDue = told.withLock { told in

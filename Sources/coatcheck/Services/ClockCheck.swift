@@ -32,16 +32,16 @@ final class ClockCheck: Sendable {
         self.log = log
     }
 
-    /// Compares before any request is served.
+    /// Compares the clocks before any request is served.
     ///
     /// Several attempts are made, because a store under load may answer too late for a comparison.
     func begin() async {
         for _ in 0..<Self.attempts where comparison != nil && context.watch.ahead == nil { await look() }
     }
 
-    /// Compares once.
+    /// Compares the clocks once.
     ///
-    /// A silent store gives no result.
+    /// If the store does not answer, there is no result.
     func look() async {
         guard let comparison, (try? await comparison.look()) != nil, let ahead = context.watch.ahead else { return }
         let isApart = ahead > Self.tolerance || ahead < .zero - Self.tolerance
@@ -65,7 +65,7 @@ final class ClockCheck: Sendable {
         }
     }
 
-    /// Logs a line when a doubt begins, gets or loses a witness, or ends.
+    /// Logs a line when a doubt about the clock begins, gets or loses a witness, or ends.
     private func tell() {
         let now = context.watch.standing(context.clock)
         let before = said.withLock { said in
@@ -112,7 +112,7 @@ final class ClockCheck: Sendable {
 }
 
 extension ClockDoubt {
-    /// The consequence, in words for operators.
+    /// The consequence of the doubt, in words for operators.
     fileprivate var consequence: String {
         switch self {
         case .jumped, .absent, .behind: "sessions do not expire; on SQLite, sign-ins need evidence of the time"

@@ -31,7 +31,7 @@ struct ConfigurationReload: Sendable {
             take: { exchange.take($0) })
     }
 
-    /// Runs once, until the file is in force or refused, or until reading it hangs.
+    /// Reads the file once; returns when the configuration was replaced or refused, or when the reading hangs.
     func run() async {
         let isBegun = await reading.run { [load] in
             do throws(ConfigurationFailure) { return .success(try load()) } catch { return .failure(error) }
@@ -39,11 +39,11 @@ struct ConfigurationReload: Sendable {
         if !isBegun { exchange.refuse(["its files do not answer, and several readings hang; check their mounts"]) }
     }
 
-    /// Prevents further replacements.
+    /// Prevents further replacements of the configuration.
     func stop() { reading.stop() }
 }
 
-/// Replaces the running configuration by one that was read.
+/// Replaces the running configuration by the one that was read from the file.
 ///
 /// Only one caller uses this at a time.
 private struct Exchange: Sendable {

@@ -6,16 +6,16 @@ import Synchronization
 
 /// Returns freed memory to the system.
 ///
-/// glibc keeps freed memory. After a busy time with many cached sessions or held bodies, the broker would otherwise stay large
-/// for good.
+/// glibc keeps freed memory. Otherwise, after a busy time with many cached sessions or request bodies in memory, the broker
+/// would stay large for good.
 final class FreedMemory: Sendable {
-    /// Guards the time of the last attempt.
+    /// Guards the decision rule, which includes the time of the last attempt.
     private let rule: Mutex<FreedMemoryRule>
 
-    /// Creates the work while the process is at rest, before it listens.
+    /// Creates the work before the broker listens, while the process uses little memory.
     init() { rule = Mutex(FreedMemoryRule(atRest: Self.figures(0))) }
 
-    /// The fewest unused bytes so far, if the system shows them.
+    /// The lowest number of unused bytes so far; nil if the system does not report it.
     var atRest: Int? { rule.withLock { $0.fewest } }
 
     /// Checks the cache's released rows and the unused memory.
@@ -58,10 +58,10 @@ final class FreedMemory: Sendable {
     }
 }
 
-/// Decides when returning memory is worthwhile.
+/// Decides when it is worthwhile to return memory to the system.
 ///
-/// If an attempt leaves much behind, the next one may still succeed. A page stays as long as one small block in it is in use.
-/// When that block is freed, the whole page can be returned, although little more is free than before. Therefore another
+/// If an attempt leaves much unused memory, a later one may still succeed. A page stays as long as one small block in it is in
+/// use. When that block is freed, the whole page can be returned, although little more is free than before. Therefore another
 /// attempt is made when less memory is in use, and once a minute in any case.
 struct FreedMemoryRule: Sendable {
     /// The process's memory at a moment, in bytes.
@@ -70,19 +70,19 @@ struct FreedMemoryRule: Sendable {
         var unused: Int
         /// The bytes in use on the heap.
         var used: Int
-        /// The number of rows that the cache has released so far.
+        /// The number of rows that the cache has dropped so far.
         var released: Int
     }
 
-    /// The number of released rows that justifies an attempt, about 10 MiB.
+    /// The number of dropped rows that justifies an attempt, about 10 MiB.
     static let rows = 4096
     /// The number of unused bytes that justifies an attempt, beyond the lowest number so far.
     static let bytes = 8 << 20
-    /// The number of bytes that must be freed after an attempt to justify another for the same remainder.
+    /// The number of bytes that must be freed after an attempt to justify another one while as much is unused.
     static let freed = 1 << 20
     /// The shortest time between two attempts, because they delay all allocations.
     static let pause = Duration.seconds(10)
-    /// The longest time until the remainder is attempted again.
+    /// The longest time between two attempts while much memory is unused.
     static let patience = Duration.seconds(60)
 
     /// The fewest unused bytes so far.
@@ -98,7 +98,7 @@ struct FreedMemoryRule: Sendable {
     /// Returns whether a check is due.
     func mayTry(at moment: Duration) -> Bool { last.map { moment - $0.moment >= Self.pause } ?? true }
 
-    /// Notes the present figures.
+    /// Notes the present memory figures.
     mutating func note(_ figures: Figures) {
         fewest = min(fewest ?? figures.unused, figures.unused)
     }
@@ -114,7 +114,7 @@ struct FreedMemoryRule: Sendable {
             || last.figures.used - figures.used >= Self.freed || moment - last.moment >= Self.patience
     }
 
-    /// Notes an attempt.
+    /// Notes an attempt, with the memory figures after it.
     mutating func tried(leaving figures: Figures, at moment: Duration) {
         fewest = min(fewest ?? figures.unused, figures.unused)
         last = (figures, moment)

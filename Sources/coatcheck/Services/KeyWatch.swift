@@ -2,17 +2,17 @@ import Broker
 import BrokerVault
 import Synchronization
 
-/// Keeps the vault's ring in step with the key file.
+/// Keeps the vault's key ring equal to that in the key file.
 ///
 /// The file is read again when its text changes, even through a replaced file or another link target. A new key is used when
 /// its time to seal has come.
 final class KeyWatch: Sendable {
     private struct State {
-        /// The digest of the last text, valid or not.
+        /// The digest of the last text of the key file, valid or not.
         var seen: Digest
-        /// The digest of the current ring's text.
+        /// The digest of the text that the ring in use came from.
         var used: Digest
-        /// The current ring.
+        /// The key ring in use.
         var ring: KeyRing
         var sealing: String
         /// Whether the last check failed, so that the failure is logged once.
@@ -25,7 +25,7 @@ final class KeyWatch: Sendable {
     private let vault: OpenSSLVault
     private let now: @Sendable () -> WallTime
     private let log: ProcessLog
-    /// Guards the state.
+    /// Guards the ring and the state of the file.
     ///
     /// Files are read outside it.
     private let state: Mutex<State>
@@ -45,21 +45,21 @@ final class KeyWatch: Sendable {
     /// The current ring.
     var ring: KeyRing { state.withLock { $0.ring } }
 
-    /// Checks the file and the time.
+    /// Checks whether the key file has changed, and whether a waiting key begins to seal now.
     ///
-    /// Blocks while reading the file.
+    /// The call blocks the thread while it reads the file.
     func look(isAsked: Bool = false) { take(read(), isAsked: isAsked) }
 
-    /// Reads the file.
+    /// Reads the key file.
     ///
-    /// Blocks.
+    /// The call blocks the thread.
     func read() -> Result<[UInt8], StartFailure> {
         do throws(StartFailure) { return .success(try KeyRingFile.bytes(settings)) } catch { return .failure(error) }
     }
 
-    /// Handles the text that was read, and checks the time.
+    /// Uses the text of the key file, and checks whether a waiting key begins to seal now.
     ///
-    /// With `isAsked`, an unchanged text is handled too. An unusable file changes nothing.
+    /// With `isAsked`, an unchanged text is used too. An unusable file changes nothing.
     func take(_ text: Result<[UInt8], StartFailure>, isAsked: Bool) {
         let moment = now()
         state.withLock { state in
@@ -84,13 +84,13 @@ final class KeyWatch: Sendable {
         }
     }
 
-    /// Checks the time alone.
+    /// Checks whether a waiting key begins to seal now, without reading the file.
     func lookAtTime() {
         let moment = now()
         state.withLock { lookAtTime(&$0, moment) }
     }
 
-    /// A waiting key is already known, so its time comes even if the file is gone.
+    /// Lets a waiting key begin to seal at its time, even if the file is gone, because the key is already known.
     private func lookAtTime(_ state: inout State, _ moment: WallTime) {
         guard state.ring.sealingID(at: moment) != state.sealing else { return }
         do throws(StartFailure) { try take(state.ring, &state, moment) } catch {
@@ -101,7 +101,7 @@ final class KeyWatch: Sendable {
     /// The file's ring, if it is not used because its index key differs from the current ring's.
     var refused: KeyRing? { state.withLock { $0.refused } }
 
-    /// Uses a refused ring with its index key, in place of a ring that opens no stored value.
+    /// Uses a refused ring, including its index key, instead of a ring that opens no stored value.
     ///
     /// Returns the ids of the removed keys.
     func takeWhole(_ ring: KeyRing) -> Set<String> {
@@ -134,7 +134,7 @@ final class KeyWatch: Sendable {
     }
 }
 
-/// Checks the key file every two seconds and on demand, but does not wait for a hanging file.
+/// Checks the key file every two seconds and on demand, without waiting for a file that hangs.
 struct KeyRereading: Sendable {
     static let interval = Duration.seconds(2)
 
@@ -167,9 +167,9 @@ struct KeyRereading: Sendable {
             take: { watch.take($0.bytes, isAsked: $0.isAsked) })
     }
 
-    /// Checks the file, and returns when its text was handled or the reading hangs.
+    /// Checks the file, and returns when its text was used or the reading hangs.
     ///
-    /// With `isAsked`, an unchanged text is handled too.
+    /// With `isAsked`, an unchanged text is used too.
     func look(isAsked: Bool) async {
         // If a reading hangs, the periodic check looks at the time only.
         guard isAsked || !reading.isReading else { return watch.lookAtTime() }

@@ -4,14 +4,14 @@ import ServiceLifecycle
 
 /// A listener as a service, which accepts until shutdown and ends with its last connection.
 ///
-/// Until the process ends, its own socket then answers 503 `shutting_down`. A socket that was handed over is left to the next
-/// process, which finds the waiting connections.
+/// After that, its own socket answers 503 `shutting_down` until the process ends. A socket that was handed over is left to the
+/// next process, in which the waiting connections are accepted.
 struct Listener: Service {
     let name: ListenerName
     let service: CurrentService
     let configuration: HTTPServer.Configuration
     let sockets: ListeningSockets
-    /// Called with the port.
+    /// Called with the port when the listener accepts.
     let listening: @Sendable (Int) -> Void
 
     func run() async throws {

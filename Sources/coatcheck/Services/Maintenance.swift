@@ -1,6 +1,6 @@
 import Broker
 
-/// Makes the broker's background work, for example sweeping expired rows and revoking tokens at providers.
+/// Creates the services for the broker's background work, for example sweeping expired rows and revoking tokens at providers.
 enum Maintenance {
     /// Sweeps in small batches.
     ///
@@ -22,7 +22,7 @@ enum Maintenance {
         }
     }
 
-    /// Notifies listeners of other replicas' refreshes.
+    /// Notifies listeners in this process of refreshes by other replicas.
     static func refreshes(_ context: BrokerContext, _ store: any SharedStore) -> RepeatedWork {
         let refreshes = ReplicaRefreshes(context, store)
         return RepeatedWork(clock: context.clock, delay: .seconds(1)) {
@@ -53,7 +53,7 @@ enum Maintenance {
         }
     }
 
-    /// Works the outbox every second, every 50 ms while rows are due, and every 20 ms after a full batch.
+    /// Works on the outbox every second, every 50 ms while rows are due, and every 20 ms after a full batch.
     ///
     /// `revocations` is called each time, because the providers may have changed.
     static func revocations(

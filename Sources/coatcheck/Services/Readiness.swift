@@ -3,9 +3,9 @@ import BrokerHTTP
 import ServiceLifecycle
 import Synchronization
 
-/// Reports unready before anything else stops, so that load balancers have time to notice (SEC-123).
+/// Makes the broker report unready before anything else stops, so that load balancers have time to notice (SEC-123).
 final class Readiness: Service {
-    /// The longest time for a shutdown, this delay included.
+    /// The longest time for a whole shutdown, including this delay.
     let limit: Duration
     private let delay: Duration
     private let load: ServerLoad

@@ -1,22 +1,22 @@
 import Foundation
 import Synchronization
 
-/// Reads files on demand, each time on a thread of its own.
+/// Reads files on demand, each time on a new thread.
 ///
-/// A file may block, for example on a hanging mount. The next reading and the end of the process are not delayed. Values are
-/// handled one after the other. A value that arrives after a newer one is discarded.
+/// A file may block its reader, for example on a hanging mount. This does not delay the next reading or the end of the process.
+/// Values are used one after the other. A value that arrives after a newer one is discarded.
 final class Rereading<Value: Sendable>: Sendable {
     private struct State {
         var begun = 0
         var underWay = 0
-        /// The number of the newest handled value.
+        /// The number of the newest value that was used.
         var taken = 0
         var isStopped = false
     }
 
-    /// The most hanging readings.
+    /// The most readings that may hang at a time.
     ///
-    /// Each keeps a thread.
+    /// Each hanging reading keeps a thread.
     static var maximum: Int { 4 }
     /// The longest time before a reading counts as hanging.
     static var patience: Duration { .seconds(5) }
@@ -29,7 +29,7 @@ final class Rereading<Value: Sendable>: Sendable {
 
     /// Creates the reader.
     ///
-    /// `take` handles a value, and `isLate` is called when a reading hangs.
+    /// `take` uses a value, and `isLate` is called when a reading hangs.
     init(
         sleep: @escaping @Sendable (Duration) async throws -> Void, isLate: @escaping @Sendable () -> Void,
         take: @escaping @Sendable (Value) -> Void
@@ -42,9 +42,9 @@ final class Rereading<Value: Sendable>: Sendable {
     /// Whether a reading is in progress.
     var isReading: Bool { state.withLock { $0.underWay > 0 } }
 
-    /// Begins a reading, and returns when its value was handled, it hangs, or the task is cancelled.
+    /// Begins a reading, and returns when its value was used, it hangs, or the task is cancelled.
     ///
-    /// Returns false if too many readings hang already. A hanging reading's value is handled when it arrives.
+    /// Returns false if too many readings hang already. The value of a hanging reading is used when it arrives.
     func run(_ read: @escaping @Sendable () -> Value) async -> Bool {
         let number = state.withLock { state -> Int? in
             guard state.underWay < Self.maximum, !state.isStopped else { return nil }
@@ -83,8 +83,8 @@ final class Rereading<Value: Sendable>: Sendable {
         }
     }
 
-    /// Stops handling values.
+    /// Stops the use of values.
     ///
-    /// When this returns, no value is being handled.
+    /// After the call, no value is being used.
     func stop() { state.withLock { $0.isStopped = true } }
 }

@@ -4,11 +4,11 @@ import Synchronization
 
 /// Checks at intervals whether the store's role has the rights that the tables need.
 ///
-/// A process that starts without them becomes ready when it has them. A process that loses some later, because another role has
-/// migrated, reports the loss and stays in the balancer. It still serves sessions.
+/// A process that starts without these rights becomes ready when it has them. If a process loses some later, because another
+/// role has migrated, it reports the loss but stays ready. It still serves sessions.
 final class RightsWatch: Sendable {
     private struct State {
-        /// The rights that were lacking at the last check; nil if all were there.
+        /// The rights that were missing at the last check, in a sentence; nil if the role had all.
         var lacking: String?
         var hadAll = false
     }
@@ -18,26 +18,26 @@ final class RightsWatch: Sendable {
     private let state = Mutex(State())
 
     private static let interval = Duration.seconds(30)
-    /// The pause while rights are lacking.
+    /// The pause between checks while rights are missing.
     ///
     /// The pause is short, because an operator is probably granting them.
     private static let faultyInterval = Duration.seconds(2)
 
     /// Creates the check.
     ///
-    /// `ask` returns the lacking rights in a sentence.
+    /// `ask` returns the missing rights in a sentence.
     init(_ ask: @escaping @Sendable () async throws(StoreFailure) -> String?, log: ProcessLog) {
         self.ask = ask
         self.log = log
     }
 
-    /// Whether the process may take traffic.
+    /// Whether the rights allow the process to report ready.
     var isGood: Bool { state.withLock { $0.lacking == nil || $0.hadAll } }
 
-    /// The rights that were lacking at the last check, in a sentence; nil if all were there.
+    /// The rights that were missing at the last check, in a sentence; nil if the role had all.
     var lacking: String? { state.withLock { $0.lacking } }
 
-    /// Checks once.
+    /// Checks the rights once.
     ///
     /// If the store does not answer, the last result stays.
     func look() async {

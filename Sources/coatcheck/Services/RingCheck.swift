@@ -2,23 +2,23 @@ import Broker
 import BrokerStore
 import BrokerVault
 
-/// The share of stored values that the key ring opens, determined by a sample.
+/// The result of testing, on a sample of stored values, whether the key ring opens them.
 ///
 /// Rows' keys are random, so consecutive rows are a random sample.
 struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     private(set) var tried = 0
     private(set) var opened = 0
-    /// The keys that rows name and the ring lacks.
+    /// The keys that sealed sampled values and that the ring lacks.
     private(set) var missing: Set<String> = []
     /// The number of values whose key is in the ring and which do not open.
     private(set) var faulty = 0
-    /// The number of values that were sealed by a ring that was not the store's, and their keys.
+    /// The number of values that a wrong ring sealed, while it was used instead of the store's, and their keys.
     private(set) var foreign = 0
     private(set) var foreignKeys: Set<String> = []
 
-    /// Tries a ring on some values.
+    /// Tests a ring on sampled values.
     ///
-    /// `strangers` are keys of rings that were not the store's.
+    /// `strangers` are the keys of wrong rings that were used for this store.
     init(_ sample: [SealedRow], _ vault: OpenSSLVault, strangers: Set<String> = []) {
         for row in sample {
             tried += 1
@@ -40,13 +40,13 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether the ring is the store's, which requires that nine of ten values open.
+    /// Whether the ring is the store's, which is assumed if nine of ten values open.
     ///
     /// A few unopened values may be damaged, or their key may be on its way. They are no reason to refuse all requests. Values
     /// from a ring that wrongly replaced this one are left out, because the store's rings cannot open them.
     var isGood: Bool { (tried - foreign - opened) * 10 <= tried - foreign }
 
-    /// Whether the ring is foreign, because it opens no value and lacks the values' keys.
+    /// Whether the ring belongs to another store: it opens no value and lacks the values' keys.
     var opensNothing: Bool { opened == 0 && !missing.isEmpty }
 
     var description: String {
@@ -65,10 +65,10 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
         return text
     }
 
-    /// The number of sampled values for each place.
+    /// The number of sampled values for each sealed column.
     private static let sampled = 20
 
-    /// Tries a ring on a store.
+    /// Tests a ring on a sample of a store's values.
     static func run(_ store: any AdministeredStore, _ vault: OpenSSLVault) async throws(StoreFailure) -> RingCheck {
         let sample = try await sample(of: store, vault)
         let check = RingCheck(sample, vault)
@@ -94,19 +94,20 @@ struct RingCheck: Sendable, Equatable, CustomStringConvertible {
     }
 }
 
-/// The keys of rings that wrongly replaced the store's, as the store remembers them, by leases without renewal (decision 54).
+/// The keys of wrong rings that were used for the store, which the store remembers as leases that are never renewed (decision
+/// 54).
 enum ForeignKeys {
     /// The duration of these leases, which is longer than the life of any row that such a key has sealed.
     private static let memory = Duration.seconds(10 * 365 * 86_400)
 
-    /// Returns the foreign ones of these keys.
+    /// Returns those of the given keys that the store remembers.
     static func known(among ids: Set<String>, _ store: any BrokerStore) async -> Set<String> {
         var known: Set<String> = []
         for id in ids where (try? await store.lease(name(of: id))) != nil { known.insert(id) }
         return known
     }
 
-    /// Stores foreign keys.
+    /// Stores keys of a wrong ring.
     ///
     /// If the store fails, only this process remembers them.
     static func note(_ ids: Set<String>, at now: WallTime, _ store: any BrokerStore) async {

@@ -3,7 +3,7 @@ import BrokerStore
 import BrokerVault
 import Synchronization
 
-/// Checks at intervals whether the key ring opens the stored values, and turns readiness red if not.
+/// Checks at intervals whether the key ring opens the stored values; if not, the broker reports unready.
 ///
 /// A ring that opens no value belongs to another store, so new sign-ins are refused under it. The file's ring replaces it, with
 /// its index key, as soon as that ring opens a value.
@@ -11,7 +11,7 @@ final class RingWatch: Sendable {
     private struct State {
         /// The last result.
         var found: RingCheck?
-        /// The known keys of rings that were not the store's.
+        /// The known keys of wrong rings that were used for the store.
         ///
         /// The store remembers them all.
         var strangers: Set<String> = []
@@ -25,7 +25,7 @@ final class RingWatch: Sendable {
     private let state = Mutex(State())
 
     private static let interval = Duration.seconds(30)
-    /// The pause while the ring does not match.
+    /// The pause between checks while the ring does not open the values.
     ///
     /// The pause is short, because an operator is probably replacing the ring.
     private static let faultyInterval = Duration.seconds(2)
@@ -44,15 +44,15 @@ final class RingWatch: Sendable {
     /// Whether the ring opened the store's rows at the last check.
     var isGood: Bool { state.withLock { $0.found?.isGood ?? true } }
 
-    /// The last result in words; empty before the first.
+    /// The last result in words; empty before the first check.
     var description: String { state.withLock { $0.found?.description ?? "" } }
 
-    /// The number of values that were sealed by a ring that was not the store's, as text; nil if it is zero.
+    /// The number of values that a wrong ring sealed, in words; nil if it is zero.
     var foreign: String? { state.withLock { state in state.found.flatMap { $0.foreign > 0 ? "\($0)" : nil } } }
 
-    /// Checks once.
+    /// Checks the ring once.
     ///
-    /// A silent store gives no result.
+    /// If the store does not answer, there is no result.
     func look() async {
         guard let sample = try? await RingCheck.sample(of: store, vault) else { return }
         var check = RingCheck(sample, vault)
@@ -85,7 +85,7 @@ final class RingWatch: Sendable {
         }
     }
 
-    /// Returns the foreign ones of these keys.
+    /// Returns those of the given keys that belong to wrong rings.
     private func strangers(among ids: Set<String>) async -> Set<String> {
         let known = state.withLock { $0.strangers }
         let found = known.union(await ForeignKeys.known(among: ids.subtracting(known), store))

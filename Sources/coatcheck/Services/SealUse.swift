@@ -2,11 +2,11 @@ import Broker
 import BrokerVault
 import Synchronization
 
-/// Counts each key's seals in the store, so that the advice to rotate covers all processes and restarts.
+/// Adds up in the store how many values each key has sealed, so that the advice to rotate covers all processes and restarts.
 final class SealUse: Sendable {
     private let vault: OpenSSLVault
     private let store: any BrokerStore
-    /// Guards the counts of this process that the store already has.
+    /// Guards the numbers of this process that are already added in the store.
     private let told = Mutex<[String: Int]>([:])
 
     init(_ vault: OpenSSLVault, _ store: any BrokerStore) {
@@ -14,7 +14,7 @@ final class SealUse: Sendable {
         self.store = store
     }
 
-    /// Adds the seals since the last call, and reads the totals of all processes.
+    /// Adds the numbers since the last call, and reads the totals of all processes.
     ///
     /// A write with a lost answer is counted twice, which is better than not at all.
     func tell() async throws(StoreFailure) {

@@ -26,9 +26,9 @@ final class StoreGauges: Sendable {
         if case .sqlite(let path, _) = settings { self.path = path } else { path = nil }
     }
 
-    /// Samples once.
+    /// Samples the values once.
     ///
-    /// A value that cannot be read now keeps its last reading.
+    /// A value that cannot be read now keeps the last one.
     func sample() async {
         if let live = try? await store.liveSessions(now: now()) {
             metrics.gauge("coatcheck_sessions_live").set(Int64(live))

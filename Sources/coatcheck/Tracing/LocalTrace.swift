@@ -3,11 +3,11 @@ import Synchronization
 /// The shared state of all spans that this process adds to one trace.
 final class LocalTrace: Sendable {
     let id: String
-    /// The id that third parties see, which is always the broker's own.
+    /// The trace id that third parties receive, which is always the broker's own.
     ///
     /// A trusted proxy may pass on an id that a stranger has chosen.
     let ownID: String
-    /// Whether a caller's context is continued.
+    /// Whether the trace continues that of a caller.
     let continuesCaller: Bool
     private let callerSamples: Bool
     private let sampled: Atomic<Bool>

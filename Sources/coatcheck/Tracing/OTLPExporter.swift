@@ -8,7 +8,7 @@ import Synchronization
 
 /// Sends spans to a collector: OTLP over HTTP, in the protocol's JSON (decision 32).
 ///
-/// Callers never wait for it. Spans that the queue has no room for, or that the collector refuses, are dropped and counted.
+/// Callers never wait for the export. Spans are dropped and counted if the queue is full, or if the collector refuses them.
 final class OTLPExporter: Service {
     private struct State {
         var waiting: [FinishedSpan] = []
@@ -65,7 +65,7 @@ final class OTLPExporter: Service {
 
     /// Takes a span that has ended.
     ///
-    /// The longest wait is for another caller's append.
+    /// The call waits at most until another caller has appended a span.
     func add(_ span: FinishedSpan) {
         let hasRoom = state.withLock { state in
             guard state.waiting.count < Self.capacity else { return false }

@@ -94,7 +94,7 @@ struct FinishedSpan: Sendable {
 
 /// The tracer of this process, which makes spans, decides about recording, and reads W3C contexts.
 struct OTLPTracer: Sendable {
-    /// The fraction of recorded traces, unless a trusted caller has decided.
+    /// The fraction of traces that are recorded, unless a trusted caller has decided.
     let share: SampledShare
     /// Reads the wall clock, in nanoseconds since 1970.
     let nanoseconds: @Sendable () -> UInt64
@@ -123,14 +123,14 @@ struct OTLPTracer: Sendable {
         }
     }
 
-    /// Decides at random, because a stranger may have chosen the trace's id.
+    /// Decides at random whether to record a trace, because a stranger may have chosen the trace's id.
     private func decide() -> Bool {
         let sample = share.value
         return sample >= 1 || (sample > 0 && Double.random(in: 0..<1) < sample)
     }
 }
 
-/// The fraction of recorded traces, which a reload may change.
+/// The fraction of traces that are recorded, which a reload may change.
 final class SampledShare: Sendable {
     private let bits: Atomic<UInt64>
 

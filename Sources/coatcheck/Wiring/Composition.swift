@@ -10,13 +10,13 @@ import NIOSSL
 import ServiceLifecycle
 import UnixSignals
 
-/// The whole broker, wired and not yet listening, for `serve` and for tests.
+/// All parts of the broker, connected but not yet listening, for `serve` and for tests.
 struct Composition: Sendable {
     let parts: ProcessParts
-    /// The owner of the running configuration.
+    /// The owner of the configuration that is in use.
     let running: ConfigurationOwner
 
-    /// Wires everything; throws a sentence for the operator if a part cannot be made.
+    /// Makes and connects all parts; throws a sentence for the operator if one cannot be made.
     static func make(
         _ configuration: Configuration, log: ProcessLog, store: any AdministeredStore,
         clock system: BrokerClock = SystemClock.clock

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Counts refused connections, and logs once a minute which addresses they came from.
 struct ConnectionMetrics: Sendable {
-    /// The scope of the limit that a connection reached.
+    /// The limit that a connection reached.
     enum Reason: String, CaseIterable {
         /// The limit of the address, or of its IPv6 /64.
         case address
@@ -12,9 +12,9 @@ struct ConnectionMetrics: Sendable {
         case customer
         /// The limit of its IPv6 /48.
         case network
-        /// The limit of all connections.
+        /// The limit on all connections together.
         ///
-        /// The connection waits until another one ends.
+        /// Such a connection waits until another one ends.
         case all
     }
 
@@ -22,7 +22,7 @@ struct ConnectionMetrics: Sendable {
 
     private let log: ProcessLog
     private let metrics: MetricsRegistry
-    /// The addresses and networks that were logged this minute.
+    /// The addresses and networks for which a line was logged in this minute.
     private let named: AddressLines
     private let isFullNamed: AddressLines
 
@@ -35,7 +35,7 @@ struct ConnectionMetrics: Sendable {
         for reason in Reason.allCases { _ = metrics.counter(Self.name, [("reason", reason.rawValue)]) }
     }
 
-    /// Handles a connection that was closed because its address or network had reached its limit.
+    /// Counts and logs a connection that was closed because its address or network had reached its limit.
     func refused(_ address: PeerAddress, _ limit: PeerPolicy.Key) {
         let reason = Self.reason(limit)
         count(reason)
@@ -53,7 +53,7 @@ struct ConnectionMetrics: Sendable {
         }
     }
 
-    /// Handles reaching the limit on all connections.
+    /// Counts and logs that the limit on all connections was reached.
     func isFull() {
         count(.all)
         guard isFullNamed.line(for: "all") == .one else { return }
@@ -80,11 +80,11 @@ struct ConnectionMetrics: Sendable {
     }
 }
 
-/// Remembers the addresses that were logged in the current window, so that each gets one line in it.
+/// Remembers for which addresses a line was logged in the current interval, so that each gets one line.
 ///
 /// The number of addresses is limited. All further ones share one line.
 final class AddressLines: Sendable {
-    /// The lines to write.
+    /// The line to write for an address, if any.
     enum Line: Equatable { case none, one, manyMore }
 
     private struct State {
@@ -95,7 +95,7 @@ final class AddressLines: Sendable {
     private let window: Duration
     private let capacity: Int
     private let monotonic: @Sendable () -> Duration
-    /// Guards the state of the current window.
+    /// Guards the addresses of the current interval.
     private let state: Mutex<State>
 
     init(window: Duration, capacity: Int, monotonic: @escaping @Sendable () -> Duration) {

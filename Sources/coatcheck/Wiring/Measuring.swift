@@ -7,7 +7,7 @@ import BrokerVault
 import BrokerWire
 import Foundation
 
-/// Takes measurements on demand.
+/// Collects the measurements that are made when the metrics are read.
 struct Measuring: Sendable {
     private let parts: ProcessParts
     private let context: BrokerContext
@@ -88,7 +88,7 @@ struct Measuring: Sendable {
         return metrics.text()
     }
 
-    /// Removes the gauges of subjects that the next configuration lacks.
+    /// Removes the gauges of providers and upstreams that the next configuration lacks.
     func forget(whatIsNotIn next: Configuration) {
         for name in context.providers.all.map(\.profile.name)
         where !next.providers.contains(where: { $0.name == name }) {
@@ -138,7 +138,7 @@ enum ProviderHealth {
 
     /// The number of consecutive failures from which a provider counts as failing.
     ///
-    /// A single one may be chance.
+    /// A single failure may be chance.
     private static let failing = 2
 
     /// Returns the word for `/readyz`: `open` while the breaker refuses calls, `failing` after several failed calls.

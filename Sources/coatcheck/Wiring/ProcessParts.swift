@@ -4,7 +4,7 @@ import BrokerStore
 import BrokerVault
 import BrokerWire
 
-/// The parts that a process keeps for its whole life, across configurations.
+/// The parts of the broker that exist for the whole life of a process, across configurations.
 struct ProcessParts: Sendable {
     let log: ProcessLog
     let metrics: MetricsRegistry
@@ -18,14 +18,14 @@ struct ProcessParts: Sendable {
     let sealUse: SealUse
     let keyWatch: KeyWatch
     let ringWatch: RingWatch
-    /// The check of the role's rights; nil for a store without roles.
+    /// The check of the database role's rights; nil for a store without roles.
     let rightsWatch: RightsWatch?
     let clockCheck: ClockCheck
     let resealing: Resealing
     let store: any AdministeredStore
-    /// The store again, if several processes share it.
+    /// The operations for shared stores; nil if only this process uses the store.
     let shared: (any SharedStore)?
-    /// The context without providers, which belong to a configuration.
+    /// The use cases' context without providers, which belong to a configuration.
     let context: BrokerContext
     let revocations: Revocations
     /// The charges of addresses on the public listener, and on the backends' own.
@@ -46,7 +46,7 @@ struct ProcessParts: Sendable {
     /// Counts refused connections.
     let connectionMetrics: ConnectionMetrics
 
-    /// Applies the new configuration's limits without resetting the counters.
+    /// Applies the limits of the new configuration, and keeps the counts.
     func adopt(_ configuration: Configuration, _ http: HTTPConfiguration) {
         log.threshold.adopt(configuration.log.level)
         tracing?.adopt(configuration.tracing)
@@ -124,7 +124,7 @@ struct StartFailure: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// Reads the key ring of a running broker.
+/// Reads the key ring for a broker that starts or runs.
 enum KeyRingFile {
     /// Returns the ring of a file; throws a sentence that contains no key.
     static func load(_ path: String) throws(StartFailure) -> KeyRing { try ring(bytes(path), of: path) }

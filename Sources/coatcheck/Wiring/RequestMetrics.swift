@@ -9,9 +9,9 @@ struct RequestMetrics: Sendable {
     /// The listener's name: `public`, `backend` or `management`.
     let listener: String
     let writesLines: Bool
-    /// The addresses that were logged this minute for reaching a limit.
+    /// The addresses for which a reached limit was logged in this minute.
     private let limited: AddressLines
-    /// The peers that were logged as untrusted proxies.
+    /// The peers for which a line was logged because they are untrusted proxies.
     private let untrusted: AddressLines
     private let known = KnownSeries<Key, Series>()
 
@@ -36,7 +36,7 @@ struct RequestMetrics: Sendable {
         self.writesLines = writesLines
     }
 
-    /// The methods with their own label (SEC-118).
+    /// The methods that have a label of their own in metrics (SEC-118).
     private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
     /// The log that receives the HTTP layer's records.
@@ -84,7 +84,7 @@ struct RequestMetrics: Sendable {
         }
     }
 
-    /// Logs once a minute for each address that it has reached a limit.
+    /// Logs that an address has reached a limit, at most once a minute for each address.
     private func writeLimit(_ record: RequestRecord) {
         switch limited.line(for: record.client) {
         case .none: break
@@ -134,7 +134,7 @@ extension Duration {
     }
 }
 
-/// Measures the relay for each upstream: the time to the answer's head, and the answers by the class of their status.
+/// Measures the relay for each upstream: the time to the answer's head, and the number of answers by class of status.
 struct RelayMetrics: Sendable {
     private struct Key: Hashable {
         let upstream: String

@@ -33,7 +33,7 @@ final class RunningConfiguration: Sendable {
     let peers: @Sendable (PeerAddress) -> [PeerPolicy]
     private let measuring: Measuring
 
-    /// Makes everything of a configuration; throws a sentence for the operator if a part cannot be made.
+    /// Makes all parts that depend on a configuration; throws a sentence for the operator if one cannot be made.
     init(
         _ configuration: Configuration, _ parts: ProcessParts, after before: RunningConfiguration? = nil
     ) throws(StartFailure) {
@@ -127,13 +127,13 @@ final class RunningConfiguration: Sendable {
             log: requests(.management).requestLog)
     }
 
-    /// Removes the gauges of subjects that the next configuration lacks.
+    /// Removes the gauges of providers and upstreams that the next configuration lacks.
     func forget(whatIsNotIn next: Configuration) { measuring.forget(whatIsNotIn: next) }
 
-    /// The unchanged parts of a configuration.
+    /// The parts that are the same in the previous and the new configuration.
     private struct Unchanged {
         private let changes: [String]?
-        /// The providers whose clients request other target APIs than before.
+        /// The providers whose clients now request tokens for other APIs than before.
         private let retargeted: Set<ProviderName>
         /// Whether the settings of outgoing calls are unchanged.
         let outbound: Bool
@@ -149,7 +149,7 @@ final class RunningConfiguration: Sendable {
             outbound = changes.map { !$0.contains { ConfigValues.lies($0, under: "outbound") } } ?? false
         }
 
-        /// Whether a provider is unchanged, including the settings that it inherits.
+        /// Returns whether a provider is unchanged, including the settings that it inherits.
         func has(_ provider: ProviderName) -> Bool {
             guard let changes, outbound, !retargeted.contains(provider) else { return false }
             let paths = ["providers.\(provider)", "session.idle", "session.absolute"]
@@ -167,7 +167,7 @@ final class ConfigurationOwner: Sendable {
     /// The configuration for new work.
     var current: RunningConfiguration { state.withLock { $0 } }
 
-    /// Replaces the configuration; returns the previous one, so that it does not end under the lock.
+    /// Replaces the configuration; returns the previous one, so that its parts are not released under the lock.
     func exchange(for next: RunningConfiguration) -> RunningConfiguration {
         state.withLock { current in
             defer { current = next }
@@ -181,7 +181,7 @@ struct CurrentService: WireService {
     let running: ConfigurationOwner
     let responder: @Sendable (RunningConfiguration) -> BrokerResponder
 
-    /// The listener's service while the process is ending (`BrokerResponder.refusing`).
+    /// The service that answers the listener's requests with 503 while the process ends (`BrokerResponder.refusing`).
     var refusing: CurrentService {
         CurrentService(running: running) { [responder] in responder($0).refusing }
     }

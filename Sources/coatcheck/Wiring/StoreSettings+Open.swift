@@ -2,7 +2,7 @@ import Broker
 import BrokerStore
 
 extension StoreSettings {
-    /// The place of the store, in a form for people.
+    /// The address of the store, in a form for people.
     var place: String {
         switch self {
         case .sqlite(let path, _): path
@@ -40,7 +40,7 @@ extension StoreSettings {
         }
     }
 
-    /// Whether an open store excludes all other processes.
+    /// Whether a process that has the store open excludes all other processes.
     var isLocked: Bool { if case .sqlite = self { true } else { false } }
 
     /// Migrates the store and returns the schema's versions before and after.

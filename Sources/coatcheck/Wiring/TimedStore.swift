@@ -33,7 +33,7 @@ struct TimedStore: AroundStore {
         }
     }
 
-    /// Counts a failure of the store.
+    /// Counts a failed operation of the store.
     ///
     /// A caller that gave up and a row of a newer release are left out, because neither shows a fault of the store.
     private func count(_ failure: StoreFailure, of operation: StoreOperation) {
@@ -44,7 +44,7 @@ struct TimedStore: AroundStore {
 
 /// Whether the store's disk is full according to the last writes.
 ///
-/// The beginning and the end are logged once each.
+/// Log lines are written when the disk becomes full and when it has space again.
 final class DiskState: Sendable {
     private let log: ProcessLog
     private let full = Atomic<Bool>(false)
@@ -53,7 +53,7 @@ final class DiskState: Sendable {
 
     var isFull: Bool { full.load(ordering: .relaxed) }
 
-    /// Handles a write that met a full disk.
+    /// Notes that a write failed because the disk is full.
     func wasFull() {
         guard !full.exchange(true, ordering: .relaxed) else { return }
         log.write(
@@ -61,7 +61,7 @@ final class DiskState: Sendable {
             [("detail", "sign-ins are refused; sessions are served and ended; make room")])
     }
 
-    /// Handles a successful ordinary write.
+    /// Notes that an ordinary write succeeded.
     func wasWritten() {
         guard full.load(ordering: .relaxed), full.exchange(false, ordering: .relaxed) else { return }
         log.write(.notice, "the store's disk has room again")

@@ -3,9 +3,9 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// Reads `clients.NAME.children`: the kinds of child that a client's sessions may have.
+/// Reads `clients.NAME.children`, the kinds of child sessions that a client's sessions may have.
 enum ChildrenReader {
-    /// The most kinds for one client.
+    /// The most kinds of child sessions for one client.
     private static let maximum = 16
 
     static func read(_ section: ConfigSection, defaults: SessionLifetimes) -> [ChildKind: ChildPolicy] {
@@ -55,7 +55,7 @@ enum ChildrenReader {
     }
 }
 
-/// Checks the references of the kinds of children.
+/// Checks the names that the settings of child sessions refer to.
 enum ChildrenRules {
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         let upstreams = draft.upstreams.compactMap { $0.settings }
@@ -93,7 +93,7 @@ enum ChildrenRules {
         }
     }
 
-    /// A child's calls carry its parent's token, so an upstream that requests another sign-in sees the parent's sign-in.
+    /// Warns of an upstream that may request another sign-in from a child, because the child uses its parent's sign-in.
     private static func warnOfStepUps(
         _ upstream: UpstreamSettings, _ provider: ProviderSection, _ client: ClientSection, _ kind: ChildKind,
         at path: String, _ context: ConfigContext
@@ -106,7 +106,8 @@ enum ChildrenRules {
             line: client.location.line, severity: .warning)
     }
 
-    /// A web page has no key of the app's, so a copy of its cookie opens everything that the cookie opens.
+    /// Warns of cookies that are sufficient alone: a web page has no key of the app's, so a copy of its cookie opens the same
+    /// calls.
     private static func warnOfBearers(_ client: ClientSection, _ context: ConfigContext) {
         let profile = client.settings.profile
         guard profile.binding.mode == .enforce, profile.children[.web] != nil else { return }

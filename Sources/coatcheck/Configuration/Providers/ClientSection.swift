@@ -4,7 +4,7 @@ import BrokerProviders
 /// One client of a provider, with its place in the file.
 struct ClientSection: Sendable {
     let settings: ClientSettings
-    /// The place in the file, for rules that compare clients.
+    /// The position of the client in the file, for rules that compare clients.
     let location: ClientLocation
 
     init?(name: String, provider shared: ProviderDraft, _ section: ConfigSection) {
@@ -109,7 +109,7 @@ struct ClientSection: Sendable {
 
     /// Reports a public client without PKCE, because anyone with its code could redeem it.
     ///
-    /// Clever does not support PKCE, so its client with a blank secret is accepted.
+    /// Clever does not support PKCE, so its client with an empty secret is accepted.
     private static func checkPKCE(
         _ section: ConfigSection, _ profile: ClientProfile, _ authentication: ClientAuthentication, _ kind: ProviderKind
     ) {
@@ -141,7 +141,8 @@ struct ClientSection: Sendable {
         if wire.senderConstraint == .mtls { section.report("sender_constrained", need) }
     }
 
-    /// RFC 6749 requires form encoding of id and secret before base64, and many servers do not decode them.
+    /// Warns of a secret with reserved characters: RFC 6749 requires that they are encoded before base64, but many servers do
+    /// not decode them.
     private static func warnOfReserved(
         _ section: ConfigSection, _ authentication: ClientAuthentication, _ wire: WireSettings
     ) {
@@ -176,7 +177,7 @@ struct ClientLocation: Sendable {
 
 /// Reads `clients.NAME.binding`, which decides whether a client's sessions belong to a key of the device.
 enum BindingReader {
-    /// Passes live for a short time, because a thief of a request's header has the pass.
+    /// The range of a pass's lifetime, which is short because a thief of a request's header fields has the pass.
     private static let lifetimes = Duration.seconds(60)...Duration.seconds(900)
 
     static func read(_ section: ConfigSection) -> BindingPolicy {

@@ -22,13 +22,13 @@ enum CredentialReader {
         }
     }
 
-    /// The provider's credentials for all its clients.
+    /// The credentials in the provider's section, which all its clients inherit.
     struct Shared: Sendable {
         var privateKey: SigningKey?
         var apple: ClientAuthentication?
     }
 
-    /// Reads the keys of a provider or a client.
+    /// Reads the credentials in the section of a provider or a client.
     ///
     /// `algorithm` is the default for a key's signatures.
     static func shared(

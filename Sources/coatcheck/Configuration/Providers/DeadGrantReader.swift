@@ -1,6 +1,6 @@
 import BrokerProviders
 
-/// Reads `token_response: {dead_grants}`, the places in a refresh's answer that report a dead grant.
+/// Reads `token_response: {dead_grants}`, the places in the answer to a refresh that show a dead grant.
 ///
 /// A listed value ends a session at once, so ambiguous values are refused or cause a warning.
 enum DeadGrantReader {
@@ -48,7 +48,7 @@ enum DeadGrantReader {
         return pointer.map { DeadGrantPlace(pointer: $0, values: values, statuses: statuses) }
     }
 
-    /// 429 and 5xx mean "later", regardless of the body.
+    /// Returns whether a status may report a dead grant; 429 and 5xx mean "later", regardless of the body.
     private static func isStatus(_ status: Int) -> Bool {
         status == 200 || (400...499).contains(status) && status != 429
     }

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Expands `profile: fapi2`, and checks the other settings against the FAPI 2.0 Security Profile.
+/// Applies the values that `profile: fapi2` requires, and checks the other settings against the FAPI 2.0 Security Profile.
 struct FAPI2Rules {
     let client: ConfigSection
     let provider: ConfigSection?
@@ -122,7 +122,7 @@ struct FAPI2Rules {
         if settings.issuer == nil { report("issuer", "needs `issuer`: " + fromMetadata) }
     }
 
-    /// Returns the place of a key on the client, or else on the provider.
+    /// Returns the path of a key in the client's section, or else in the provider's.
     private func place(_ key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         client.place(of: key, below) ?? provider?.place(of: key, below)
     }
@@ -133,7 +133,7 @@ struct FAPI2Rules {
     }
 }
 
-/// The meaning of a client's profile, as `coatcheck check` prints it.
+/// Describes the profiles of clients, as `coatcheck check` prints them.
 enum ProfileWords {
     /// Returns a line for each client with a profile.
     static func lines(_ configuration: Configuration) -> [String] {

@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// Checks a provider's settings against its clients'.
+/// Checks the settings of a provider and of its clients against each other.
 enum ProviderRules {
     static func check(_ provider: ProviderSection, _ context: ConfigContext) {
         for client in provider.clients {
@@ -74,7 +74,7 @@ extension ProviderRules {
     }
 }
 
-/// Reports requests for standards that are unsupported or configured elsewhere: DPoP and JARM.
+/// Reports settings for standards that the broker does not support or configures elsewhere: DPoP and JARM.
 enum NotOffered {
     private static let words = [
         "jwt": "signed answers (JARM)", "query.jwt": "signed answers (JARM)", "fragment.jwt": "signed answers (JARM)",
@@ -88,7 +88,7 @@ enum NotOffered {
         }
     }
 
-    /// Checks the words of a list in the same way.
+    /// Checks a list of words for the same standards.
     static func check(_ section: ConfigSection, list key: String) {
         for scalar in section.scalars(key) {
             if scalar.text.lowercased() == "dpop" {
@@ -100,7 +100,8 @@ enum NotOffered {
     }
 }
 
-/// Checks flow C: a redirect URI on this host must be the provider's hosted callback and have a place to continue.
+/// Checks the hosted callback (flow C): a redirect URI on this host must be the provider's callback address, and the client
+/// must name the app's address.
 enum HostedCallbackRules {
     static func check(_ providers: [ProviderSection], publicURL: WebURL, _ context: ConfigContext) {
         for provider in providers {
@@ -144,7 +145,7 @@ enum HostedCallbackRules {
 
 /// Checks that each redirect URI belongs to one provider (SEC-09).
 ///
-/// With a shared one, one provider's answer could be taken for the other's.
+/// If two providers shared one, the answer of one could be mistaken for the other's.
 enum RedirectRules {
     /// The parameters in answers of OAuth, OpenID, Zephr, Clover and Apple.
     ///

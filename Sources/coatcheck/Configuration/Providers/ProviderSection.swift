@@ -1,7 +1,7 @@
 import Broker
 import BrokerProviders
 
-/// One provider, with its place in the file.
+/// One provider, with its position in the file.
 struct ProviderSection: Sendable {
     var settings: ProviderSettings
     let clients: [ClientSection]
@@ -162,9 +162,9 @@ struct ProviderSection: Sendable {
         return service == nil ? nil : settings
     }
 
-    /// Apple has no public clients.
+    /// Reports an Apple client without a key, because Apple has no public clients.
     ///
-    /// Without the key, every login would fail at the token call.
+    /// Every login would fail at the token call.
     private static func checkApple(_ clients: [ClientSection], _ context: ConfigContext) {
         for client in clients {
             if case .apple = client.settings.authentication { continue }
@@ -225,14 +225,14 @@ struct ProviderDraft {
     var pkce = ClientProfile.PKCE.required
     /// The form of the redirect URI in the redemption of a native code.
     ///
-    /// Google's is empty, and Apple's is omitted.
+    /// Google requires an empty one, and for Apple it is omitted.
     var nativeRedirect = CodeGrant.RedirectParameter.omitted
     /// The default algorithm of a `private_key`.
     var assertionAlgorithm = SignatureAlgorithm.es256
     var credentials = CredentialReader.Shared()
     /// Whether the provider names a certificate for its clients, valid or not.
     var namesCertificate = false
-    /// Whether a secret is sent in the body by default.
+    /// Whether a secret is sent in the request body by default.
     ///
     /// Clover, Facebook and LinkedIn do not accept Basic.
     var secretInBody = false
@@ -245,10 +245,10 @@ struct ProviderDraft {
         presetWire = wire
     }
 
-    /// The wire settings below those of the provider's section.
+    /// The wire settings from the preset, which the provider's section overrides.
     private let presetWire: WireSettings
 
-    /// Applies a profile, and then the provider's section over it.
+    /// Applies a profile, and then the provider's section, which overrides it.
     mutating func adopt(_ profile: ConformanceProfile) {
         wire = presetWire
         wire.adopt(profile)
@@ -266,7 +266,7 @@ enum EndpointReader {
         "end_session", "par", "api",
     ]
 
-    /// Applies the endpoints from the file over the given ones.
+    /// Reads the endpoints in the file, which override the given ones.
     static func read(_ section: ConfigSection, into endpoints: inout EndpointSettings) {
         func read(_ key: String, _ path: WritableKeyPath<EndpointSettings, EndpointURL?>) {
             if let url = section.endpoint(key) { endpoints[keyPath: path] = url }

@@ -5,7 +5,7 @@ import BrokerRelay
 
 /// Reads the settings of step-ups.
 enum StepUpReader {
-    /// Reads `step_up: {acr, max_age}` of a provider; nil means that the kind decides.
+    /// Reads `step_up: {acr, max_age}` of a provider; nil if the kind of provider decides.
     static func capability(_ section: ConfigSection, kind: ProviderKind?, preset: Preset?) -> StepUpCapability? {
         let part = section.section("step_up")
         let standard = preset?.stepUp ?? (kind == .oidc ? StepUpCapability.everything : .nothing)
@@ -19,12 +19,12 @@ enum StepUpReader {
         return capability
     }
 
-    /// The range of demanded ages.
+    /// The range of the ages that may be demanded.
     ///
-    /// The least one leaves time for the call after the sign-in.
+    /// The smallest one leaves time for the call after the sign-in.
     private static let ages = Duration.seconds(60) ... .seconds(400 * 86_400)
 
-    /// Reads the demand of a `require`; nil if it is faulty.
+    /// Reads the demand in a `require`; nil if it is faulty.
     static func demand(_ section: ConfigSection, takesPresence: Bool) -> StepUpDemand? {
         let classes = section.words("acr") ?? []
         let age = section.duration("max_age", default: ages.upperBound, in: ages)
@@ -59,7 +59,7 @@ enum StepUpReader {
         return demand
     }
 
-    /// Reads the entries of an upstream's `require`, with their places.
+    /// Reads the entries of an upstream's `require`, with their paths in the file.
     static func requirements(_ section: ConfigSection) -> [(requirement: UpstreamRequirement, path: String)] {
         section.list("require").compactMap { item in
             let text = item.requiredText("allow", limit: 1024)
@@ -72,7 +72,7 @@ enum StepUpReader {
     }
 }
 
-/// Checks demands on sign-ins against the clients that would have to meet them.
+/// Checks the demands on sign-ins against the abilities of the providers.
 enum StepUpRules {
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
         for upstream in draft.upstreams {
@@ -121,7 +121,7 @@ enum StepUpRules {
 
     /// Warns if an app or backend gets an access token for the upstream.
     ///
-    /// With the token, the upstream can be called past the relay and its demand.
+    /// With the token, the upstream can be called without the relay, which checks the demand.
     private static func warnOfTokens(
         _ upstream: UpstreamSettings, _ clients: [ClientProfile], _ backends: [BackendSection], _ path: String,
         _ line: Int?, _ context: ConfigContext
@@ -149,7 +149,7 @@ enum StepUpRules {
         }
     }
 
-    /// Warns of clients without binding.
+    /// Warns of a demand on a client whose sessions are unbound.
     ///
     /// After a step-up, a copy of an unbound session's cookie meets the demand as well.
     private static func warn(

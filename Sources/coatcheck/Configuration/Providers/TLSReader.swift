@@ -8,7 +8,7 @@ enum TLSReader {
     /// The time before a certificate's expiry that causes a warning.
     private static let lastDays = Duration.seconds(14 * 86_400)
 
-    /// Applies a section's settings over the given ones.
+    /// Reads the settings of a section, which override the given ones.
     ///
     /// `certificate: {file, key}` is another form of the first two keys.
     static func read(_ section: ConfigSection, into settings: inout ConnectionSettings) {
@@ -34,7 +34,7 @@ enum TLSReader {
         settings.trust = trust
     }
 
-    /// Whether a section names a certificate, valid or not.
+    /// Returns whether a section names a certificate, valid or not.
     static func names(_ section: ConfigSection) -> Bool {
         if section.has("certificate") { return true }
         guard let tls = section.optionalSection("tls") else { return false }

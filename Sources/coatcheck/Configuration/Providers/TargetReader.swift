@@ -3,7 +3,7 @@ import BrokerHTTP
 import BrokerProviders
 import BrokerRelay
 
-/// Reads the further APIs that access tokens are requested for: `upstreams.NAME.token` and the entries of
+/// Reads the further APIs for which access tokens are requested: `upstreams.NAME.token` and the entries of
 /// `backends.NAME.tokens`.
 enum TargetReader {
     /// The most resources of one target.
@@ -34,9 +34,9 @@ enum TargetReader {
         return exchanged
     }
 
-    /// Reads a backend's targets with their places.
+    /// Reads a backend's targets, with their paths in the file.
     ///
-    /// Each must be unique, because a request names a target by its parameters alone.
+    /// Each must be unique, because a request identifies a target only by its parameters.
     static func targets(_ section: ConfigSection, _ key: String) -> [(target: TokenTarget, path: String)] {
         var names: Set<TokenTarget> = []
         return section.list(key).compactMap { item in
@@ -83,7 +83,7 @@ enum TargetReader {
     }
 }
 
-/// The APIs that each client's tokens may be for, from upstreams and backends together.
+/// The further APIs that each client's tokens may be for, from upstreams and backends together.
 struct ConfiguredTargets {
     private let upstreams: [UpstreamSection]
     private let backends: [BackendSection]
@@ -126,7 +126,7 @@ extension ProviderKind {
 
 /// Checks targets against the providers that would have to issue the tokens.
 enum TargetRules {
-    /// The most targets of one session with stored tokens.
+    /// The most targets of one session whose tokens are stored.
     private static let mostKept = 8
 
     static func check(_ draft: ConfigurationDraft, _ context: ConfigContext) {
@@ -208,7 +208,7 @@ enum TargetRules {
         }
     }
 
-    /// Returns the beginning of a sentence about a client that can never get the target; nil for other clients.
+    /// Returns the beginning of a sentence about a client that can never get a token for the target; nil for other clients.
     private static func fault(_ client: ClientSettings, _ target: TokenTarget) -> String? {
         target.grant == .refresh && client.wire.refresh == .none ? "is asked for with a refresh token, and" : nil
     }

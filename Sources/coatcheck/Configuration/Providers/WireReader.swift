@@ -1,10 +1,10 @@
 import Broker
 import BrokerProviders
 
-/// Reads the details of the protocol with a provider, from the provider or from a client.
+/// Reads the details of the protocol with a provider, in the section of the provider or of a client.
 ///
-/// Each reading applies the file's settings over the given ones. A client's keys override its provider's, and those override
-/// the preset's.
+/// The settings in a section override the given ones. A client's settings override its provider's, and those override the
+/// preset's.
 enum WireReader {
     /// The parameters that only the broker may set (SEC-07).
     private static let reserved: Set<String> = [

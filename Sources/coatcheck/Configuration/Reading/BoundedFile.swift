@@ -7,7 +7,7 @@ enum BoundedFile {
 
     /// Returns the bytes of a file; throws the reason if it cannot be used.
     ///
-    /// Only regular files are read, because a pipe, a device or a socket could block the reader for ever. An exception are the
+    /// Only regular files are read, because reading a pipe, a device or a socket could block for ever. The exception is the
     /// process's own descriptors (`/dev/stdin`, a shell's `<(…)`), which other users cannot replace.
     static func load(_ path: String, limit: Int) throws(FileFault) -> [UInt8] {
         let isOwn = path == "/dev/stdin" || path.hasPrefix("/dev/fd/") || path.hasPrefix("/proc/self/fd/")
@@ -67,9 +67,10 @@ enum FileFault: Error, Sendable, Equatable, CustomStringConvertible {
 
 /// The mode of a file with a secret.
 enum FileMode {
-    /// Returns whether a user besides the owner and this process's groups may read the file, or any other user may write it.
+    /// Returns whether the file is open to others: any user besides its owner and this process's groups may read it, or any
+    /// other user may write it.
     ///
-    /// For a link, its target counts. A mounted Kubernetes Secret consists of links to root's files with mode 0440 and the
+    /// For a link, its target is checked. A mounted Kubernetes Secret consists of links to root's files with mode 0440 and the
     /// pod's group.
     static func isOpenToOthers(_ path: String) -> Bool {
         var status = stat()

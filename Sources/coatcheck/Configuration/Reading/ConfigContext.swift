@@ -1,20 +1,20 @@
 import Broker
 import Yams
 
-/// Collects the results of reading the file: its problems, and the keys that were asked for.
+/// Collects the results of reading the file: its problems, and the keys that the decoders have read.
 ///
-/// Each section registers itself here, and `finish` reports all keys that no decoder asked for. This makes decoding strict
+/// Each section registers itself here, and `finish` reports all keys that no decoder has read. Therefore decoding is strict
 /// without a second list of keys.
 final class ConfigContext {
     let sources: ConfigSources
     private(set) var problems: [ConfigProblem] = []
     /// The lines of the file's keys and list entries.
     private(set) var lines = ConfigLines()
-    /// Every key that was asked for, as a pattern with `*` for names (`providers.*.issuer`).
+    /// Every key that a decoder has read, as a pattern with `*` for names (`providers.*.issuer`).
     private(set) var knownKeys: Set<String> = []
-    /// Whether empty lists and maps are read once, to collect their keys.
+    /// Whether even empty lists and maps are read once, to collect their keys for the catalogue.
     let isCataloguing: Bool
-    /// The values of `{env: …}` and `{file: …}`, by the path of their key.
+    /// The resolved values of `{env: …}` and `{file: …}`, by the path of their key.
     private(set) var resolved: [String: Secret] = [:]
     private var sections: [ConfigSection] = []
     private var inlineSecrets: [(path: String, line: Int?)] = []
@@ -30,14 +30,14 @@ final class ConfigContext {
 
     /// Reports a problem at a path.
     ///
-    /// `line` is a line known to the caller, for example an entry's line within the path's list. The later line of the two is
-    /// more precise, because deeper entries are on later lines.
+    /// `line` is a line that the caller knows, for example that of an entry in the path's list. The later of the two lines is
+    /// used, because deeper entries are on later lines.
     func report(_ message: String, path: String, line: Int? = nil, severity: ConfigProblem.Severity = .error) {
         let nearest = [line, lines.line(of: path)].compactMap { $0 }.max()
         problems.append(ConfigProblem(line: nearest, path: path, message: message, severity: severity))
     }
 
-    /// Whether a fault was found at a path, so that its consequences need no report.
+    /// Returns whether a fault was found at a path, so that its consequences are not reported.
     func isFaulty(_ path: String) -> Bool { problems.contains { $0.path == path && $0.severity == .error } }
 
     /// Stores the value of a reference.
@@ -46,7 +46,7 @@ final class ConfigContext {
     /// Notes a secret that is written in the file itself.
     func noteInlineSecret(path: String, line: Int?) { inlineSecrets.append((path, line)) }
 
-    /// Warns of secrets in the file itself, which are for development.
+    /// Warns of secrets that are written in the file itself, which are for development only.
     func warnOfInlineSecrets() {
         for (path, line) in inlineSecrets {
             report(
@@ -55,7 +55,7 @@ final class ConfigContext {
         }
     }
 
-    /// Reports keys that no decoder asked for, and returns all problems in the file's order.
+    /// Reports the keys that no decoder has read, and returns all problems in the file's order.
     func finish() -> [ConfigProblem] {
         for section in sections {
             // If a key is misspelt, drop the report that it is missing.
@@ -100,7 +100,7 @@ final class ConfigContext {
         return nil
     }
 
-    /// Returns the line of a key's second occurrence at the same depth.
+    /// Returns the line at which a key occurs for the second time at the same depth.
     private static func secondLine(of key: String, in text: String, from line: Int) -> Int? {
         var indent: Int?
         for (index, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated().dropFirst(
@@ -130,7 +130,7 @@ struct ConfigProblem: Sendable, Hashable, Comparable, CustomStringConvertible {
 
     /// The line in the file, from 1; nil if the fault has no line.
     let line: Int?
-    /// The place of the fault, as a dotted path (`providers.clever.clients.ios.auth`).
+    /// The path of the faulty key, with dots (`providers.clever.clients.ios.auth`).
     let path: String
     /// The fault and its remedy.
     let message: String

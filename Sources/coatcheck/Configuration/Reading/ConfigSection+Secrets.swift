@@ -29,7 +29,7 @@ extension ConfigSection {
         return Secret(text)
     }
 
-    /// Reads a text that may hold a secret: `{env: NAME}`, `{file: path}` or inline.
+    /// Reads a text that may contain a secret: `{env: NAME}`, `{file: path}` or inline.
     func referredText(_ key: String, limit: Int) -> String? {
         guard let entry = node(key) else { return nil }
         if entry.node.scalar != nil { return text(key, limit: limit) }
@@ -78,7 +78,7 @@ extension ConfigSection {
         return text
     }
 
-    /// Returns `: NAME` for the name of a variable.
+    /// Returns `: NAME` if the text has the form of a variable's name, for messages.
     ///
     /// Any other text could be the secret itself.
     static func named(_ variable: String) -> String {

@@ -206,7 +206,7 @@ extension ConfigSection {
 }
 
 extension ConfigSection {
-    /// Reads names that a `Host` field may have, in lower case.
+    /// Reads a list of host names that are accepted in `Host`, in lower case.
     func hostNames(_ key: String) -> [String] {
         texts(key, limit: 255).compactMap { host in
             if let url = WebURL("https://\(host)"), url.path.isEmpty { return host.lowercased() }

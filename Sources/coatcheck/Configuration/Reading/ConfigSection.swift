@@ -5,7 +5,7 @@ import Yams
 ///
 /// Each read registers its key and reports its faults.
 ///
-/// A failing read returns the default, so that one run finds every problem. The context reports at the end whether there were
+/// A faulty value gives the default, so that one run finds every problem. At the end, the context reports whether there were
 /// any.
 final class ConfigSection {
     let context: ConfigContext
@@ -49,9 +49,9 @@ final class ConfigSection {
     /// The line of a key, or else of the section.
     func line(of key: String) -> Int? { entries[key]?.line ?? line }
 
-    /// Returns the place of a key, or of a key below it, if the file has it.
+    /// Returns the path of a key, or of a key below it, if the file has it.
     ///
-    /// The key still counts as unread.
+    /// This does not count as reading the key.
     func place(of key: String, _ below: String? = nil) -> (path: String, line: Int?)? {
         guard let entry = entries[key] else { return nil }
         guard let below else { return (child(key), entry.line ?? line) }
@@ -65,10 +65,10 @@ final class ConfigSection {
 
     func warn(_ key: String?, _ message: String) { report(key, message, severity: .warning) }
 
-    /// Leaves the remaining keys unread without reporting them as unknown, because the section's kind is unclear.
+    /// Prevents that the remaining keys are reported as unknown, because the kind of the section is unclear.
     func abandon() { isAbandoned = true }
 
-    /// Reports the keys that no decoder asked for, and returns the keys that were probably intended.
+    /// Reports the keys that no decoder has read, and returns the known keys that were probably intended.
     func reportUnknownKeys() -> [String] {
         guard !isAbandoned else { return [] }
         var meant: [String] = []
@@ -90,7 +90,7 @@ final class ConfigSection {
         return meant
     }
 
-    /// Returns the words for a missing required key.
+    /// Returns the message for a missing required key.
     static func need(_ key: String) -> String { "needs `\(key)`" }
 
     // MARK: Nodes
@@ -173,7 +173,7 @@ final class ConfigSection {
         return ConfigScalar(text: text, line: entry.node.mark?.line ?? entry.line)
     }
 
-    /// Returns whether a key's value is written in the file itself.
+    /// Returns whether the value of a key is written in the file itself.
     func isScalar(_ key: String) -> Bool { entries[key]?.node.scalar != nil }
 
     /// Returns the scalars of a list.

@@ -23,9 +23,9 @@ struct ConfigSources: Sendable {
             directory: directory)
     }
 
-    /// Reads a file.
+    /// Reads a file that a key names.
     ///
-    /// If it cannot be used, reports the reason and a remedy at a key.
+    /// If it cannot be used, reports the reason and a remedy at that key.
     func readFile(_ path: String, for key: String, of section: ConfigSection, _ help: String = "") -> [UInt8]? {
         do throws(FileFault) { return try readFile(path) } catch {
             section.report(

@@ -22,7 +22,7 @@ struct ConfigValues: Sendable {
         var bytes: [UInt8] { form == .plain ? text.bytes() : [0xFF, form.rawValue] + text.bytes() }
     }
 
-    /// The most values.
+    /// The most values that are collected.
     ///
     /// Only artificial files exceed this.
     private static let maximum = 100_000
@@ -101,7 +101,7 @@ struct ConfigValues: Sendable {
 struct ConfigScalar: Sendable {
     let text: String
     let line: Int?
-    /// Whether the scalar is unquoted, so that `true` and `1` keep their YAML types.
+    /// Whether the scalar is unquoted, so that `true` and `1` can have their YAML types where these matter.
     var isPlain = true
 }
 

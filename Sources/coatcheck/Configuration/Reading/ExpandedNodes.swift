@@ -5,15 +5,15 @@ import Yams
 /// A mapping's own key overrides a merged one, and an earlier mapping of a list overrides a later one. Each node keeps its
 /// line.
 struct ExpandedNodes {
-    /// A fault of the expansion, with its line.
+    /// A fault in a merge key or alias, with its line.
     struct Fault: Error {
         let line: Int?
         let message: String
     }
 
-    /// The most values of a file.
+    /// The most values in a file after the expansion.
     ///
-    /// An alias counts with all its values.
+    /// Each use of an alias counts with all its values.
     static let maximum = 10_000
     /// The deepest nesting of a file.
     private static let levels = 64

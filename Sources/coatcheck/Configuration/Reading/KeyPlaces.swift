@@ -1,11 +1,12 @@
-/// The right places of a key in the file.
+/// Finds the places in the file where a key is allowed.
 enum KeyPlaces {
-    /// The most places in a hint.
+    /// The most places that a hint names.
     private static let most = 3
 
     private static let all = Configuration.knownKeys()
 
-    /// Returns the end of a sentence with a key's right places; nil unless one is above or below the given place.
+    /// Returns the end of a sentence that names the places where a key is allowed; nil unless one is above or below the given
+    /// place.
     static func hint(for key: String, in pattern: String) -> String? {
         let places = all.compactMap { known -> String? in
             if known == key { return "" }

@@ -2,10 +2,11 @@
 ///
 /// Origins are compared byte for byte.
 enum ShellOrigin {
-    /// Schemes of the web, which have their own rules, and of documents without an owner.
+    /// Schemes that are not an app's own: those of the web, which have their own rules, and those of documents without an
+    /// owner.
     private static let others = RedirectScheme.forbidden.union(["http", "https"])
 
-    /// Returns whether a text is a shell origin.
+    /// Returns whether a text is the origin of an app in a web shell.
     static func isOne(_ text: String) -> Bool {
         guard text.utf8.count <= 256, let colon = text.firstRange(of: "://") else { return false }
         let scheme = text[..<colon.lowerBound]

@@ -1,10 +1,10 @@
 import Broker
 import BrokerHTTP
 
-/// An operator's service that may ask about sessions (`backends.NAME`), with its place in the file.
+/// A backend, which is an operator's service that may ask about sessions (`backends.NAME`), with its position in the file.
 struct BackendSection: Sendable {
     let settings: BackendConfiguration
-    /// The places of the entries of `allow` and of `tokens`, in the file's order.
+    /// The paths of the entries of `allow` and of `tokens`, in the file's order.
     let allowPaths: [String]
     let tokenPaths: [String]
     let path: String
@@ -77,7 +77,7 @@ struct BackendSection: Sendable {
         self.settings = settings
     }
 
-    /// The verifier of a bound session's proofs.
+    /// The party that verifies the proofs of bound sessions: broker or backend.
     private enum Evidence: String, CaseIterable { case broker, own }
 
     /// Reads the allowed origins of an original request.

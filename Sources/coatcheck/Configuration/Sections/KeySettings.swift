@@ -1,11 +1,11 @@
-/// The place of the key ring (`keys`).
+/// The source of the key ring (`keys`).
 enum KeySettings: Sendable {
-    /// A file, resolved, which is read again after a change.
+    /// The path of a key file, which is read again after a change.
     case file(String)
-    /// The text of an environment variable, which is fixed.
+    /// The text of an environment variable, which cannot change.
     case variable(name: String, text: String)
 
-    /// The ring itself is read when the vault is made, and by `coatcheck check`.
+    /// Reads the source only; the ring itself is read when the vault is made, and by `coatcheck check`.
     init?(_ section: ConfigSection) {
         let sources = section.context.sources
         if section.has("env") {
@@ -33,7 +33,7 @@ enum KeySettings: Sendable {
         }
     }
 
-    /// The place in the form for a sentence.
+    /// The source, in words for a sentence.
     var place: String {
         switch self {
         case .file(let path): path

@@ -1,15 +1,15 @@
 /// The file of a `sqlite:` URL, and the fault of a spelling that other programs read differently.
 struct SQLiteAddress: Sendable, Equatable {
-    /// The path, as 0.1.0 reads it.
+    /// The path of the database file, as version 0.1.0 reads it.
     let path: String
-    /// The fault and the spelling that works; nil for a URL that has one meaning.
+    /// The fault of the URL, and the spelling that works; nil for a URL that has one meaning.
     ///
     /// The text leaves the URL out, because a server's URL with the wrong scheme may contain a password.
     let misspelling: String?
-    /// Whether three slashes precede the path, which some programs read as a relative one.
+    /// Whether three slashes precede the path, which some programs read as a relative path.
     let isRelativeElsewhere: Bool
 
-    /// Takes a URL apart; returns nil unless it names a file, or if it has parameters.
+    /// Splits a URL; returns nil unless it names a file, or if it has parameters.
     init?(_ url: String) {
         guard url.hasPrefix("sqlite:"), !url.contains("?"), !url.contains("#") else { return nil }
         let rest = url.dropFirst(7)

@@ -16,11 +16,11 @@ struct ServerSettings: Sendable {
     let translators: [IPNetwork]
     /// The certificate of the listeners for apps and backends; nil if TLS ends before the broker.
     let tls: ServerTLS?
-    /// The time between reporting unready and closing a listener.
+    /// The time between the report of being unready and the closing of a listener.
     let drainDelay: Duration
-    /// The longest time for running requests after that.
+    /// The longest time for running requests after the listeners have closed.
     let shutdownTimeout: Duration
-    /// The longest silence of a connection between requests.
+    /// The longest time that a connection may be idle between requests.
     ///
     /// Values above the default apply to trusted proxies only.
     let keepAlive: Duration

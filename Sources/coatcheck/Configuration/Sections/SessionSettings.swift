@@ -6,11 +6,11 @@ struct SessionSettings: Sendable {
     let lifetimes: SessionLifetimes
     let cookieName: String
     let sameSite: HTTPConfiguration.SameSite
-    /// The origins of browser apps that may call from other origins.
+    /// The web origins whose pages may call the broker from a browser.
     let allowedOrigins: [String]
     /// The origins of apps in a web shell, from the same list (`capacitor://localhost`).
     let shellOrigins: [String]
-    /// The time that a row may be cached; zero turns the cache off.
+    /// The time for which a session may be cached; zero turns the cache off.
     let cache: Duration
 
     init(_ section: ConfigSection, isSecure: Bool) {

@@ -1,9 +1,9 @@
 import BrokerStore
 import Foundation
 
-/// The place of the store (`store`).
+/// The kind and the address of the store (`store`).
 enum StoreSettings: Sendable {
-    /// A database file, and the endings file if there is one, both resolved.
+    /// An SQLite database: the path of its file, and of the endings file if there is one, both absolute.
     case sqlite(path: String, endings: String?)
     case postgresql(PostgreSQLPlace)
 
@@ -112,7 +112,7 @@ enum StoreSettings: Sendable {
         self = .postgresql(PostgreSQLPlace(connection: main, listening: listening, connections: connections))
     }
 
-    /// Registers the keys that only some engines have.
+    /// Registers the keys that exist only for some engines.
     private static func know(_ section: ConfigSection) {
         for key in ["pooler", "listen_url", "connections"] { _ = section.node(key) }
     }

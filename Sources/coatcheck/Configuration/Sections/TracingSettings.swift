@@ -1,4 +1,4 @@
-/// The destination of traces (`tracing`).
+/// The settings of tracing: where spans are sent (`tracing`).
 struct TracingSettings: Sendable {
     /// The URL that receives spans by POST.
     let url: String

@@ -2,7 +2,7 @@ import Broker
 import BrokerProviders
 import BrokerRelay
 
-/// An API that the relay may call (`upstreams.NAME`), with its place in the file.
+/// An API that the relay may call (`upstreams.NAME`), with its position in the file.
 struct UpstreamSection: Sendable {
     /// The settings; nil if their faults were reported.
     let settings: UpstreamSettings?
@@ -10,7 +10,7 @@ struct UpstreamSection: Sendable {
     let employees: Bool
     /// `tls`: the upstream's own certificate and trust roots.
     let connection: ConnectionSettings
-    /// The places of the entries of `require`, in the file's order.
+    /// The paths of the entries of `require`, in the file's order.
     let requirePaths: [String]
     let path: String
     let line: Int?
@@ -75,7 +75,7 @@ struct UpstreamSection: Sendable {
 
     /// Returns the settings for the relay.
     ///
-    /// The hidden data depends on the provider's kind.
+    /// Whether employees' data is hidden depends on the provider's kind.
     func relayed(_ providers: [ProviderSection]) -> UpstreamSettings? {
         var relayed = settings
         let kind = providers.first { $0.name == settings?.provider }?.kind

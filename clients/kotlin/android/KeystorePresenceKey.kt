@@ -1,4 +1,4 @@
-// Not compiled here, because the project's tests run without Android. Please report the result of your first build. It
+// Not compiled here: the project's tests run without Android. Please report the result of your first build. It
 // needs Android 11 (API 30), and otherwise only Coatcheck.kt.
 package coatcheck.android
 

@@ -192,7 +192,7 @@ for row in table.splitlines():
 
 # The statuses that commands end with are listed, and a command ends with each.
 commands = (root / "docs/reference/commands.md").read_text()
-listed = re.findall(r"^\| (\d+) \|", commands[commands.index("What a command ends with:"):commands.index("Completions for the shell:")], re.M)
+listed = re.findall(r"^\| (\d+) \|", commands[commands.index("A command exits with one of these codes:"):commands.index("Completions for the shell:")], re.M)
 say(listed == ["0", "1", "2", "64"], "docs/reference/commands.md: the statuses of commands", listed)
 # The page has exactly the program's commands and options.
 if program:

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/support/lib.bash"
 
 step "1. The client compiles"
-timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020,dom --outDir "$work/client" "$root"/clients/typescript/{coatcheck,shown}.ts >"$work/tsc.log" 2>&1
+timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020,dom --outDir "$work/client" "$root"/clients/typescript/{coatcheck,tests/shown}.ts >"$work/tsc.log" 2>&1
 same 0 $? "strict compilation → exit 0"
 same "" "$(cat "$work/tsc.log")" "strict compilation → no output"
 timeout 120 tsc --strict --target es2020 --module es2020 --lib es2020 --outDir "$work/bare" "$root/clients/typescript/coatcheck.ts" >"$work/bare.log" 2>&1
@@ -19,7 +19,7 @@ step "2. The flows"
 start_bound_replicas
 start_unsteady_network
 CLIENT="$work/client/coatcheck.js" BROKER=$BROKER SANDBOX=$SANDBOX NETWORK_PORT=$NETWORK_PORT \
-    timeout 500 node --test-reporter=tap "$root/clients/typescript/coatcheck.test.mjs" >"$work/flows.log" 2>&1
+    timeout 500 node --test-reporter=tap "$root/clients/typescript/tests/coatcheck.test.mjs" >"$work/flows.log" 2>&1
 status=$?
 [ "$status" -eq 0 ] || cat "$work/flows.log"
 grep -aE '^(not )?ok ' "$work/flows.log" >"$work/verdicts"
@@ -28,7 +28,7 @@ same 0 $status "tests of the flows → run to their end"
 
 step "3. Sessions that belong to a key"
 CLIENT="$work/client/coatcheck.js" NETWORK=$BROKER BROKER="http://127.0.0.1:$BROKER_PORT" \
-    timeout 300 node --test-reporter=tap "$root/clients/typescript/bound.test.mjs" >"$work/bound.log" 2>&1
+    timeout 300 node --test-reporter=tap "$root/clients/typescript/tests/bound.test.mjs" >"$work/bound.log" 2>&1
 status=$?
 [ "$status" -eq 0 ] || cat "$work/bound.log"
 grep -aE '^(not )?ok ' "$work/bound.log" >"$work/verdicts"
@@ -38,7 +38,7 @@ same 0 $status "tests of bound sessions → run to their end"
 step "4. Step-ups, and the user's presence"
 for part in step-up presence; do
     CLIENT="$work/client/coatcheck.js" NETWORK=$BROKER BROKER="http://127.0.0.1:$BROKER_PORT" \
-        timeout 300 node --test-reporter=tap "$root/clients/typescript/$part.test.mjs" >"$work/$part.log" 2>&1
+        timeout 300 node --test-reporter=tap "$root/clients/typescript/tests/$part.test.mjs" >"$work/$part.log" 2>&1
     status=$?
     [ "$status" -eq 0 ] || cat "$work/$part.log"
     grep -aE '^(not )?ok ' "$work/$part.log" >"$work/verdicts"

@@ -64,8 +64,8 @@ def squeezed(text):
 
 sources = {
     "swift": squeezed("\n".join(p.read_text() for part in ("clients/swift/Tests", "clients/swift/Sources", "Tests") for p in (root / part).rglob("*.swift") if ".build" not in p.parts)),
-    "kotlin": squeezed("\n".join(p.read_text() for p in (root / "clients/kotlin").glob("*.kt"))),
-    "typescript": squeezed("\n".join(p.read_text() for p in (root / "clients/typescript").glob("*.ts"))),
+    "kotlin": squeezed("\n".join(p.read_text() for pattern in ("*.kt", "tests/*.kt") for p in (root / "clients/kotlin").glob(pattern))),
+    "typescript": squeezed("\n".join(p.read_text() for p in (root / "clients/typescript").rglob("*.ts"))),
 }
 # Blocks that the named test runs unchanged.
 run = {"js": "backend-examples.sh", "python": "backend-examples.sh"}

@@ -1,5 +1,5 @@
 // The examples from the documents, compiled. A test of the documents compares its code blocks with this file.
-import { Coatcheck, CredentialStorage, ProofKey, SessionEvent, SignInBrowser, StepUp } from './coatcheck'
+import { Coatcheck, CredentialStorage, ProofKey, SessionEvent, SignInBrowser, StepUp } from '../coatcheck'
 
 export async function readme(storage: CredentialStorage, browser: SignInBrowser, abort: AbortController, show: (event: SessionEvent) => void) {
     const coatcheck = new Coatcheck({ broker: 'https://auth.example.com', client: 'android', transport: 'bearer', storage, browser })

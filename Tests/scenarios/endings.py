@@ -78,7 +78,7 @@ def interrupted_logout(case):
         session, token = prepare(user)
         answer = tell(broker, token)
         took.append(answer.seconds)
-    case.same((200, 0), (answer.status, living()), f"uninterrupted it ends all, in {min(took) * 1000:.0f} ms and more")
+    case.same((200, 0), (answer.status, living()), f"a logout token without a kill → ends all 250 sessions, in {min(took) * 1000:.0f} ms and more")
     outcomes, bad = {}, 0
     for number in range(ROUNDS):
         session, token = prepare(f"user-{number}")
@@ -114,9 +114,9 @@ def interrupted_logout(case):
                 database.execute("DELETE FROM sessions WHERE ended_at IS NULL")
     for outcome, count in sorted(outcomes.items()):
         case.say(f"{count} × {outcome}")
-    case.same(0, bad, f"{ROUNDS} times kill -9: it took effect, or could be sent again")
+    case.same(0, bad, f"{ROUNDS} kills during a logout token's work → the sessions ended, or the token works when sent again")
     amid = sum(count for outcome, count in outcomes.items() if not outcome.startswith("answered"))
-    case.verdict(amid >= ROUNDS / 3, "many of them amid the work", amid)
+    case.verdict(amid >= ROUNDS / 3, "the kills during a logout token's work → at least a third come before the answer", amid)
 
 
 # ---- a full disk -----------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def full_disk(case, size):
                 break
         if refused is None:
             raise GaveUp("the disk is not full")
-        case.same("503 store_unavailable", refused.told, "the disk is full: no new session")
+        case.same("503 store_unavailable", refused.told, "a sign-in on a full disk → 503 store_unavailable")
         yield disk, broker, sessions
     finally:
         case.end()
@@ -178,20 +178,20 @@ def with_a_reserve(case):
     """
     with full_disk(case, "288m") as (disk, broker, sessions):
         out = [broker.log_out(s) for s in sessions[:2]]
-        case.same(["204", "204"], [a.told for a in out], "log-outs are written")
-        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "they are refused at once")
+        case.same(["204", "204"], [a.told for a in out], "log-outs on a full disk with reserved room → 204")
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions that logged out on a full disk → refused at once")
         broker.restart()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            "and after kill -9 and a start, the disk still full")
-        case.same(["200"] * 2, [broker.look(s).told for s in sessions[2:]], "the others live")
-        case.same("204", broker.log_out(sessions[2]).told, "one more, after the start")
+            "kill -9 and a start on the full disk → the logged-out sessions stay refused")
+        case.same(["200"] * 2, [broker.look(s).told for s in sessions[2:]], "kill -9 and a start on the full disk → the other sessions are alive")
+        case.same("204", broker.log_out(sessions[2]).told, "another log-out on the full disk, after kill -9 and a start → 204")
         disk.free()
         status = wait_for(10, lambda: broker.log_in("late")[1].status == 201, pause=0.5)
-        case.verdict(status, "when there is room again, so are sign-ins", broker.log_in("late")[1].told)
+        case.verdict(status, "the disk has room again → sign-ins succeed", broker.log_in("late")[1].told)
         broker.restart()
-        case.same("401 session_ended logged_out", broker.look(sessions[2]).told, "and the last log-out is kept, too")
-        case.same("200", broker.look(sessions[3]).told, "the last session lives")
+        case.same("401 session_ended logged_out", broker.look(sessions[2]).told, "kill -9 after the disk has room again → the last session that logged out stays ended")
+        case.same("200", broker.look(sessions[3]).told, "kill -9 after the disk has room again → the session that did not log out is alive")
 
 
 def without_a_reserve(case):
@@ -201,17 +201,17 @@ def without_a_reserve(case):
         told = [a.told for a in out]
         case.verdict(
             all(a.is_passing_fault and a.told == "503 store_unavailable" for a in out),
-            "what cannot be written is 503 store_unavailable, and the cookie is kept", told)
-        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "this process refuses them")
-        case.same("200", broker.look(sessions[2]).told, "another session lives")
+            "a log-out that cannot be written → 503 store_unavailable, and the cookie is kept", told)
+        case.same(["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]], "sessions whose log-out could not be written → refused by this process")
+        case.same("200", broker.look(sessions[2]).told, "log-outs that cannot be written → another session is alive")
         disk.free()
         written = "SELECT count(*) FROM sessions WHERE end_reason = 'logged_out'"
         wait_for(10, lambda: broker.query(written)[0][0] == 2)
         broker.restart()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            "written when there is room again: they are kept over kill -9")
-        case.same("204", broker.log_out(sessions[2]).told, "a log-out works again")
+            "log-outs that are written once the disk has room again → kept after kill -9")
+        case.same("204", broker.log_out(sessions[2]).told, "a log-out once the disk has room again → 204")
 
 
 def killed_on_a_full_disk(case):
@@ -222,10 +222,10 @@ def killed_on_a_full_disk(case):
         disk.free()
         broker.start()
         back = [s for s, a in zip(sessions, out) if a.status == 204 and broker.look(s).status == 200]
-        case.same([], back, f"answered {', '.join(a.told for a in out)}: no session is back that was answered 204")
+        case.same([], back, f"log-outs answered {', '.join(a.told for a in out)}, then kill -9 → each session answered 204 stays ended")
         # The app repeats the unanswered log-outs.
         again = [broker.log_out(s).told for s in sessions[:2]]
-        case.same((["204"] * 2, ["401"] * 2), (again, [broker.look(s).told[:3] for s in sessions[:2]]), "its repeat ends them")
+        case.same((["204"] * 2, ["401"] * 2), (again, [broker.look(s).told[:3] for s in sessions[:2]]), "the app repeats its log-outs after kill -9 on a full disk → 204, and the sessions are refused")
 
 
 def stopped_on_a_full_disk(case):
@@ -239,7 +239,7 @@ def stopped_on_a_full_disk(case):
         broker.start()
         case.same(
             ["401 session_ended logged_out"] * 2, [broker.look(s).told for s in sessions[:2]],
-            f"answered {', '.join(a.told for a in out)}: ended after the restart")
+            f"log-outs answered {', '.join(a.told for a in out)}, then SIGTERM → ended after the restart")
 
 
 # ---- the endings file ------------------------------------------------------------------------------------------------
@@ -302,39 +302,39 @@ def endings_kept(case):
         broker.process.wait(10)
         kept = digests(file)
         lost = [s for s in answered if digest(s) not in kept]
-        case.same([], lost, f"kill -9 amid six log-outs: {len(answered)} were answered so far, all are in the file")
+        case.same([], lost, f"kill -9 during six log-outs → all {len(answered)} log-outs answered so far are in the endings file")
         # A crash of the machine may leave this.
         with open(file, "ab") as torn:
             torn.write(b"q83vEjRWeJCrze8")
         broker.start()
-    case.verdict(len(answered) >= 6, "some were answered in each round", len(answered))
+    case.verdict(len(answered) >= 6, "six rounds of log-outs and kill -9 → at least six log-outs are answered", len(answered))
     late = [s for s in unanswered if broker.look(s).status == 401 and digest(s) not in digests(file)]
-    case.same([], late, "what the database alone had ended came into the file at the start")
+    case.same([], late, "sessions that only the database had ended → in the endings file after the start")
     done = restore(broker, copy)
-    case.verdict(done.returncode == 1 and "another process" in done.stderr, "restore refuses while the broker runs", done.stderr)
+    case.verdict(done.returncode == 1 and "another process" in done.stderr, "`restore` while the broker runs → refused", done.stderr)
     broker.stop(signal.SIGTERM)
     broker.configure(store={"endings_file": None})
     done = restore(broker, copy)
     case.verdict(
         done.returncode == 1 and "log-outs since 20" in done.stderr and "--without-endings" in done.stderr,
-        "without the file it refuses, and says from when log-outs are lost", done.stderr)
+        "`restore` without an endings file → refused, and names the time since when log-outs are lost", done.stderr)
     broker.configure(store={"endings_file": str(file)})
     away = file.rename(file.with_name("away"))
     done = restore(broker, copy)
-    case.verdict(done.returncode == 1 and "is not there" in done.stderr, "nor with a file that is not there", done.stderr)
+    case.verdict(done.returncode == 1 and "is not there" in done.stderr, "`restore` with a missing endings file → refused", done.stderr)
     away.rename(file)
     done = restore(broker, copy)
-    case.verdict(done.returncode == 0 and "had ended since" in done.stdout, "with the file it restores", done.stdout + done.stderr)
+    case.verdict(done.returncode == 0 and "had ended since" in done.stdout, "`restore` with the endings file → succeeds, and reports the sessions ended since the backup", done.stdout + done.stderr)
     broker.start()
     back = [s for s in answered if broker.look(s).told != "401 session_ended logged_out"]
-    case.same([], back, f"none of the {len(answered)} that were answered 204 is back")
-    case.same("200", broker.look(stays).told, "who never logged out is signed in")
+    case.same([], back, f"a restored backup with the endings file → all {len(answered)} sessions answered 204 stay ended")
+    case.same("200", broker.look(stays).told, "a restored backup with the endings file → the session that never logged out is alive")
     broker.stop(signal.SIGTERM)
     broker.configure(store={"endings_file": None})
     done = restore(broker, copy, "--without-endings")
-    case.verdict(done.returncode == 0 and "are lost" in done.stderr, "--without-endings does it and says so", done.stderr)
+    case.verdict(done.returncode == 0 and "are lost" in done.stderr, "`restore --without-endings` → succeeds, and reports the lost log-outs", done.stderr)
     broker.start()
-    case.same("200", broker.look(answered[0]).told, "and brings them back: the test can see it")
+    case.same("200", broker.look(answered[0]).told, "a backup restored without endings → a logged-out session is alive again, as this test expects")
 
 
 def endings_disk_full(case):
@@ -345,7 +345,7 @@ def endings_disk_full(case):
         file = disk.path / "endings"
         broker = with_endings_file(case, sandbox, file)
         sessions = [broker.sign_in(f"user-{n}") for n in range(3)]
-        case.same("204", broker.log_out(sessions[0]).told, "a log-out")
+        case.same("204", broker.log_out(sessions[0]).told, "a log-out with an endings file → 204")
         disk.fill()
         # The page that the last line is on has room for some.
         for n in range(100):
@@ -354,21 +354,21 @@ def endings_disk_full(case):
             if out.status != 204:
                 break
         case.verdict(
-            out.is_passing_fault and out.told == "503 store_unavailable", "a log-out that the file does not take is 503", out.told)
-        case.same("401 session_ended logged_out", broker.look(session).told, "and in force at once")
-        case.same("503 store_unavailable", broker.log_out(session).told, "its repeat is 503, too")
-        case.same("200", broker.look(sessions[1]).told, "others live")
-        case.same(201, broker.log_in("late")[1].status, "sign-ins go on")
+            out.is_passing_fault and out.told == "503 store_unavailable", "a log-out while the endings file's disk is full → 503 store_unavailable", out.told)
+        case.same("401 session_ended logged_out", broker.look(session).told, "a session whose log-out does not fit into the endings file → refused at once")
+        case.same("503 store_unavailable", broker.log_out(session).told, "a repeated log-out while the endings file's disk is full → 503 store_unavailable")
+        case.same("200", broker.look(sessions[1]).told, "the endings file's disk is full → other sessions are alive")
+        case.same(201, broker.log_in("late")[1].status, "a sign-in while the endings file's disk is full → 201")
         ready = call(broker.management + "/readyz")
-        case.same((200, "its disk is full"), (ready.status, ready.json.get("endings_file")), "readiness stays green and says why")
-        case.verdict(broker.metric("coatcheck_store_endings_unkept") == 1, "so does the metric")
+        case.same((200, "its disk is full"), (ready.status, ready.json.get("endings_file")), "readiness while the endings file's disk is full → 200, and names the full disk")
+        case.verdict(broker.metric("coatcheck_store_endings_unkept") == 1, "the endings file's disk is full → the metric of unkept endings is 1")
         broker.restart()
-        case.same("401 session_ended logged_out", broker.look(session).told, "it is in force after kill -9 and a start")
-        case.same("503 store_unavailable", broker.log_out(session).told, "and is 503 as long as the file does not have it")
+        case.same("401 session_ended logged_out", broker.look(session).told, "kill -9 and a start while the endings file's disk is full → the session stays refused")
+        case.same("503 store_unavailable", broker.log_out(session).told, "a repeated log-out after kill -9, the endings file's disk still full → 503 store_unavailable")
         disk.free()
         good = wait_for(10, lambda: broker.log_out(session).status == 204, pause=0.2)
-        case.verdict(good, "when there is room again its repeat is 204")
-        case.verdict(digest(session) in digests(file), "and it is in the file")
+        case.verdict(good, "a repeated log-out once the endings file's disk has room → 204")
+        case.verdict(digest(session) in digests(file), "a repeated log-out once the endings file's disk has room → the ending is in the file")
     finally:
         case.end()
         disk.unmount()

@@ -172,101 +172,101 @@ def on_the_wire(case, server, begun, label, authentication, binding):
     pushed = server.requests("par")
     tokens = server.requests("token") + server.requests("refresh")
     names = sorted(dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(begun.json["authorization_url"]).query)))
-    case.same(["client_id", "request_uri"], names, f"{label}: the authorization URL has these alone")
+    case.same(["client_id", "request_uri"], names, f"{label}: authorization URL → has client_id and request_uri alone")
     first = form(pushed[-1])
-    case.same(("S256", 43), (first.get("code_challenge_method"), len(first.get("code_challenge", ""))), f"{label}: PKCE by S256")
+    case.same(("S256", 43), (first.get("code_challenge_method"), len(first.get("code_challenge", ""))), f"{label}: pushed request → has a PKCE challenge with S256")
     verifier = [form(request).get("code_verifier") for request in server.requests("token")][-1:]
     if verifier:
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier[0].encode()).digest()).rstrip(b"=").decode()
-        case.same(first["code_challenge"], challenge, f"{label}: the verifier is its own")
+        case.same(first["code_challenge"], challenge, f"{label}: token call → has the verifier of the pushed challenge")
     own = pushed + tokens + server.requests("revoke")
     if authentication == "private_key_jwt":
         assertions = [jwt(form(request)["client_assertion"]) for request in own]
-        case.same({issuer}, {json.dumps(claims["aud"]).strip('"') for _, claims in assertions}, f"{label}: aud is the issuer, one text")
-        case.verdict(all(isinstance(claims["aud"], str) for _, claims in assertions), f"{label}: and no list")
-        case.same({"ES256"}, {header["alg"] for header, _ in assertions}, f"{label}: assertions by ES256")
+        case.same({issuer}, {json.dumps(claims["aud"]).strip('"') for _, claims in assertions}, f"{label}: client assertions → aud is the issuer")
+        case.verdict(all(isinstance(claims["aud"], str) for _, claims in assertions), f"{label}: client assertions → aud is a text, not a list")
+        case.same({"ES256"}, {header["alg"] for header, _ in assertions}, f"{label}: client assertions → signed with ES256")
         identifiers = [claims["jti"] for _, claims in assertions]
-        case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} assertions, each sent once")
+        case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} client assertions → each is sent once")
     else:
-        case.verdict(all("client_assertion" not in form(r) and "client_secret" not in form(r) for r in own), f"{label}: the certificate alone")
+        case.verdict(all("client_assertion" not in form(r) and "client_secret" not in form(r) for r in own), f"{label}: the client's calls → authenticated by the certificate alone")
     if server.certificates:
-        case.verdict(all(request["certificate"] for request in own), f"{label}: each of the client's calls shows its certificate")
-    case.verdict(not any(fields(request, "Authorization") for request in own), f"{label}: no credential in a header")
+        case.verdict(all(request["certificate"] for request in own), f"{label}: the client's calls → each shows the certificate")
+    case.verdict(not any(fields(request, "Authorization") for request in own), f"{label}: the client's calls → none has an Authorization field")
     if binding == "dpop":
-        case.verdict(first.get("dpop_jkt"), f"{label}: the pushed request names the key")
+        case.verdict(first.get("dpop_jkt"), f"{label}: pushed request → names the DPoP key")
         proofs = [jwt(proof) for request in pushed + tokens for proof in fields(request, "DPoP")]
-        case.same(len(pushed + tokens), len(proofs), f"{label}: each call has a proof")
+        case.same(len(pushed + tokens), len(proofs), f"{label}: pushed requests and token calls → each has a DPoP proof")
         identifiers = [claims["jti"] for _, claims in proofs]
-        case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} proofs, each sent once")
+        case.same(len(identifiers), len(set(identifiers)), f"{label}: {len(identifiers)} DPoP proofs → each is sent once")
     else:
-        case.verdict(not any(fields(request, "DPoP") for request in own), f"{label}: no proof of a key")
+        case.verdict(not any(fields(request, "DPoP") for request in own), f"{label}: the client's calls with mTLS → none has a DPoP proof")
 
 
 def at_the_resource(case, server, made, session, label, binding):
     """A call of the API: the token as it is bound, in the header alone."""
     answer = made.call("GET", UPSTREAM, session)
-    case.same(200, answer.status, f"{label}: the API takes the token")
+    case.same(200, answer.status, f"{label}: a relayed call to the API → 200")
     sent = {name.lower(): value for name, value in (answer.json.get("headers") or [])}
     scheme = "DPoP" if binding == "dpop" else "Bearer"
-    case.verdict(sent.get("authorization", "").startswith(scheme + " "), f"{label}: as {scheme}", sent)
-    case.same(binding == "dpop", "dpop" in sent, f"{label}: with a proof where it is bound to a key")
+    case.verdict(sent.get("authorization", "").startswith(scheme + " "), f"{label}: a relayed call to the API → the token has the scheme {scheme}", sent)
+    case.same(binding == "dpop", "dpop" in sent, f"{label}: a relayed call to the API → a DPoP proof only if the token is bound to a key")
 
 
 def module(case, server, authentication, binding, name):
     """Runs one module; returns the broker's answer."""
     label = name
     if not server.play(name, binding):
-        case.verdict(name in WITHOUT_MEANING[binding], f"{label}: without meaning for {binding}")
+        case.verdict(name in WITHOUT_MEANING[binding], f"{label}: the sandbox refuses the module → the module has no meaning for {binding}")
         return "– (no proofs, no nonces)"
     placed = [fault["fault"] for fault in server.control("GET", "/faults").json["items"]]
     if name in PLAYED:
-        case.same([PLAYED[name]], placed, f"{label}: the server plays it")
+        case.same([PLAYED[name]], placed, f"{label}: the sandbox → plays the module's fault")
     made = broker(case, server, authentication, binding, name)
     try:
         begun = begin(made)
         if begun.status != 201:
-            case.same(ANSWERS[name], begun.told, f"{label}: no login starts")
-            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}: and nothing was sent")
+            case.same(ANSWERS[name], begun.told, f"{label}: a login → its start is refused as the plan expects")
+            case.same(0, server.calls("oidc/par") + server.calls("oidc/token"), f"{label}: a login whose start is refused → no PAR call and no token call")
             return begun.told
         callback, answer = forward(made, begun)
-        case.same(ANSWERS[name], answer.told, f"{label}: the answer")
+        case.same(ANSWERS[name], answer.told, f"{label}: a forwarded callback → answered as the plan expects")
         told = answer.told
         made_sessions = made.query("SELECT count(*) FROM sessions")[0][0]
         if answer.status == 201:
             session = session_of(answer)
-            case.verdict(session and made_sessions == 1, f"{label}: one session")
+            case.verdict(session and made_sessions == 1, f"{label}: a successful sign-in → one session")
             if name == "refresh-token-test":
                 codes = [made.call("GET", UPSTREAM, session).status for _ in range(2)]
-                case.same([401, 200], codes, f"{label}: refused until it was refreshed twice")
+                case.same([401, 200], codes, f"{label}: two relayed calls to an API that wants newer tokens → 401, then 200")
                 refreshes = [form(request)["refresh_token"] for request in server.requests("refresh") if request["status"] == 200]
-                case.same((2, 2), (len(refreshes), len(set(refreshes))), f"{label}: each refresh token was used once")
+                case.same((2, 2), (len(refreshes), len(set(refreshes))), f"{label}: two refreshes for relayed calls → each refresh token is used once")
                 told += ", two refreshes"
             else:
-                case.same("200", made.refresh(session).told, f"{label}: a refresh")
+                case.same("200", made.refresh(session).told, f"{label}: the session's refresh → 200")
             at_the_resource(case, server, made, session, label, binding)
             if name == "test-rs-dpop-auth-scheme-case-insensitivity":
                 challenges = [r for r in server.requests("api", "api") if r["status"] == 401]
-                case.verdict(challenges, f"{label}: the API had asked for a nonce")
+                case.verdict(challenges, f"{label}: a relayed call to the API → the API asked for a nonce first")
             if name == "test-happy-path-no-dpop-nonce":
                 proofs = [jwt(p)[1] for e in ("par", "token", "refresh") for r in server.requests(e) for p in fields(r, "DPoP")]
-                case.verdict(not any("nonce" in claims for claims in proofs), f"{label}: no proof has a nonce")
-                case.same(1, server.calls("oidc/token"), f"{label}: one token call")
+                case.verdict(not any("nonce" in claims for claims in proofs), f"{label}: all calls to a server without nonces → no proof has a nonce")
+                case.same(1, server.calls("oidc/token"), f"{label}: a sign-in at a server without nonces → one token call")
         else:
-            case.same((None, 0), (session_of(answer), made_sessions), f"{label}: no session made")
+            case.same((None, 0), (session_of(answer), made_sessions), f"{label}: a refused sign-in → no session")
             if told == REFUSED_TOKEN:
                 good = [r for r in server.requests("token") if r["status"] == 200]
-                case.same(1, len(good), f"{label}: the code was redeemed once")
-                case.verdict(wait_for(10, lambda: server.calls("oidc/revoke") >= 1), f"{label}: its tokens are revoked")
+                case.same(1, len(good), f"{label}: a refused id_token → its code was redeemed once")
+                case.verdict(wait_for(10, lambda: server.calls("oidc/revoke") >= 1), f"{label}: a refused id_token → its tokens are revoked")
                 live = wait_for(5, lambda: not any(i["live"] for i in server.control("GET", "/tokens?provider=oidc").json["items"]))
-                case.verdict(live, f"{label}: none of them lives")
-                case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}: no resource was called")
+                case.verdict(live, f"{label}: a refused id_token → none of its tokens is alive")
+                case.same(0, server.calls("oidc/userinfo") + server.calls("api/api"), f"{label}: a refused id_token → no call of userinfo or the API")
             else:
-                case.same(0, server.calls("oidc/token"), f"{label}: the code was not sent")
+                case.same(0, server.calls("oidc/token"), f"{label}: a refused callback → its code is not sent")
             before = server.calls("oidc/token")
             cookie = re.search(r"coatcheck-login=[^;]+", begun.fields["Set-Cookie"])[0]
             again = made.call("POST", "/v1/sessions", body={"callback_url": callback, "provider": "oidc", "client": "web"}, Cookie=cookie)
-            case.verdict(again.status >= 400 and not session_of(again), f"{label}: forwarded again it is refused again", again.told)
-            case.same(before, server.calls("oidc/token"), f"{label}: without a call")
+            case.verdict(again.status >= 400 and not session_of(again), f"{label}: a refused callback, forwarded again → refused again", again.told)
+            case.same(before, server.calls("oidc/token"), f"{label}: a refused callback, forwarded again → no token call")
         on_the_wire(case, server, begun, label, authentication, binding)
         return told
     finally:
@@ -277,7 +277,7 @@ def variant(authentication, binding):
     def run(case):
         server = Server(case, authentication, binding)
         known = server.control("GET", "/modules").json["items"]
-        case.same([PREFIX + name for name in ANSWERS], known, "the plan's 23 modules, in its order")
+        case.same([PREFIX + name for name in ANSWERS], known, "the sandbox's list of modules → the plan's 23 modules, in its order")
         found = {}
         for name in ANSWERS:
             server.control("POST", "/revoke", {"provider": "oidc"})
@@ -296,14 +296,14 @@ def errors_need_iss(case):
     made = broker(case, server, "private_key_jwt", "dpop", "errors")
     server.fault("oidc", endpoint="authorize", fault="no-iss-callback")
     _, answer = forward(made, begin(made), user="denied")
-    case.same("400 issuer_mismatch", answer.told, "an error without iss")
+    case.same("400 issuer_mismatch", answer.told, "an authorization error without iss → 400 issuer_mismatch")
     server.control("DELETE", "/faults")
     _, answer = forward(made, begin(made), user="denied")
-    case.same("403 access_denied", answer.told, "an error with it")
+    case.same("403 access_denied", answer.told, "an authorization error with iss → 403 access_denied")
     server.fault("oidc", endpoint="par", fault="status", status=503)
     begun = begin(made)
-    case.verdict(begun.status in (502, 503) and not begun.json.get("authorization_url"), "no plain request in place of a pushed one", begun.told)
-    case.same(0, server.calls("oidc/token"), "no code was sent")
+    case.verdict(begun.status in (502, 503) and not begun.json.get("authorization_url"), "a server whose PAR fails → no plain authorization request in place of a pushed one", begun.told)
+    case.same(0, server.calls("oidc/token"), "a server whose PAR fails → no code is sent")
 
 
 def cloudentity(case):
@@ -320,19 +320,19 @@ def cloudentity(case):
     made = Broker(case, server, settings={"providers": {"oauth2": None, "oidc": None, "cloudentity": workspace}})
     session = made.sign_in(provider="cloudentity", client="web")
     for _ in range(3):
-        case.same("200", made.refresh(session).told, "a refresh")
+        case.same("200", made.refresh(session).told, "a refresh at Cloudentity → 200")
     sent = [fields(r, "X-Idempotency-Key")[0] for e in ("token", "refresh") for r in server.requests(e, "cloudentity")]
-    case.same(len(sent), len(set(sent)), f"{len(sent)} token calls, each with an idempotency key of its own")
+    case.same(len(sent), len(set(sent)), f"{len(sent)} token calls at Cloudentity → each has its own idempotency key")
     challenged = [r for r in server.requests("token", "cloudentity") if r["status"] == 400]
     server.fault("cloudentity", endpoint="refresh", fault="forgets-nonces", times=1)
-    case.same("200", made.refresh(session).told, "a refresh whose nonce was forgotten")
+    case.same("200", made.refresh(session).told, "a refresh after Cloudentity forgot its nonce → 200")
     again = server.requests("refresh", "cloudentity")[-2:]
-    case.same([400, 200], [r["status"] for r in again], "is sent once more")
+    case.same([400, 200], [r["status"] for r in again], "a refresh after Cloudentity forgot its nonce → refused once, then repeated with success")
     keys = [fields(r, "X-Idempotency-Key")[0] for r in again]
-    case.verdict(keys[0] != keys[1], "under another key: the first one's would bring the refusal again", keys)
-    case.same([], challenged, "the code's call had the nonce that PAR gave")
+    case.verdict(keys[0] != keys[1], "a repeated refresh at Cloudentity → has a new idempotency key, because the old key repeats the refusal", keys)
+    case.same([], challenged, "a code's token call at Cloudentity → has the nonce from the pushed request")
     names = [sorted(dict(urllib.parse.parse_qsl(r["query"]))) for r in server.requests("authorize", "cloudentity")]
-    case.same([["client_id", "request_uri", "sandbox_user"]], names, "the authorization URL has client_id and request_uri alone")
+    case.same([["client_id", "request_uri", "sandbox_user"]], names, "Cloudentity's authorization URL → has client_id and request_uri alone")
 
 
 MEMBERS = [
@@ -352,28 +352,28 @@ def check_online(case):
         return found.returncode, found.stdout + found.stderr
 
     status, text = check()
-    case.same(0, status, "all is in order")
-    case.verdict("profile: fapi2: par required, pkce required, auth private_key_jwt, sender_constrained dpop" in text, "what the line became", text)
-    case.verdict("ok     providers.oidc par: client `web`: a request that nobody opens was taken" in text, "a request was pushed", text)
-    case.verdict("the server gives nonces" in text, "and answered with nonces", text)
+    case.same(0, status, "complete metadata and a known client → `check --online` succeeds")
+    case.verdict("profile: fapi2: par required, pkce required, auth private_key_jwt, sender_constrained dpop" in text, "`check --online` with `profile: fapi2` → prints the settings that follow from the profile", text)
+    case.verdict("ok     providers.oidc par: client `web`: a request that nobody opens was taken" in text, "`check --online` with `profile: fapi2` → reports that the server took a pushed request", text)
+    case.verdict("the server gives nonces" in text, "`check --online` at a server with DPoP nonces → reports the nonces", text)
     opened = [request for request in server.requests("authorize") if "request_uri" in request["query"]]
-    case.same(([], 0), (opened, server.calls("oidc/token")), "nobody opened it")
+    case.same(([], 0), (opened, server.calls("oidc/token")), "the request that `check --online` pushed → is never opened, and no code is sent")
     pushed = server.requests("par")
-    case.same([400, 201], [request["status"] for request in pushed], "once, and once more for its nonce")
+    case.same([400, 201], [request["status"] for request in pushed], "`check --online` at a server with DPoP nonces → pushes once, and once more with the nonce")
     for member in MEMBERS:
         server.settings("oidc", discovery={member: None})
         status, text = check()
         faults = [line for line in text.splitlines() if line.startswith("FAULT") and " fapi2: " in line]
-        case.same((1, 1), (status, len(faults)), f"without {member}: one fault")
-        case.verdict(faults and member in faults[0], f"without {member}: it is named", text)
+        case.same((1, 1), (status, len(faults)), f"metadata without {member} → `check --online` prints one fault")
+        case.verdict(faults and member in faults[0], f"metadata without {member} → the fault names the member", text)
     server.settings("oidc", discovery={"id_token_signing_alg_values_supported": ["RS256"], "dpop_signing_alg_values_supported": ["RS256"]})
     status, text = check()
-    case.same((1, 2), (status, text.count("FAULT  providers.oidc fapi2: ")), "lists without what is needed lack it, too")
+    case.same((1, 2), (status, text.count("FAULT  providers.oidc fapi2: ")), "metadata whose lists lack the profile's algorithms → `check --online` prints two faults")
     server.settings("oidc", discovery={})
     server.control("PUT", "/clients/oidc/bank-client", {"auth": "private_key_jwt", "jwks": {"keys": []}, "redirect_uris": ["https://else.example/cb"]})
     server.settings("oidc", assertion_typ="other")
     status, text = check()
-    case.verdict(status == 1 and "its pushed request is refused: " in text and "invalid_client" in text, "a client that is not known is told of", text)
+    case.verdict(status == 1 and "its pushed request is refused: " in text and "invalid_client" in text, "a client that the server does not know → `check --online` prints the refused pushed request", text)
     server.settings("oidc", assertion_typ=None)
 
     # Outside the profile these members are no faults.
@@ -381,15 +381,15 @@ def check_online(case):
     made.configure(providers={"oidc": plain})
     server.settings("oidc", discovery={"id_token_signing_alg_values_supported": None})
     status, text = check()
-    case.verdict("warn   providers.oidc metadata: id_token_signing_alg_values_supported" in text, "without the profile it is a doubt", text)
-    case.same(0, status, "which is no fault")
+    case.verdict("warn   providers.oidc metadata: id_token_signing_alg_values_supported" in text, "metadata without id_token algorithms, no `profile: fapi2` → `check --online` prints a warning", text)
+    case.same(0, status, "metadata without id_token algorithms, no `profile: fapi2` → `check --online` succeeds")
 
     # `serve` refuses as `check` does.
     made.configure(providers={"oidc": {"profile": "fapi2", "par": "off"}})
     words = "providers.oidc.par: contradicts profile fapi2: "
     for command in (["check"], ["serve"]):
         found = subprocess.run([COATCHECK, *command, "--config", made.configuration], capture_output=True, text=True, timeout=60)
-        case.verdict(found.returncode != 0 and words in found.stdout + found.stderr, f"{command[0]} refuses what contradicts it", found.stderr)
+        case.verdict(found.returncode != 0 and words in found.stdout + found.stderr, f"`{command[0]}` with `profile: fapi2` and `par: off` → refused as a contradiction", found.stderr)
 
 
 CASES = {

@@ -52,7 +52,7 @@ class Gate:
         before = self.service.count
         answer = ask(self.url, target, method, **fields)
         self.same(expected, told(answer), sentence)
-        self.same(before, self.service.count, f"{sentence}: the service is not reached")
+        self.same(before, self.service.count, f"{sentence}, and the service is not reached")
         return answer
 
     def passes(self, target, sentence, method="GET", **fields):
@@ -88,35 +88,35 @@ def stepping_up(gate, broker, prefix="", confirm=True):
     plain, strong, old = broker.sign_in(), stronger(broker), stronger(broker, 400)
     bearer, strong_bearer = broker.sign_in(client="android"), broker.sign_in(client="android")
     Login(broker, strong_bearer, STRONG, bearer=True).sign_in().forward()
-    gate.refused("401 session_required", pay, "a step-up's path without a session")
-    gate.refused("401 session_required", pay, "with an invented bearer", Authorization="Bearer garbage")
-    gate.refused("401 session_required", pay, "as a POST", "POST", Authorization=f"Bearer {'t' * 43}")
+    gate.refused("401 session_required", pay, "a path that demands a step-up, without a session → 401 session_required")
+    gate.refused("401 session_required", pay, "a path that demands a step-up, with an invented bearer → 401 session_required", Authorization="Bearer garbage")
+    gate.refused("401 session_required", pay, "a POST to a path that demands a step-up, with an invented bearer → 401 session_required", "POST", Authorization=f"Bearer {'t' * 43}")
     for name, fields in (("a cookie", {"Cookie": f"coatcheck={plain}"}), ("a bearer", {"Authorization": f"Bearer {bearer}"})):
-        answer = gate.refused("401 step_up_required", pay, f"a session of a plain sign-in, {name}", **fields)
+        answer = gate.refused("401 step_up_required", pay, f"a session of a plain sign-in, {name}, on a path that demands a step-up → 401 step_up_required", **fields)
         challenge = answer.fields["WWW-Authenticate"] or ""
         gate.says.verdict(
             'error="insufficient_user_authentication"' in challenge and 'acr_values="mfa"' in challenge and 'max_age="300"' in challenge
-            and not answer.fields["Set-Cookie"], f"{gate.title}: the app gets the challenge, and keeps its cookie, {name}", str(answer.fields))
-    gate.refused("401 step_up_required", pay, "a stronger sign-in of seven minutes ago", Cookie=f"coatcheck={old}")
+            and not answer.fields["Set-Cookie"], f"{gate.title}: a refused session of a plain sign-in ({name}) → the app gets the challenge and keeps its cookie", str(answer.fields))
+    gate.refused("401 step_up_required", pay, "a path that demands a step-up, with one of seven minutes ago → 401 step_up_required", Cookie=f"coatcheck={old}")
     for target in SPELLINGS:
         before = gate.service.count
         # Some are refused for their spelling alone.
         answer = ask(gate.url, target.replace("/", prefix + "/", 1) if prefix else target, Cookie=f"coatcheck={plain}")
         gate.says.verdict(
-            gate.service.count == before and answer.status != 200, f"{gate.title}: a plain sign-in at {target}", f"{told(answer)} {answer.body[:200]}")
-    answer = gate.passes(pay, "the session of a user who stepped up", Cookie=f"coatcheck={strong}")
+            gate.service.count == before and answer.status != 200, f"{gate.title}: a plain sign-in at {target} → refused, and the service is not reached", f"{told(answer)} {answer.body[:200]}")
+    answer = gate.passes(pay, "a path that demands a step-up, with a fresh one → served", Cookie=f"coatcheck={strong}")
     seen = answer.json.get("fields", {})
     gate.says.verdict(
-        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}: the service sees class and time", str(seen))
-    gate.passes(pay, "a POST of it", "POST", Cookie=f"coatcheck={strong}")
-    gate.passes(pay, "a bearer of it", Authorization=f"Bearer {strong_bearer}")
-    gate.passes(orders + "?acr=mfa&max_age=60", "a plain sign-in elsewhere, whatever the client's query", Cookie=f"coatcheck={plain}")
+        seen.get("x_auth_acr") == ["mfa"] and re.fullmatch(r"\d{10}", "".join(seen.get("x_auth_time", []))), f"{gate.title}: a call after a step-up → the service sees class and time of the sign-in", str(seen))
+    gate.passes(pay, "a POST to a path that demands a step-up, with a fresh one → served", "POST", Cookie=f"coatcheck={strong}")
+    gate.passes(pay, "a path that demands a step-up, with the bearer of a fresh one → served", Authorization=f"Bearer {strong_bearer}")
+    gate.passes(orders + "?acr=mfa&max_age=60", "a plain sign-in elsewhere (a path without a demand), with a demand in its query → served", Cookie=f"coatcheck={plain}")
 
 
 def present(gate, broker):
     """A path that the user has to confirm."""
     phone, face = Phone(broker, "strict"), Phone(broker, "strict")
-    gate.same(201, phone.sign_in().status, "a bound session")
+    gate.same(201, phone.sign_in().status, "a sign-in with the device's key → 201")
     phone.call("GET", "/v1/session", phone.session)
 
     def registered(nonce):
@@ -128,22 +128,22 @@ def present(gate, broker):
     answer = registered(phone.nonce)
     if answer.status != 200:
         answer = registered(answer.fields["DPoP-Nonce"])
-    gate.same("200", told(answer), "with a presence key")
+    gate.same("200", told(answer), "the registration of a presence key → 200")
 
     def evidence(target="/payments/confirm", by=None):
         (by or face).nonce = phone.nonce
         fields = {"Cookie": f"coatcheck={phone.session}", "DPoP": phone.proof("POST", "", phone.session, htu=ORIGIN + "/payments/confirm")}
         return fields | ({"Coatcheck_Presence": face.proof("POST", "", phone.session, htu=ORIGIN + target)} if by is None else {})
 
-    gate.refused("401 session_required", "/payments/confirm", "the user's presence, without a session", "POST")
-    answer = gate.refused("401 presence_required", "/payments/confirm", "the silent key alone", "POST", **evidence(by=phone))
+    gate.refused("401 session_required", "/payments/confirm", "a POST to a path that needs presence, without a session → 401 session_required", "POST")
+    answer = gate.refused("401 presence_required", "/payments/confirm", "a POST to a path that needs presence, with the silent key's proof alone → 401 presence_required", "POST", **evidence(by=phone))
     phone.nonce = answer.fields["DPoP-Nonce"]
-    gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}: nonce and code arrive")
+    gate.says.verdict(len(phone.nonce or "") == 16 and answer.fields["Coatcheck-Code"] == "presence_required", f"{gate.title}: a refusal because presence is missing → nonce and code reach the app")
     answer = ask(gate.url, "/payments/confirm", "POST", **evidence("/payments/other"))
-    gate.same("401 presence_invalid", " ".join(told(answer).split()[:2]), "a confirmation of another path")
-    answer = gate.passes("/payments/confirm", "the user confirms", "POST", **evidence())
+    gate.same("401 presence_invalid", " ".join(told(answer).split()[:2]), "a POST to a path that needs presence, with a proof for another path → 401 presence_invalid")
+    answer = gate.passes("/payments/confirm", "a POST to a path that needs presence, with a presence proof → served", "POST", **evidence())
     for name in ("coatcheck_presence", "dpop"):
-        gate.same(None, answer.json["fields"].get(name), f"the service sees no {name}")
+        gate.same(None, answer.json["fields"].get(name), f"a served call with a presence proof → the service sees no field {name}")
 
 
 # Copies of a recipe without its demand, and the verdict that notices this. The first of nginx's was once in the documents.
@@ -181,7 +181,7 @@ def demands(server):
             quiet.print = quiet.lines.append
             stepping_up(Gate(quiet, server, recipes.forward_auth(case, server, [host], service.address, [edit], **values).url, service), broker)
             case.verdict(
-                any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}: noticed: {edit[2] or 'no ' + edit[1]}",
+                any(line.startswith("not ok") and sentence in line for line in quiet.lines), f"{server}: a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails",
                 [line for line in quiet.lines if line.startswith("not ok")][:4])
 
     case_of_server.__doc__ = f"{server}: what single paths demand."
@@ -203,20 +203,20 @@ def one_host(case):
     front.start()
     door = Broker.__new__(Broker)
     door.__dict__ |= broker.__dict__ | {"url": front.url}
-    case.same(200, ask(front.url, "/v1/providers").status, "the broker's own paths are the broker's")
+    case.same(200, ask(front.url, "/v1/providers").status, "one host for broker and service: /v1/providers → reaches the broker")
     session = door.sign_in()
-    case.same(200, door.look(session).status, "a sign-in through the proxy")
+    case.same(200, door.look(session).status, "one host for broker and service: a sign-in through the proxy → a session")
     gate = Gate(case, "/orders/", front.url, service)
-    gate.refused("401 session_required", "/orders/7", "no session")
-    answer = gate.passes("/orders/7?a=b", "the cookie that the broker gave", Cookie=f"coatcheck={session}; theme=dark", X_Auth_Subject="mallory")
+    gate.refused("401 session_required", "/orders/7", "a call without a session → 401 session_required")
+    answer = gate.passes("/orders/7?a=b", "a call with the broker's cookie → served", Cookie=f"coatcheck={session}; theme=dark", X_Auth_Subject="mallory")
     case.same(("/orders/7?a=b", ["user-ana"], ["theme=dark"]), (
-        answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "the service sees its user, and not the session")
+        answer.json["path"], answer.json["fields"].get("x_auth_subject"), answer.json["fields"].get("cookie")), "one host for broker and service: a served call → the service sees its user, not the session")
     stepping_up(Gate(case, "one host", front.url, service), broker, "/orders")
     for path in ("/_coatcheck/ask", "/_coatcheck/stepped-up", "/_coatcheck/", "/_coatcheck/none"):
-        case.same(404, ask(front.url, path, Cookie=f"coatcheck={session}").status, f"{path} is not for clients")
+        case.same(404, ask(front.url, path, Cookie=f"coatcheck={session}").status, f"one host for broker and service: a client's request for {path} → 404")
     gate = Gate(case, "its own host", front.url, service)
-    gate.refused("401 session_required", "/anything", "no session", Host="service.example.com")
-    gate.passes("/anything", "a session", Host="service.example.com", Cookie=f"coatcheck={session}")
+    gate.refused("401 session_required", "/anything", "a call without a session → 401 session_required", Host="service.example.com")
+    gate.passes("/anything", "a call with a session → served", Host="service.example.com", Cookie=f"coatcheck={session}")
 
 
 def fields(case):
@@ -224,7 +224,7 @@ def fields(case):
     contract = yaml.safe_load((ROOT / "openapi.yaml").read_text())
     answered = contract["paths"]["/v1/forward-auth"]["get"]["responses"]["200"]["headers"]
     identity = [name for name in answered if name.startswith("X-Auth-")]
-    case.verdict(len(identity) >= 12, "the contract lists them", identity)
+    case.verdict(len(identity) >= 12, "the contract → lists at least twelve X-Auth fields of forward-auth", identity)
     broker, service = Yes(), Service()
     values = {"BROKER_NAME": "auth.example.com", "CREDENTIAL": "the-credential"}
     handle = "ses_0000000000000000000000"
@@ -240,14 +240,14 @@ def fields(case):
             return {name: [v for v in values if v] for name, values in found.json.get("fields", {}).items() if name.startswith(("x_auth", "x_coatcheck")) and any(values)}
 
         expected = {name.lower().replace("-", "_"): [value] for name, value in full.items()}
-        says.same(expected, seen(full), f"{server}: the service sees every field of the contract, and the broker's value alone")
-        says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}: and nothing for a field that the broker does not answer")
+        says.same(expected, seen(full), f"{server}: the client forges every identity field → the service sees the broker's values alone")
+        says.same({"x_auth_session": [handle]}, seen({"X-Auth-Session": handle}), f"{server}: a field that the broker does not answer → the service does not see it")
         asked = {name: broker.asked[name] for name in (
             "Host", "Cookie", "Authorization", "DPoP", "Coatcheck-Pass", "Coatcheck-Presence", "X-Coatcheck-Backend", "X-Coatcheck-Session", "X-Original-Method", "X-Original-URL")}
         says.same({
             "Host": "auth.example.com", "Cookie": "coatcheck=c; a=1", "Authorization": "Bearer b", "DPoP": "a.proof", "Coatcheck-Pass": "a-pass",
             "Coatcheck-Presence": "a.presence", "X-Coatcheck-Backend": "the-credential", "X-Coatcheck-Session": None, "X-Original-Method": "GET",
-            "X-Original-URL": ORIGIN + "/orders"}, asked, f"{server}: the broker gets the session, its evidence and the request that they are for")
+            "X-Original-URL": ORIGIN + "/orders"}, asked, f"{server}: a forward-auth call → the broker gets the session, its evidence and the original request")
 
     for server in recipes.SERVERS:
         look(case, server)
@@ -259,7 +259,7 @@ def fields(case):
         quiet = Verdicts()
         quiet.print = lambda _: None
         look(quiet, server, [edit])
-        case.verdict(quiet.failed, f"{server}: noticed: {edit[2] or 'no ' + edit[1]}")
+        case.verdict(quiet.failed, f"{server}: a copy of the recipe with one edit ({edit[2] or 'no ' + edit[1]}) → a check fails")
 
 
 if __name__ == "__main__":

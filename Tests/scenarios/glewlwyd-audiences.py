@@ -87,22 +87,22 @@ def stays(case):
     """Refresh tokens that stay: each API gets its own token."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, **{"refresh-token-one-use": "never"})
     answer = stage.forward(*stage.log_in())
-    case.same("400 code_rejected", answer.told, "with two resources in one call the code is refused")
+    case.same("400 code_rejected", answer.told, "a token call with two resources → the server refuses the code")
     stage.broker.configure(providers={"real": {"token_request": {"omit": ["resource"]}}})
     stage.broker.restart()
     session = stage.sign_in()
-    case.same([ORDERS, LEDGER], [value for name, value in stage.asked if name == "resource"], "the authorization request has both")
-    case.same("openid", stage.relay(session, "own"), "the session's own token is for neither")
+    case.same([ORDERS, LEDGER], [value for name, value in stage.asked if name == "resource"], "a login with two configured APIs → the authorization request has both resources")
+    case.same("openid", stage.relay(session, "own"), "the session's own token → is for neither API")
     for turn in ("", ", again"):
-        case.same(ORDERS, stage.relay(session, "orders"), f"one API gets a token for itself{turn}")
-        case.same(LEDGER, stage.relay(session, "ledger"), f"and the other for itself{turn}")
-    case.same([(2,)], stage.broker.query("SELECT count(*) FROM audience_tokens"), "of one call each")
-    case.same("200", stage.broker.refresh(session).told, "the session is refreshed")
-    case.same("openid", stage.relay(session, "own"), "and its token is for neither still")
+        case.same(ORDERS, stage.relay(session, "orders"), f"a relayed call to the first API{turn} → sent with a token for that API")
+        case.same(LEDGER, stage.relay(session, "ledger"), f"a relayed call to the second API{turn} → sent with a token for that API")
+    case.same([(2,)], stage.broker.query("SELECT count(*) FROM audience_tokens"), "repeated calls to two APIs → two stored tokens")
+    case.same("200", stage.broker.refresh(session).told, "a refresh of a session with two APIs' tokens → 200")
+    case.same("openid", stage.relay(session, "own"), "the session's own token after a refresh → is still for neither API")
     stage.broker.restart()
-    case.same([ORDERS, LEDGER], [stage.relay(session, name) for name in ("orders", "ledger")], "a broker that was killed uses them")
-    case.same("204", stage.broker.log_out(session).told, "a log-out")
-    case.same([(0,)], stage.broker.query("SELECT count(*) FROM audience_tokens"), "drops them")
+    case.same([ORDERS, LEDGER], [stage.relay(session, name) for name in ("orders", "ledger")], "kill -9 and a start → each API's calls are sent with a token for that API")
+    case.same("204", stage.broker.log_out(session).told, "a log-out of a session with two APIs' tokens → 204")
+    case.same([(0,)], stage.broker.query("SELECT count(*) FROM audience_tokens"), "a log-out of a session with two APIs' tokens → both are deleted")
 
 
 def pushed(case):
@@ -110,52 +110,52 @@ def pushed(case):
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"par": "required", "token_request": {"omit": ["resource"]}}, **{
         "refresh-token-one-use": "never", "oauth-par-allowed": True, "oauth-par-required": True})
     session = stage.sign_in()
-    case.same([], [value for name, value in stage.asked if name == "resource"], "the address has no resource")
-    case.same([ORDERS, LEDGER], [stage.relay(session, name) for name in ("orders", "ledger")], "each API gets its own token")
+    case.same([], [value for name, value in stage.asked if name == "resource"], "a pushed request with two resources → the authorization URL has no resource")
+    case.same([ORDERS, LEDGER], [stage.relay(session, name) for name in ("orders", "ledger")], "a sign-in with a pushed request → each API gets a token for that API")
 
 
 def refused(case):
     """A resource that the server refuses."""
     stage = Stage(case, {"orders": ORDERS, "others": OTHERS}, {"token_request": {"omit": ["resource"]}}, **{"refresh-token-one-use": "never"})
     _, callback = stage.log_in()
-    case.verdict("error=invalid_target" in callback, "a resource that is not allowed is refused at the sign-in", callback)
+    case.verdict("error=invalid_target" in callback, "a sign-in with a resource that the server does not allow → invalid_target", callback)
     stage.broker.configure(upstreams={"others": None})
     stage.broker.restart()
     session = stage.sign_in()
     stage.broker.configure(upstreams={"others": stage.broker.settings["upstreams"]["orders"] | {"token": {"resource": OTHERS}}})
     stage.broker.restart()
-    case.same(["502 provider_error"] * 2, [stage.relay(session, "others") for _ in range(2)], "one that came later is refused")
-    case.verdict(stage.detail("invalid_target"), "by invalid_target, as the log says", stage.broker.log()[-600:])
-    case.same("200", stage.broker.look(session).told, "the session lives")
-    case.same([ORDERS] * 2, [stage.relay(session, name) for name in ("orders", "own")], "its other tokens come, for the one that was asked for")
-    case.same("200", stage.broker.refresh(session).told, "and it is refreshed")
+    case.same(["502 provider_error"] * 2, [stage.relay(session, "others") for _ in range(2)], "relayed calls to an API whose resource the server does not allow → 502 provider_error")
+    case.verdict(stage.detail("invalid_target"), "relayed calls to an API whose resource the server does not allow → invalid_target in the log", stage.broker.log()[-600:])
+    case.same("200", stage.broker.look(session).told, "the session after a refused resource → alive")
+    case.same([ORDERS] * 2, [stage.relay(session, name) for name in ("orders", "own")], "the session's other tokens after a refused resource → fetched, for the allowed API")
+    case.same("200", stage.broker.refresh(session).told, "a refresh after a refused resource → 200")
 
 
 def rotates(case):
     """Refresh tokens that rotate: a call limits the resources of the next one."""
     stage = Stage(case, {"orders": ORDERS, "ledger": LEDGER}, {"token_request": {"omit": ["resource"]}})
     session = stage.sign_in()
-    case.same(ORDERS, stage.relay(session, "orders"), "the first API that is asked for gets its token")
-    case.same("502 provider_error", stage.relay(session, "ledger"), "and no other ever")
-    case.verdict(stage.detail("invalid_target"), "by invalid_target, as the log says", stage.broker.log()[-600:])
-    case.same("200", stage.broker.refresh(session).told, "the session is refreshed")
-    case.same(ORDERS, stage.relay(session, "own"), "its own token is that API's from then on")
+    case.same(ORDERS, stage.relay(session, "orders"), "rotating refresh tokens: the API that is called first → gets its token")
+    case.same("502 provider_error", stage.relay(session, "ledger"), "rotating refresh tokens: the API that is called second → 502 provider_error")
+    case.verdict(stage.detail("invalid_target"), "rotating refresh tokens: the API that is called second → invalid_target in the log", stage.broker.log()[-600:])
+    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens: a refresh after the refused API → 200")
+    case.same(ORDERS, stage.relay(session, "own"), "rotating refresh tokens: the session's own token after that refresh → is for the first API")
     session = stage.sign_in()
-    case.same("200", stage.broker.refresh(session).told, "another is refreshed first")
-    case.same("502 provider_error", stage.relay(session, "orders"), "and gets none")
-    case.same("200", stage.broker.look(session).told, "the session lives")
+    case.same("200", stage.broker.refresh(session).told, "rotating refresh tokens: a refresh before the first API call → 200")
+    case.same("502 provider_error", stage.relay(session, "orders"), "rotating refresh tokens: the first API call after a refresh → 502 provider_error")
+    case.same("200", stage.broker.look(session).told, "rotating refresh tokens: the session after its refused API call → alive")
 
     # A process remembers a refusal, and does not ask again for a while.
     stage.broker.restart()
-    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "a new sign-in has both again")
+    case.same(LEDGER, stage.relay(stage.sign_in(), "ledger"), "rotating refresh tokens: the second API's call in a new session → gets its token")
 
     # With one resource, every token is for it, also the session's own.
     stage.broker.configure(upstreams={"ledger": None}, providers={"real": {"token_request": None}})
     stage.broker.restart()
     session = stage.sign_in()
     for _ in range(3):
-        case.same([ORDERS, ORDERS], [stage.relay(session, name) for name in ("own", "orders")], "with one resource, every token is for it")
-        case.same("200", stage.broker.refresh(session).told, "through refreshes")
+        case.same([ORDERS, ORDERS], [stage.relay(session, name) for name in ("own", "orders")], "one configured resource → the session's own token and the API's are for it")
+        case.same("200", stage.broker.refresh(session).told, "one configured resource → the session's refresh is 200")
 
 
 CASES = {"stays": (stays, 90), "pushed": (pushed, 90), "refused": (refused, 90), "rotates": (rotates, 90)}

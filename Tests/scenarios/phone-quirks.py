@@ -36,11 +36,11 @@ def forms(case, broker, sandbox):
     for path, media, body, fields, status in routes:
         for type in OTHERS + (f"{media}, {media}", f"text/plain, {media};", media + "x"):
             found = broker.call("POST", path, body=body, Content_Type=type, **fields)
-            case.same(415, found.status, f"{path}: {type!r}")
+            case.same(415, found.status, f"{path} with the media type {type!r} → 415")
         for more in PARAMETERS:
             for type in (media, media.upper()):
                 found = broker.call("POST", path, body=body, Content_Type=type + more, **fields)
-                case.same(status, found.status, f"{path}: {type + more!r}")
+                case.same(status, found.status, f"{path} with the media type {type + more!r} → the body is read")
 
     def log_out(sid, media, more=""):
         token = sandbox.control("POST", "/backchannel-logout", {
@@ -50,9 +50,9 @@ def forms(case, broker, sandbox):
     for number, (media, more) in enumerate((
             (f"{FORM}; charset=ISO-8859-1", ""), (FORM.upper() + ";", "&"), (f'{FORM};charset="latin1"', "&name=%E9&&x=%"))):
         session = broker.sign_in(sandbox_sid=f"sid-{number}")
-        case.same(200, log_out(f"sid-{number}", media, more).status, f"a log-out as {media} with {more!r}")
-        case.same("401 session_ended provider_logout", broker.look(session).told, "and the session has ended")
-    case.same(400, log_out("sid-9", FORM, "&logout_token=x").status, "a log-out with two tokens")
+        case.same(200, log_out(f"sid-{number}", media, more).status, f"a logout token in a body of type {media} with {more!r} behind it → 200")
+        case.same("401 session_ended provider_logout", broker.look(session).told, "a logout token in a body of unusual type → the session ends")
+    case.same(400, log_out("sid-9", FORM, "&logout_token=x").status, "a form with two logout tokens → 400")
 
 
 def gateways(case, broker, _):
@@ -70,19 +70,19 @@ def gateways(case, broker, _):
             ("token=a&token=b", proven, 400), ("token=", proven, 400), ("x=1&x=1", proven, 400), ("client_id=gateway", proven, 400),
             (secret, proven, 400), (secret, {"Authorization": f"Bearer {BACKEND}"}, 400), (secret, {"Authorization": "Basic eDp5"}, 401), (f"client_secret={BACKEND}", {}, 400),
             ("client_id=orders&client_secret=no", {}, 401), ("client_id=gateway&client_secret=" + BACKEND, {}, 401), ("", {}, 401)):
-        case.same(status, ask("/v1/introspect", f"token={session}&{form}" if "token=" not in form else form, **fields).status, f"introspection: {form}")
-    case.same(401, ask(f"/v1/introspect?{secret}", f"token={session}").status, "the secret in the query")
+        case.same(status, ask("/v1/introspect", f"token={session}&{form}" if "token=" not in form else form, **fields).status, f"introspection with the form `{form}` → refused")
+    case.same(401, ask(f"/v1/introspect?{secret}", f"token={session}").status, "introspection with the client's secret in the query → 401")
     for more in ("resource=", "audience=", "audiance=x", "actor_token=x", "requested_token_type=x", "scope=&scope=", "client_id=gateway"):
         found = ask("/v1/token", f"{exchange}&{more}", **proven)
-        case.same("400 invalid_request", found.told, f"token exchange: {more}")
-        case.same(more.split("=")[0], (found.json.get("errors") or [{}])[0].get("pointer"), "names it")
-    case.verdict(broker.call("GET", "/v1/forward-auth?maxage=60", session, **proven).status == 403, "forward-auth's query stays strict")
+        case.same("400 invalid_request", found.told, f"token exchange with `{more}` → 400 invalid_request")
+        case.same(more.split("=")[0], (found.json.get("errors") or [{}])[0].get("pointer"), "a refused token exchange → the answer names the parameter")
+    case.verdict(broker.call("GET", "/v1/forward-auth?maxage=60", session, **proven).status == 403, "forward-auth with the unknown query parameter `maxage` → 403")
     for more, fields in (
             ("scope=", proven), ("token_type_hint=", proven), ("client_id=orders", proven), ("client_id=", proven), ("foo=bar", proven),
             ("foo=%E9&%", proven), ("&", proven), ("&&=", proven), ("pass=&dpop=&htm=&htu=", proven), (secret, {}), (secret + "&", {})):
-        case.same(True, ask("/v1/introspect", f"token={session}&{more}", **fields).json.get("active"), f"introspection: {more}")
+        case.same(True, ask("/v1/introspect", f"token={session}&{more}", **fields).json.get("active"), f"introspection with `{more}` → the session is active")
     for more, fields in (("scope=", proven), ("client_id=orders", proven), ("client_id=&scope=", proven), (secret, {}), ("&", proven)):
-        case.same(200, ask("/v1/token", f"{exchange}&{more}", **fields).status, f"token exchange: {more}")
+        case.same(200, ask("/v1/token", f"{exchange}&{more}", **fields).status, f"token exchange with `{more}` → 200")
 
 
 def cookies(case, broker, _):
@@ -98,28 +98,28 @@ def cookies(case, broker, _):
             (f'coatcheck="a; b{session}"', "400 invalid_request"), (f'x="; coatcheck={other}; y="; coatcheck={session}', "400 invalid_request"),
             (f'coatcheck=""{session}""', "401 session_required"), (f"coatcheck='{session}'", "401 session_required"),
             (f'"coatcheck"={session}', "401 session_required"), (f'$Version="1"; $coatcheck="{session}"', "401 session_required")):
-        case.same(told, look(field).told, field.replace(session, "S").replace(other, "O"))
+        case.same(told, look(field).told, "refused: the cookie field " + field.replace(session, "S").replace(other, "O"))
     half = look(f'coatcheck="{session}')
-    case.verdict("`coatcheck` has a quote at one end" in half.json["detail"], "the refusal names the cookie", half.json)
+    case.verdict("`coatcheck` has a quote at one end" in half.json["detail"], "a cookie with one quote → the refusal names the cookie", half.json)
     for field in (
             f'coatcheck="{session}"', f'$Version="1"; coatcheck="{session}"; $Path="/"', f'$Version="1"; coatcheck="{session}";$Path="/";$Domain="h"',
             f'coatcheck="{session}"; $Version="1"', f'a="b=c"; coatcheck="{session}"; d="e', f"$Version=1; coatcheck={session}; $Port",
             f'\tcoatcheck="{session}" ', f'x="; coatcheck="{session}"; y="'):
-        case.same("200", look(field).told, field.replace(session, "S"))
+        case.same("200", look(field).told, "accepted: the cookie field " + field.replace(session, "S"))
     for client, wanted in (("ios", ["coatcheck", "coatcheck-login"]),):
         begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": client})
         token = re.search(r"coatcheck-login=([^;]+)", begun.fields["Set-Cookie"])[1]
         callback = call(begun.json["authorization_url"] + "&sandbox_user=ana").fields["Location"]
         made = broker.call(
             "POST", "/v1/sessions", body={"callback_url": callback}, Cookie=f'$Version="1"; coatcheck-login="{token}";$Path="/"')
-        case.same(201, made.status, "a quoted login cookie finishes its login")
+        case.same(201, made.status, "a quoted login cookie → the login is finished")
         out = broker.log_out(session)
         set_fields = [begun.fields["Set-Cookie"], *made.fields.get_all("Set-Cookie"), *out.fields.get_all("Set-Cookie")]
         for field in set_fields:
             case.verdict(
                 re.search(r"; Max-Age=\d+; Expires=[A-Z][a-z]{2}, \d\d-[A-Z][a-z]{2}-\d{4} \d\d:\d\d:\d\d GMT$", field),
-                "Expires follows Max-Age", field)
-        case.same(set(wanted), {field.split("=")[0] for field in set_fields}, "at each cookie")
+                "a cookie that the broker sets → Expires follows Max-Age", field)
+        case.same(set(wanted), {field.split("=")[0] for field in set_fields}, "a sign-in and a log-out → set the session's and the login's cookie alone")
 
 
 def java(case, broker, sandbox):
@@ -139,16 +139,16 @@ def java(case, broker, sandbox):
     found = [run.result() for run in runs]
     late.stop()
     case.same("POST 201|jar coatcheck-login version 0 age True".lower(), "|".join(found[0].stdout.split("\n")[:-1]).lower(),
-              "with the broker's clock two hours behind, the jar keeps the cookie")
+              "the broker's clock two hours behind → Java's cookie jar keeps the cookie")
     whole = "POST 201|jar coatcheck-login version 0 age true|GET 302|POST 201|"
     both = {f"{whole}{jar}|GET 200|DELETE 204|" for jar in (
         "jar coatcheck version 0 age true|jar coatcheck-login version 0 age true",
         "jar coatcheck-login version 0 age true|jar coatcheck version 0 age true")}
     plain = "|".join(found[1].stdout.split("\n")[:-1])
-    case.verdict(any(plain.startswith(one) for one in both), "its jar keeps the cookies unquoted", plain + found[1].stderr[-300:])
-    case.verdict("jar coatcheck version" not in plain.split("DELETE 204")[-1], "and drops the session's after the log-out", plain)
+    case.verdict(any(plain.startswith(one) for one in both), "Java's cookie jar → keeps the cookies unquoted", plain + found[1].stderr[-300:])
+    case.verdict("jar coatcheck version" not in plain.split("DELETE 204")[-1], "Java's cookie jar after the log-out → lacks the session's cookie", plain)
     quoted = [line for line in found[2].stdout.split("\n") if not line.startswith("jar")][:-1]
-    case.same("POST 201|GET 302|POST 201|GET 200|DELETE 204", "|".join(quoted), "a jar that quotes signs in, reads and logs out")
+    case.same("POST 201|GET 302|POST 201|GET 200|DELETE 204", "|".join(quoted), "a Java cookie jar that quotes → signs in, reads the session and logs out")
 
 
 def begin(broker, client="ios", user="ana", **more):
@@ -174,49 +174,49 @@ def callbacks(case, broker, _):
             ("&response=%E9", "response"), ("&denied=%", "denied"), ("&error_code=%", "error_code"), ("&x=%00", "parameter"),
             ("&x=%7F", "parameter"), ("#x", "fragment"), ("#_=_#", "fragment"), ("#code=x", "fragment"), ("&" * 70, "64")):
         found = forward(broker, login, callback + wrong)
-        case.same("400 invalid_callback", found.told, f"{wrong[:30]} is refused")
+        case.same("400 invalid_callback", found.told, f"a callback with {wrong[:30]} behind it → 400 invalid_callback")
         if name:
-            case.verdict(name in found.json["detail"], "and the detail names it", found.json["detail"])
+            case.verdict(name in found.json["detail"], "a refused callback → the detail names the faulty part", found.json["detail"])
     control = forward(broker, login, callback + "&x=\x07")
-    case.same(400, control.status, "a control byte as it is")
+    case.same(400, control.status, "a callback with a raw control byte → 400")
     scheme, rest = callback.split(":/", 1)
     for other in (scheme + ":/%63b" + rest[2:], scheme + "x:/" + rest, scheme + ":///" + rest, scheme + ":/c|b" + rest[2:]):
-        case.same("400 invalid_callback", forward(broker, login, other).told, f"another target: {other.split('?')[0]}")
-    case.same(201, forward(broker, login, callback).status, "the login is as it was")
+        case.same("400 invalid_callback", forward(broker, login, other).told, f"a callback with another target, {other.split('?')[0]} → 400 invalid_callback")
+    case.same(201, forward(broker, login, callback).status, "a good callback after refused ones → a session")
     for more in (
             "&", "&&", "&&&", "&x=%E9", "&x=caf%e9&y=%", "&x=100%&z=%zz", "&x=a|b", '&x={"a":["<b>"]}', "&x=\\^`", "&x=1&x=2", "&=x", "&=", "&x",
             "&%=1&%E9=2", "&scope=a%20|b", "&session_state=%E9", "&x= y", "&x=\u00e9\u6f22", "&x=a%0D%0Ab", "&x=?a/b:c@d", "&user=%E9",
             "&status=%E9&status=x", "&error_description=%E9", "#", "#_=_", "&#_=_", "&x=%E9#"):
         login, callback = begin(broker)
-        case.same(201, forward(broker, login, callback + more).status, f"{more} behind the answer")
+        case.same(201, forward(broker, login, callback + more).status, f"a callback with {more} behind it → a session")
     for change in (lambda url: url.replace("?", "?&"), lambda url: url.replace("?", "?&&x=%E9&"), lambda url: url.replace("?code", "?x=|&%63ode")):
         login, callback = begin(broker)
-        case.same(201, forward(broker, login, change(callback)).status, f"{change(callback).split('code')[0]} before it")
+        case.same(201, forward(broker, login, change(callback)).status, f"a callback with {change(callback).split('code')[0]} before the code → a session")
     for description in ("caf%E9", "a|b", "100%", "{x}", "\u00e9 \u00df", "a&&", "&error_description=%E9", "%0D%0A", "<b>", "x#_=_"):
         login, callback = begin(broker, user="denied")
         denied = re.sub(r"&?error_description=[^&]*", "", callback) + f"&error_description={description}"
-        case.same("403 access_denied", forward(broker, login, denied).told, f"a no that says {description}")
+        case.same("403 access_denied", forward(broker, login, denied).told, f"a callback with the error description {description} → 403 access_denied")
 
     login, callback = begin(broker, "hosted")
     target = callback.replace(broker.url, "")
     for wrong in ("&code=x", "&%73tate=x", "&iss=%E9", "&x=%00", "&" * 70):
         found = broker.call("GET", target + wrong)
-        case.same("400 invalid_callback", found.told, f"the hosted callback refuses {wrong[:20]}")
-        case.verdict(found.json["detail"] != "", "and says why", found.json)
+        case.same("400 invalid_callback", found.told, f"the hosted callback with {wrong[:20]} behind it → 400 invalid_callback")
+        case.verdict(found.json["detail"] != "", "the hosted callback's refusal → has a detail", found.json)
     for more in ("&", "&&", "&x=%E9", "&x=%", "&x=a|b", "&x={}", "&x=1&x=2", "&=", "&session_state=%ff"):
         login, callback = begin(broker, "hosted")
         sent = broker.call("GET", callback.replace(broker.url, "") + more)
-        case.verdict(sent.status == 303 and "handoff=" in sent.fields["Location"], f"the hosted callback takes {more}", sent.told)
+        case.verdict(sent.status == 303 and "handoff=" in sent.fields["Location"], f"the hosted callback with {more} behind it → a handoff", sent.told)
     login, callback = begin(broker, "hosted")
     query = callback.split("?")[1]
     posted = broker.call("POST", "/callback/oidc", body=f"&{query}&&x=%E9&y=a|b&z=%", Content_Type=f"{FORM}; charset=ISO-8859-1")
-    case.verdict(posted.status == 303 and "handoff=" in posted.fields["Location"], "and so does its form post", posted.told)
+    case.verdict(posted.status == 303 and "handoff=" in posted.fields["Location"], "the hosted callback as a form post with unusual parameters → a handoff", posted.told)
     handoff = urllib.parse.parse_qs(posted.fields["Location"].split("?")[1])["handoff"][0]
     made = broker.call("POST", "/v1/sessions", body={"handoff": handoff, **login[1]}, **login[0])
-    case.same(201, made.status, "whose handoff signs in")
+    case.same(201, made.status, "the handoff of a form post → a session")
     login, callback = begin(broker, "hosted", user="denied")
     sent = broker.call("GET", callback.replace(broker.url, "") + "&error_description=caf%E9|")
-    case.verdict("error=access_denied" in (sent.fields["Location"] or ""), "a refusal with a strange description", sent.fields["Location"])
+    case.verdict("error=access_denied" in (sent.fields["Location"] or ""), "the hosted callback with an unusual error description → the error goes to the app", sent.fields["Location"])
 
 
 def spellings(case, broker, sandbox):
@@ -229,22 +229,22 @@ def spellings(case, broker, sandbox):
             ("myscheme", "myscheme:///"), ("mypath", "myscheme:/cb"), ("mypath", "MyScheme:/Cb/"), ("site", "https://site.example/x"),
             ("site", "https://site.example./"), ("site", "https://site.example:0443/"), ("site", "http://site.example/"),
             ("port", "https://port.example:80/cb"), ("port", "https://port.example/%63b"), ("port", "https://port.example/CB"), ("loop", "http://localhost:443/")):
-        case.same("400 invalid_callback", comes_back(client, target).told, f"{SCHEMES[client]} is not {target}")
+        case.same("400 invalid_callback", comes_back(client, target).told, f"the redirect URI {SCHEMES[client]} that comes back as {target} → 400 invalid_callback")
     for client, target in (
             ("myscheme", "myscheme://"), ("myscheme", "MYSCHEME://"), ("mypath", "myscheme:/Cb"), ("site", "https://site.example/"),
             ("site", "HTTPS://SITE.EXAMPLE:443/"), ("port", "https://port.example/cb"), ("port", "https://PORT.example:443/cb"), ("loop", "http://localhost/"),
             ("loop", "http://localhost:80")):
         for named in (None, target):
-            case.same(201, comes_back(client, target, named).status, f"{SCHEMES[client]} comes back as {target}")
+            case.same(201, comes_back(client, target, named).status, f"the redirect URI {SCHEMES[client]} that comes back as {target} → a session")
     begun = broker.call("POST", "/v1/logins", body={"provider": "oidc", "client": "site", "redirect_uri": "https://site.example/"})
     sent = urllib.parse.parse_qs(begun.json["authorization_url"].split("?")[1])["redirect_uri"][0]
-    case.same("https://Site.example", sent, "the provider sees the configured spelling")
+    case.same("https://Site.example", sent, "a redirect URI named in another spelling → the provider gets the configured spelling")
     clients = broker.settings["providers"]["oidc"]["clients"]
     twice = {"providers": {"oidc": {"clients": {"twin": clients["site"] | {"client_id": "twin-app", "redirect_uris": ["https://site.example:443/"]}}}}}
     refused = Broker(case, sandbox, name="twice", settings=twice | {"session": broker.settings["session"]}, start=False)
     refused.configure(providers={"oidc": {"clients": {"site": clients["site"]}}})
     checked = subprocess.run([refused.program, "check", "--config", str(refused.configuration)], capture_output=True, text=True, check=False)
-    case.verdict(checked.returncode != 0 and "redirect URI that client" in checked.stdout + checked.stderr, "check refuses two that are one", checked.stdout[-300:])
+    case.verdict(checked.returncode != 0 and "redirect URI that client" in checked.stdout + checked.stderr, "two clients with one redirect URI in two spellings → `check` refuses", checked.stdout[-300:])
 
 
 def origins(case, broker, _):
@@ -254,21 +254,21 @@ def origins(case, broker, _):
     login = {"provider": "oidc", "client": "android"}
     for fields in ({"Cookie": "coatcheck=x"}, {"Cookie": "coatcheck-login=x"}, {"Cookie": 'coatcheck-pass="x"'}, {"Cookie": "coatcheck-web=x", "Authorization": f"Bearer {session}"}):
         for method, path in (("GET", "/v1/session"), ("POST", "/v1/session/refresh")):
-            case.same("403 cross_origin", broker.call(method, path, **shell, **fields).told, f"{method} with {fields}")
+            case.same("403 cross_origin", broker.call(method, path, **shell, **fields).told, f"{method} from a web shell's origin with {fields} → 403 cross_origin")
     for other in ("null", "file://localhost", "capacitor://evil", "ionic://localhost:1", "capacitor://localhost/"):
         found = broker.call("POST", "/v1/logins", body=login, Origin=other)
-        case.verdict(found.status == 403 and not found.fields["Access-Control-Allow-Origin"], f"{other} is refused", found.told)
+        case.verdict(found.status == 403 and not found.fields["Access-Control-Allow-Origin"], f"a login from the origin {other} → 403", found.told)
     for origin in ("capacitor://localhost", "ionic://localhost", "chrome-extension://abcdefghijklmnopabcdefghijklmnop", "app://-"):
         asked = broker.call("OPTIONS", "/v1/logins", Origin=origin, Access_Control_Request_Method="POST")
         begun = broker.call("POST", "/v1/logins", body=login, Origin=origin)
         read = broker.call("GET", "/v1/session", Origin=origin, Authorization=f"Bearer {session}")
-        case.same("204 201 200", f"{asked.status} {begun.status} {read.status}", f"{origin}: preflight, login, session")
+        case.same("204 201 200", f"{asked.status} {begun.status} {read.status}", f"an app's origin {origin} → preflight, login and session succeed")
         for answer in (asked, begun, read):
-            case.same((origin, None), (answer.fields["Access-Control-Allow-Origin"], answer.fields["Access-Control-Allow-Credentials"]), "without credentials")
+            case.same((origin, None), (answer.fields["Access-Control-Allow-Origin"], answer.fields["Access-Control-Allow-Credentials"]), "an answer to an app's origin → names the origin, without credentials")
     page = broker.call("GET", "/v1/session", Origin="https://app.example.com", Authorization=f"Bearer {session}")
-    case.same("true", page.fields["Access-Control-Allow-Credentials"], "a page of the web has them")
+    case.same("true", page.fields["Access-Control-Allow-Credentials"], "an answer to a web page's origin → allows credentials")
     file = broker.call("GET", "/.well-known/apple-app-site-association").json
-    case.same({"apps": ["TEAMID1234.com.example.app"]}, file.get("webcredentials"), "the association file has webcredentials")
+    case.same({"apps": ["TEAMID1234.com.example.app"]}, file.get("webcredentials"), "the association file → has webcredentials")
 
 
 def everything(case):
@@ -289,7 +289,7 @@ def everything(case):
     for part in (forms, gateways, cookies, callbacks, spellings, origins, java):
         case.print(f"# {part.__doc__}")
         part(case, broker, sandbox)
-    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "and nothing broke")
+    case.verdict(wait_for(5, lambda: "fatal" not in broker.log().lower()), "all odd requests of this test → no fatal line in the log")
 
 
 CASES = {"everything": (everything, 120)}

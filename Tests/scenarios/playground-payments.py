@@ -84,7 +84,7 @@ class Playground:
     def do(self, action, body=None):
         """Presses a button, and returns the screen when the phone has done it."""
         answer = self.play(action, body)
-        self.case.same(200, answer.status, f"{action} {body or ''} is done")
+        self.case.same(200, answer.status, f"the playground's action {action} {body or ''} → 200")
         return self.screen
 
     def sign_in(self, provider, person="ana"):
@@ -96,7 +96,7 @@ class Playground:
 
     def pay(self, amount, view="session"):
         screen = self.do("pay", {"amount": amount})
-        self.case.same(view, screen["view"], f"{amount} € are to be paid: the phone shows {view}")
+        self.case.same(view, screen["view"], f"a payment of {amount} € → the phone shows {view}")
         return screen
 
     def said(self, who=""):
@@ -125,64 +125,64 @@ def anew(playground, provider):
 def step_up(case):
     """20 € need a sign-in of the last five minutes: the provider's page opens, and the same session goes on."""
     playground = Playground(case)
-    case.same(409, playground.play("pay", {"amount": 21}).status, "an amount that the phone does not offer is refused")
+    case.same(409, playground.play("pay", {"amount": 21}).status, "an amount that the phone does not offer → 409")
     playground.sign_in("cloudentity")
     playground.do("pay", {"amount": 20})
-    case.same([], playground.payments, "nothing is paid with a provider that has no payments")
-    case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "and no step-up is ignored there")
+    case.same([], playground.payments, "20 € at a provider without payments → nothing is paid")
+    case.same(409, playground.play("trouble", {"name": "ignore-step-up"}).status, "the switch ignore-step-up at a provider without payments → 409")
     for provider in ("oidc", "oidc-bound"):
         before = anew(playground, provider)["session"]
         age = time.time() - datetime.datetime.fromisoformat(before["authenticated_at"]).timestamp()
-        case.verdict(3500 < age < 3700, f"{provider}: the user signed in an hour ago", age)
+        case.verdict(3500 < age < 3700, f"{provider}: the user's sign-in → an hour ago", age)
         paid = list(playground.payments)
 
         def unpaid(screen, why):
             case.same(("session", "That nothing was paid; " + IN), (screen["view"], screen["noticed"]), why)
-            case.verdict("The session is as it was." in screen["explanation"], "and the session is as it was", screen["explanation"])
-            case.same(paid, playground.payments, "the API took nothing")
+            case.verdict("The session is as it was." in screen["explanation"], "a failed step-up → the session is unchanged", screen["explanation"])
+            case.same(paid, playground.payments, "a failed step-up → the API takes no payment")
 
         screen = playground.do("trouble", {"name": "ignore-step-up"})
-        unpaid(screen, "a provider that ignores the wish")
+        unpaid(screen, "a provider that ignores the demanded age → nothing is paid")
         case.verdict(
-            '403 step_up_failed: wanted was {"max_age":300}, and the provider answered' in screen["explanation"], "is told by its answer", screen["explanation"])
-        case.same("honours", call(playground.sandbox + "/_sandbox/settings/oidc").json["step_up"], "the provider is as before")
+            '403 step_up_failed: wanted was {"max_age":300}, and the provider answered' in screen["explanation"], "a provider that ignores the demanded age → the phone shows the demand and the answer", screen["explanation"])
+        case.same("honours", call(playground.sandbox + "/_sandbox/settings/oidc").json["step_up"], "the end of ignore-step-up → the provider honours demands again")
 
         screen = playground.pay(20, "consent")
         challenge = playground.details("401 step_up_required")
         scheme = "DPoP" if provider == "oidc-bound" else "Bearer"
         case.verdict(
             f'{scheme} error="insufficient_user_authentication", max_age="300"' in challenge and '"step_up": {"max_age":300}' in challenge,
-            "the conversation has the challenge", challenge)
-        case.same("To pay 20 €, “Corner Shop” wants a sign-in of the last 5 minutes.", screen["step_up"], "the phone says what it is for")
-        case.same(["Sign in again as Ana", "Sign in as Ben", "Refuse"], [each["title"] for each in screen["people"]], "and who may sign in")
-        case.same(409, playground.play("trouble", {"name": "expire-token"}).status, "switches that want the session wait")
-        unpaid(playground.do("cancel"), "the browser is closed")
+            "a payment that needs a step-up → the conversation has the challenge", challenge)
+        case.same("To pay 20 €, “Corner Shop” wants a sign-in of the last 5 minutes.", screen["step_up"], "a payment that needs a step-up → the phone says why")
+        case.same(["Sign in again as Ana", "Sign in as Ben", "Refuse"], [each["title"] for each in screen["people"]], "a payment that needs a step-up → the provider's page offers Ana, Ben and a refusal")
+        case.same(409, playground.play("trouble", {"name": "expire-token"}).status, "a switch that needs the session, during a step-up → 409")
+        unpaid(playground.do("cancel"), "the user closes the browser during a step-up → nothing is paid")
         for person, answer in (("refuse", "403 access_denied"), ("ben", "409 subject_mismatch")):
             playground.pay(20, "consent")
             screen = playground.do("choose", {"as": person})
-            unpaid(screen, f"the provider is told {person}")
-            case.verdict(screen["explanation"].startswith(answer + ":"), f"which is {answer}", screen["explanation"])
+            unpaid(screen, f"the user chooses {person} on the provider's page → nothing is paid")
+            case.verdict(screen["explanation"].startswith(answer + ":"), f"a failed step-up → the phone shows {answer}", screen["explanation"])
         playground.pay(20, "consent")
         call(playground.sandbox + "/_sandbox/faults/oidc", "PUT", {"fault": "other-user-callback", "times": 1})
-        unpaid(playground.do("choose", {"as": "ana"}), "the provider answers as somebody else")
+        unpaid(playground.do("choose", {"as": "ana"}), "the provider answers a step-up as another user → nothing is paid")
 
         playground.do("clear")
         playground.pay(20, "consent")
         screen = playground.do("choose", {"as": "ana"})
-        case.same(("session", "The provider's page, once; and the payment is made."), (screen["view"], screen["noticed"]), "Ana signs in again")
-        case.verdict(f"the same session goes on: {before['handle']}, and the same cookie" in screen["explanation"], "with the session that she had", screen["explanation"])
-        case.same((before["handle"], True), (screen["session"]["handle"], screen["session"]["authenticated_at"] > before["authenticated_at"]), "whose sign-in is of now")
-        case.same([*paid, 20], playground.payments, "the API took the payment, once")
-        case.verdict("20 EUR, by user-ana" in screen["paid"], "the phone says so", screen["paid"])
+        case.same(("session", "The provider's page, once; and the payment is made."), (screen["view"], screen["noticed"]), "Ana signs in again for a payment → the payment is made")
+        case.verdict(f"the same session goes on: {before['handle']}, and the same cookie" in screen["explanation"], "a step-up for a payment → the same session goes on, with the same cookie", screen["explanation"])
+        case.same((before["handle"], True), (screen["session"]["handle"], screen["session"]["authenticated_at"] > before["authenticated_at"]), "a step-up for a payment → the session has the same handle and a new time of sign-in")
+        case.same([*paid, 20], playground.payments, "a payment with a step-up → the API takes it once")
+        case.verdict("20 EUR, by user-ana" in screen["paid"], "a payment with a step-up → the phone shows amount and user", screen["paid"])
         case.same(
             ["POST /v1/relay/shop/payments", "401 step_up_required", "POST /v1/logins", "201 Created", "POST /v1/sessions", "200 OK", "POST /v1/relay/shop/payments", "201 Created"],
-            [each for each in playground.said() if not each.startswith("event")], "the conversation, in this order")
+            [each for each in playground.said() if not each.startswith("event")], "a payment with a step-up → the conversation has its eight messages in order")
         screen = playground.pay(20)
-        case.same([*paid, 20, 20], playground.payments, "the next payment is made at once")
-        case.same("Nothing but the payment.", screen["noticed"], "and nobody is asked")
+        case.same([*paid, 20, 20], playground.payments, "the next payment after a step-up → made at once")
+        case.same("Nothing but the payment.", screen["noticed"], "the next payment after a step-up → no question to the user")
         screen = playground.do("trouble", {"name": "ignore-step-up"})
-        case.verdict("Paid at once" in screen["explanation"], "so there is no step-up to be ignored", screen["explanation"])
-        case.verdict("200." in playground.do("call")["relay"], "and the API answers as before")
+        case.verdict("Paid at once" in screen["explanation"], "the switch ignore-step-up after a step-up → paid at once, because no step-up is needed", screen["explanation"])
+        case.verdict("200." in playground.do("call")["relay"], "a call after the payments → the API answers 200")
 
 
 def presence(case):
@@ -194,65 +194,65 @@ def presence(case):
         playground.answers, playground.asked = list(answers), []
 
     anew(playground, "oidc")
-    case.same(409, playground.play("trouble", {"name": "steal-presence"}).status, "a session without a key has no confirmation to be stolen")
+    case.same(409, playground.play("trouble", {"name": "steal-presence"}).status, "the switch steal-presence in a session without a presence key → 409")
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
-    case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "and cannot confirm one", screen["explanation"])
-    case.same(([], []), (playground.payments, playground.asked), "nobody is asked, and nothing is paid")
+    case.verdict("The payment was answered 403 step_up_failed." in screen["explanation"], "500 € in a session without a key → 403 step_up_failed", screen["explanation"])
+    case.same(([], []), (playground.payments, playground.asked), "500 € in a session without a key → no question to the user, and nothing is paid")
 
     before = anew(playground, "oidc-bound")["session"]
-    case.same(None, before["presence"], "a new session has no key that asks")
+    case.same(None, before["presence"], "a new bound session → has no presence key")
     playground.pay(500, "consent")
     screen = playground.do("choose", {"as": "ana"})
-    case.same([register], playground.asked, "the sign-in of an hour ago came first, then the question")
-    case.same("That nothing was paid; " + IN, screen["noticed"], "which is answered no")
-    case.verdict("no proof was made, and nothing was sent" in screen["explanation"], "so that nothing is sent", screen["explanation"])
+    case.same([register], playground.asked, "500 € an hour after the sign-in → a new sign-in, then one question about the presence key")
+    case.same("That nothing was paid; " + IN, screen["noticed"], "the user refuses the presence key → nothing is paid")
+    case.verdict("no proof was made, and nothing was sent" in screen["explanation"], "the user refuses the presence key → no proof is made and nothing is sent", screen["explanation"])
     ask("presence", "no")
     screen = playground.pay(500)
-    case.same([register, large], playground.asked, "the key is taken, and the payment asks by itself")
-    case.same((playground.keys["presence"].thumbprint, before["handle"]), ((screen["session"]["presence"] or {}).get("jkt"), screen["session"]["handle"]), "the session has the key")
-    case.same(409, playground.play("signed", {"for": "presence", "number": 2, "signature": "A" * 86}).status, "a signature that nobody waits for is not taken")
-    case.same([], playground.payments, "nothing is paid yet")
+    case.same([register, large], playground.asked, "the user accepts the presence key → the phone asks about the payment next")
+    case.same((playground.keys["presence"].thumbprint, before["handle"]), ((screen["session"]["presence"] or {}).get("jkt"), screen["session"]["handle"]), "the user accepts the presence key → the session has the key")
+    case.same(409, playground.play("signed", {"for": "presence", "number": 2, "signature": "A" * 86}).status, "a signature for which no request waits → 409")
+    case.same([], playground.payments, "the user accepts the presence key and refuses the payment → nothing is paid")
 
     playground.do("clear")
     ask("presence")
     screen = playground.pay(500)
-    case.same("The phone's question; and the payment is made.", screen["noticed"], "the user says yes")
-    case.same(([large], [500]), (playground.asked, playground.payments), "to this payment, which the API took once")
+    case.same("The phone's question; and the payment is made.", screen["noticed"], "the user confirms a payment of 500 € → the payment is made")
+    case.same(([large], [500]), (playground.asked, playground.payments), "the user confirms a payment of 500 € → one question, and one payment at the API")
     case.same(["POST /v1/relay/shop/payments/large", "401 presence_required", "POST /v1/relay/shop/payments/large", "201 Created"],
-              [each for each in playground.said() if not each.startswith("event")], "the conversation, in this order")
+              [each for each in playground.said() if not each.startswith("event")], "a confirmed payment → the conversation has its four messages in order")
     sent = [each for each in playground.news["messages"] if "Coatcheck-Presence" in each["details"]]
-    case.verdict(sent and '"htm":"POST"' in sent[0]["details"] and "/v1/relay/shop/payments/large" in sent[0]["details"], "it has what the proof says", sent[:1])
-    case.verdict(sent and "$PRESENCE" in sent[0]["curl"] and not re.search(r"Presence: [\w-]{40}", sent[0]["details"]), "and the proof shortened")
+    case.verdict(sent and '"htm":"POST"' in sent[0]["details"] and "/v1/relay/shop/payments/large" in sent[0]["details"], "the message with the presence proof → shows the proof's method and path", sent[:1])
+    case.verdict(sent and "$PRESENCE" in sent[0]["curl"] and not re.search(r"Presence: [\w-]{40}", sent[0]["details"]), "the message with the presence proof → shows the proof shortened")
 
     playground.do("clear")
     ask("presence")
     screen = playground.do("trouble", {"name": "steal-presence"})
-    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "the confirmation is stolen")
+    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "the switch steal-presence → the thieves get nothing")
     for words in ("at another path got 401 presence_invalid (address)", "sent again, 401 presence_invalid (replayed)",
                   "silent key got 401 presence_required", "a presence key of its own 401 presence_invalid (key)"):
-        case.verdict(words in screen["explanation"], words, screen["explanation"])
-    case.same([500, 500], playground.payments, "the API took the user's payment alone")
+        case.verdict(words in screen["explanation"], f"a stolen confirmation → {words}", screen["explanation"])
+    case.same([500, 500], playground.payments, "a stolen confirmation → the API takes the user's payment alone")
     case.same(
         ["401 presence_invalid", "401 presence_invalid", "401 presence_required", "401 presence_invalid"],
-        [each for each in playground.said("thief") if each[0].isdigit()], "as the conversation says")
+        [each for each in playground.said("thief") if each[0].isdigit()], "a stolen confirmation → the conversation shows the thieves' four refusals")
     playground.keys["presence"] = Phone(None)
     playground.show("presence")
     ask("presence")
     screen = playground.pay(500)
-    case.verdict("401 presence_invalid (key)" in screen["explanation"], "another browser's key is not the session's", screen["explanation"])
-    case.same([500, 500], playground.payments, "and pays nothing")
-    case.verdict("200." in playground.do("call")["relay"], "the session goes on")
+    case.verdict("401 presence_invalid (key)" in screen["explanation"], "a payment with another browser's presence key → 401 presence_invalid (key)", screen["explanation"])
+    case.same([500, 500], playground.payments, "a payment with another browser's presence key → nothing is paid")
+    case.verdict("200." in playground.do("call")["relay"], "a call after a refused presence proof → the API answers 200")
 
     anew(playground, "oidc-bound")
     screen = playground.do("trouble", {"name": "steal-presence"})
-    case.same("consent", screen["view"], "a confirmation is to be stolen with a sign-in of an hour ago: the fresh one comes first")
+    case.same("consent", screen["view"], "the switch steal-presence an hour after the sign-in → a new sign-in comes first")
     ask("presence", "presence")
     screen = playground.do("choose", {"as": "ana"})
-    case.same([register, large], playground.asked, "then the phone's questions")
-    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "and then the thieves come")
-    case.verdict("sent again, 401 presence_invalid (replayed)" in screen["explanation"], "who get nothing", screen["explanation"])
-    case.same([500, 500, 500], playground.payments, "the API took the user's payment alone")
+    case.same([register, large], playground.asked, "steal-presence with a new sign-in → the phone asks about the key, then about the payment")
+    case.same("The phone's question, and the thieves get nothing.", screen["noticed"], "steal-presence with a new sign-in → the thieves get nothing")
+    case.verdict("sent again, 401 presence_invalid (replayed)" in screen["explanation"], "steal-presence with a new sign-in → the repeated proof is refused as replayed", screen["explanation"])
+    case.same([500, 500, 500], playground.payments, "steal-presence with a new sign-in → the API takes the user's payment alone")
 
 
 if __name__ == "__main__":

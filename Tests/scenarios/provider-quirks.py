@@ -25,13 +25,13 @@ def documents(case):
         sandbox = Sandbox(case)
         sandbox.fault("oidc", fault=quirk)
         broker = Broker(case, sandbox, name=quirk)
-        case.same(201, broker.log_in()[1].status, f"{quirk}: a sign-in")
+        case.same(201, broker.log_in()[1].status, f"keys or metadata with the quirk {quirk} → a sign-in succeeds")
         broker.stop()
     sandbox = Sandbox(case)
     for member in ("token_endpoint", "jwks_uri", "authorization_endpoint"):
         sandbox.settings("oidc", discovery={member: "/relative"})
         broker = Broker(case, sandbox, name=member)
-        case.same(502, broker.log_in()[0].status, f"{member} that is no URL to call starts no sign-in")
+        case.same(502, broker.log_in()[0].status, f"metadata whose {member} is not a callable URL → the login is 502")
         broker.stop()
 
 
@@ -40,12 +40,12 @@ def tokens(case):
     sandbox, broker = stack(case)
     for quirk, words in (("duplicate-claim", "stands twice"), ("duplicate-scope", "the member /scope stands twice")):
         sandbox.fault("oidc", fault=quirk, times=1)
-        case.same(502, broker.log_in()[1].status, f"{quirk} is refused")
-        case.verdict(wait_for(5, lambda: words in broker.log()), f"{quirk}: the log names the member", broker.log()[-400:])
+        case.same(502, broker.log_in()[1].status, f"a token answer with {quirk} → the sign-in is 502")
+        case.verdict(wait_for(5, lambda: words in broker.log()), f"a token answer with {quirk} → the log names the repeated member", broker.log()[-400:])
     for quirk in OF_TOKENS + OF_BODIES:
         sandbox.fault("oidc", fault=quirk, times=1)
-        case.same(201, broker.log_in()[1].status, f"{quirk}: a sign-in")
-    case.verdict("token is not JSON" not in broker.log(), "no token that is JSON is called something else")
+        case.same(201, broker.log_in()[1].status, f"a token answer with {quirk} → a sign-in succeeds")
+    case.verdict("token is not JSON" not in broker.log(), "sign-ins with unusual tokens → the log calls none of them `not JSON`")
 
 
 def alphabets(case):
@@ -57,10 +57,10 @@ def alphabets(case):
         session = broker.sign_in()
         echo = broker.call("GET", "/v1/relay/api/echo", session)
         seen = dict(map(tuple, echo.json["headers"])).get("Authorization", "") if echo.status == 200 else echo.told
-        case.verdict(seen.startswith("Bearer " + mark), f"{mark} at the upstream", seen)
+        case.verdict(seen.startswith("Bearer " + mark), f"a token that begins with {mark} → unchanged at the upstream", seen)
         gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
-        case.verdict((gate.fields["X-Auth-Token"] or "").startswith(mark), f"{mark} at forward-auth", gate.told)
-        case.same("200", broker.refresh(session).told, f"{mark}: a refresh")
+        case.verdict((gate.fields["X-Auth-Token"] or "").startswith(mark), f"a token that begins with {mark} → unchanged at forward-auth", gate.told)
+        case.same("200", broker.refresh(session).told, f"a token that begins with {mark} → a refresh succeeds")
 
 
 def addresses(case):
@@ -73,7 +73,7 @@ def addresses(case):
             sandbox.fault("oidc", value=value, times=1, **fault)
             session = broker.sign_in()
             gate = broker.call("GET", "/v1/forward-auth", X_Coatcheck_Backend=BACKEND, X_Coatcheck_Session=session)
-            case.same(shown, gate.fields["X-Auth-Email"], f"{source}: email_verified {value!r}")
+            case.same(shown, gate.fields["X-Auth-Email"], f"{source} with email_verified {value!r} → forward-auth shows a verified address alone")
         broker.stop()
 
 
@@ -81,15 +81,15 @@ def identities(case):
     """An identity endpoint that is late, and one whose error is empty."""
     sandbox, broker = stack(case, provider={"identity": {"source": "userinfo"}})
     sandbox.fault("oidc", fault="userinfo-not-yet", times=2)
-    case.same(502, broker.log_in()[1].status, "a token that stays refused")
-    case.same(2, sandbox.calls("oidc/userinfo"), "it was shown twice")
+    case.same(502, broker.log_in()[1].status, "userinfo that keeps refusing the token → the sign-in is 502")
+    case.same(2, sandbox.calls("oidc/userinfo"), "userinfo that keeps refusing the token → called twice")
     sandbox.fault("oidc", fault="userinfo-error-ok", value="invalid_token", times=1)
-    case.same(502, broker.log_in()[1].status, "an error next to a whole profile")
+    case.same(502, broker.log_in()[1].status, "userinfo with an error next to a whole profile → the sign-in is 502")
     for status in (401, 403, 404):
         sandbox.fault("oidc", fault="userinfo-not-yet", status=status, times=1)
-        case.same(201, broker.log_in()[1].status, f"one {status}, and then the profile")
+        case.same(201, broker.log_in()[1].status, f"userinfo with one {status}, then the profile → a sign-in succeeds")
     sandbox.fault("oidc", fault="userinfo-error-ok", times=1)
-    case.same(201, broker.log_in()[1].status, "an error whose code is ok")
+    case.same(201, broker.log_in()[1].status, "userinfo with an error whose code is ok → a sign-in succeeds")
 
 
 def dead_grants(case):
@@ -98,19 +98,19 @@ def dead_grants(case):
     sandbox, broker = stack(case, name="unnamed")
     session = broker.sign_in()
     sandbox.fault("oidc", fault="dead-grant")
-    case.verdict(broker.refresh(session).is_passing_fault, "nobody named the place: 503")
-    case.same("200", broker.look(session).told, "and the session lives")
+    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in a place that the settings do not name → 503")
+    case.same("200", broker.look(session).told, "a dead grant in a place that the settings do not name → the session is alive")
     broker.stop()
     sandbox, broker = stack(case, name="named", provider=named)
     session = broker.sign_in()
     two = {"success": False, "errors": [{"errorType": "invalid_grant"}, {"errorType": "system"}]}
     sandbox.fault("oidc", fault="dead-grant", value=two)
-    case.verdict(broker.refresh(session).is_passing_fault, "an entry of the list that nobody named: 503")
-    case.same("200", broker.look(session).told, "and the session lives")
+    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant next to an error that the settings do not name → 503")
+    case.same("200", broker.look(session).told, "a dead grant next to an error that the settings do not name → the session is alive")
     sandbox.control("DELETE", "/faults")
     sandbox.fault("oidc", fault="dead-grant")
     ended = wait_for(40, lambda: (found := broker.refresh(session)).status == 401 and found.told, 0.5)
-    case.same("401 session_ended grant_revoked", ended, "named whole, it ends the session")
+    case.same("401 session_ended grant_revoked", ended, "a dead grant in the place that the settings name → the session ends as grant_revoked")
 
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
@@ -140,22 +140,22 @@ def answers(case):
     front = Front(case)
     broker = Broker(case, front.sandbox)
     front.edits["/oidc/token"] = with_members(token_type="jwt-bearer")
-    case.same(502, broker.log_in()[1].status, "a token type outside the settings is refused")
+    case.same(502, broker.log_in()[1].status, "a token type outside the settings → the sign-in is 502")
     front.edits.clear()
     session = broker.sign_in()
     front.edits["/oidc/token"] = lambda *_: (400, {"Content-Type": "application/json"}, b'{"status":"BAD_REFRESH_TOKEN","message":"x"}')
-    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in another place than error: the session lives")
+    case.verdict(broker.refresh(session).is_passing_fault, "a dead grant in another member than `error` → a passing fault")
     for name, (body, media, status) in DEAD.items():
         front.edits.clear()
         session = broker.sign_in()
         front.edits["/oidc/token"] = lambda *_, found=(status, {"Content-Type": media}, body): found
-        case.same("401 session_ended grant_revoked", broker.refresh(session).told, f"a dead grant: {name}")
+        case.same("401 session_ended grant_revoked", broker.refresh(session).told, f"a dead grant, reported as {name} → the session ends as grant_revoked")
     for edits, mode in ((ANSWERS, "rotate"), (KEPT, "keep")):
         front.sandbox.settings("oidc", refresh_mode=mode)
         for name, edit in edits.items():
             front.edits["/oidc/token"] = edit
             session = broker.sign_in()
-            case.same(["200", "200"], [broker.refresh(session).told for _ in range(2)], f"{name}: a sign-in and refreshes")
+            case.same(["200", "200"], [broker.refresh(session).told for _ in range(2)], f"token answers with {name} → a sign-in and two refreshes succeed")
 
 
 def log_outs(case):
@@ -169,7 +169,7 @@ def log_outs(case):
         order = {"provider": "oidc", "client_id": "ios-app", "user": "ana", "sid": sid, "mutate": mutate or {}, "header": header or {}}
         token = sandbox.control("POST", "/backchannel-logout", order).json["token"]
         found = broker.call("POST", "/v1/backchannel-logout/oidc", body=f"logout_token={token}", Content_Type="application/x-www-form-urlencoded")
-        case.same((status, status != 200), (found.status, broker.look(session).status == 200), f"a logout token with {name}")
+        case.same((status, status != 200), (found.status, broker.look(session).status == 200), f"a logout token with {name} → the session ends only if the token is good")
 
     log_out("jti left out", 400, {"jti": None})
     log_out("a nonce", 400, {"nonce": "n"})

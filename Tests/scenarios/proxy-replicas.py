@@ -122,10 +122,10 @@ def gone(says, url, replica, number=40, at_once=8, may_refuse=()):
         answers = many(lambda n: call(url + path, method, bodies[n], seconds=20), number, at_once)
         found = told(answers)
         refused = found.pop("503 shutting_down", 0) if method in may_refuse else 0
-        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} is answered" + (f" ({refused} by 503)" if refused else ""))
-        says.same(number - refused, replica.count(method) - before, f"each {method} reached the other replica once")
+        says.same({"200": number - refused} if refused < number else {}, found, f"every {method} → answered" + (f" ({refused} by 503)" if refused else ""))
+        says.same(number - refused, replica.count(method) - before, f"each {method} → reached the other replica once")
         slowest = max(answer.seconds for answer in answers)
-        says.verdict(slowest < 6, f"no {method} took long", f"{slowest:.1f} s")
+        says.verdict(slowest < 6, f"each {method} → answered within 6 s", f"{slowest:.1f} s")
 
 
 def once(says, url, replicas, what):
@@ -137,8 +137,8 @@ def once(says, url, replicas, what):
     answers = many(lambda n: call(url + "/v1/logins", "POST", b"x" * 1000 * (n % 2), seconds=20), 6, 3)
     for replica in replicas:
         replica.what = "answers"
-    says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"a replica {what}: six POSTs are six")
-    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica {what}: the app gets an error")
+    says.same(6, sum(replica.count("POST") for replica in replicas) - before, f"a replica {what}: six POSTs → six requests at the replicas")
+    says.same([], [a.status for a in answers if a.status not in (0, 502, 503)], f"a replica {what}: each POST → an error for the app")
 
 
 def malformed(says, url):
@@ -151,7 +151,7 @@ def malformed(says, url):
             with contextlib.suppress(OSError):
                 connection.recv(100)
     answers = many(lambda _: call(url + "/v1/providers", seconds=20), 8)
-    says.same({"200": 8}, told(answers), "after malformed uploads every GET is answered")
+    says.same({"200": 8}, told(answers), "after malformed uploads: eight GETs → all are answered")
 
 
 class Titled:
@@ -211,13 +211,13 @@ def behind(server):
             return recipes.proxy(case, server, [getattr(r, "address", r) for r in replicas], edits, MANAGEMENT_PORT=management).url
 
         says, may_refuse = Titled(case, server), MAY_REFUSE.get(server, ())
-        gone(Titled(case, f"{server}, one refuses"), front(f"127.0.0.3:{port}", first), first, may_refuse=may_refuse)
+        gone(Titled(case, f"{server}, one replica refuses connections"), front(f"127.0.0.3:{port}", first), first, may_refuse=may_refuse)
         # The requests come one after the other, because a proxy without checks tries the lost replica repeatedly.
-        gone(Titled(case, f"{server}, one drops packets"), front(deaf, first), first, 4, 1, may_refuse)
+        gone(Titled(case, f"{server}, one replica drops packets"), front(deaf, first), first, 4, 1, may_refuse)
         if server in CHECKS:
             url = front(deaf, first, edits=CHECKS[server])
             wait_for(10, lambda: max(many(lambda _: call(url + "/", seconds=20).seconds, 6)) < 0.5)
-            gone(Titled(case, f"{server} with checks, one drops packets"), url, first)
+            gone(Titled(case, f"{server} with health checks, one replica drops packets"), url, first)
         url = front(first, second)
         once(says, url, both, "breaks off")
         malformed(says, url)
@@ -232,7 +232,7 @@ def behind(server):
                 once(quiet, front(first, second, edits=[edit]), both, what)
             says.verdict(
                 any(line.startswith("not ok") and sentence in line for line in quiet.lines),
-                "noticed: " + " ".join((edit[2] or f"no {edit[1]}").split()), quiet.lines[:4])
+                "a copy of the recipe with one edit → a check fails: " + " ".join((edit[2] or f"no {edit[1]}").split()), quiet.lines[:4])
 
     stand_ins.__doc__ = f"{server}: one replica refuses connections, or drops them; one reads a request and breaks off, or hangs."
     return stand_ins
@@ -301,24 +301,24 @@ def brokers(case):
                     answer for asked, answer in found if asked == method and answer.status != good
                     and not (server in may_refuse and (b"This instance is shutting down" in answer.body or lost and answer.told == "503 shutting_down"))]
                 count = sum(answer.status == good for asked, answer in found if asked == method)
-                case.verdict(count >= least and not odd, f"{server}: {sentence}: every {method} is answered", f"{count} good, {told(odd)}")
+                case.verdict(count >= least and not odd, f"{server}: {sentence} → every {method} is answered", f"{count} good, {told(odd)}")
 
     load = Load(plain)
     for _ in range(2):
         for broker in replicas:
             broker.restart(signal.SIGTERM)
     # Proxies without checks may meet a draining replica, and pass on its 503.
-    verdicts(load.stop(), "two restarts of each, one after the other", 30, {"nginx", "apache"})
+    verdicts(load.stop(), "two restarts of each replica, one after the other", 30, {"nginx", "apache"})
     load = Load({"nginx": recipes.proxy(case, "nginx", addresses, [("nginx.conf", " max_fails=0", "")]).url})
     for broker in replicas:
         broker.restart(signal.SIGTERM)
     lost = [answer for method, answer in load.stop()["nginx"] if method == "GET" and b"is away for a moment" in answer.body]
-    case.verdict(lost, "nginx: noticed: no max_fails=0")
+    case.verdict(lost, "nginx: a copy of the recipe without max_fails=0 → requests are lost in a restart")
 
     replicas[1].stop(signal.SIGTERM)
     load = Load(plain)
     load.until(20)
-    verdicts(load.stop(), "one is stopped")
+    verdicts(load.stop(), "one replica is stopped")
     replicas[1].start()
 
     # A request in progress keeps a replica draining, and it refuses new requests meanwhile.
@@ -336,14 +336,14 @@ def brokers(case):
     load, lost = Load(plain), Load(without)
     load.until(60)
     answers, lost = load.stop(), lost.stop()
-    verdicts({server: found for server, found in answers.items() if server != "apache"}, "one drains", 20)
+    verdicts({server: found for server, found in answers.items() if server != "apache"}, "one replica drains", 20)
 
     def share(found):
         return sum(answer.status == 503 for _, answer in found) / len(found)
 
-    case.verdict(share(answers["apache"]) < 0.2, "apache: one drains: few requests meet it", f"{share(answers['apache']):.2f}")
+    case.verdict(share(answers["apache"]) < 0.2, "apache: one replica drains → fewer than a fifth of the requests get its 503", f"{share(answers['apache']):.2f}")
     for server in without:
-        case.verdict(share(lost[server]) > 0.3, f"{server}: noticed: a replica that drains is in the list as before", f"{share(lost[server]):.2f}")
+        case.verdict(share(lost[server]) > 0.3, f"{server}: a recipe that keeps a draining replica → more than 30 % of the requests get 503", f"{share(lost[server]):.2f}")
     file.write_text(file.read_text().replace(line + " down", line))
     nginx.process.send_signal(signal.SIGHUP)
     replicas[0].process.kill()
@@ -357,14 +357,14 @@ def brokers(case):
         wait_for(20, lambda url=url: max(answer.seconds for answer in many(lambda _: call(url + "/v1/providers", seconds=20), 6)) < 1)
     load = Load(checked)
     load.until(20)
-    verdicts(load.stop(), "one hangs")
+    verdicts(load.stop(), "one replica hangs")
     for server in ("nginx", "apache"):
         found = told(many(lambda _, url=plain[server]: call(url + "/v1/providers", seconds=20), 8))
-        case.verdict(found.get("200", 0) >= 4 and not set(found) - {"200", "503 shutting_down"}, f"{server}: one hangs: half are answered at least", str(found))
+        case.verdict(found.get("200", 0) >= 4 and not set(found) - {"200", "503 shutting_down"}, f"{server}: one replica hangs → at least half of the requests are answered", str(found))
     replicas[1].process.send_signal(signal.SIGCONT)
     load = Load(plain)
     load.until(40)
-    verdicts({server: found[-20:] for server, found in load.stop().items()}, "it goes on", 9)
+    verdicts({server: found[-20:] for server, found in load.stop().items()}, "the hanging replica goes on", 9)
 
 
 if __name__ == "__main__":

@@ -109,21 +109,21 @@ def nginx(case):
     cookie = {"Cookie": f"coatcheck={session}"}
     for body, kind in ((b'{"a": "b"}', "application/json"), (b"x" * 300_000, "text/plain")):
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind)
-        case.same((401, []), (answer.status, service.seen), f"a POST of {len(body)} bytes by a stranger is refused before its service")
+        case.same((401, []), (answer.status, service.seen), f"nginx: a stranger's POST of {len(body)} bytes → 401, and its service is not reached")
         answer = call(url + "/app/orders", "POST", body, Content_Type=kind, **cookie)
-        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"a POST of {len(body)} bytes reaches its service whole")
-        case.verdict(answer.seconds < 10, "at once", answer.seconds)
+        case.same((200, [("POST", "/orders", body)]), (answer.status, service.seen[-1:]), f"nginx: a POST of {len(body)} bytes with a session → reaches its service whole")
+        case.verdict(answer.seconds < 10, "nginx: a POST with a session → answered within 10 s", answer.seconds)
         service.seen.clear()
         kept = [call(url + "/kept/orders", method, body, Content_Type=kind, **cookie).status for method in ("POST", "GET", "POST", "POST")]
-        case.same([200] * 4, kept, "on kept connections, too")
+        case.same([200] * 4, kept, "nginx: calls on kept connections → 200")
         service.seen.clear()
     answer, begin = balancers.first_bytes(port, "/v1/session/events", session)
-    case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "an event stream begins")
+    case.same(b"event: session\n", begin.splitlines(keepends=True)[0] if begin else b"", "nginx: the session's event stream → begins with the event `session`")
     broker.refresh(session)
     # The line behind the first event, then the next.
-    case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], "and goes on as it happens")
+    case.same([b"\n", b"event: tokens_refreshed\n"], [answer.readline(), answer.readline()] if answer else [], "nginx: the session's event stream after a refresh → the next event arrives")
     _, begin = balancers.first_bytes(port, "/v1/relay/api/events/100", session, 5)
-    case.same(b"data: 0\n\n", begin, "so does a relayed one, which lasts ten seconds")
+    case.same(b"data: 0\n\n", begin, "nginx: a relayed event stream of ten seconds → its first event arrives")
 
 
 # ---- mod_auth_openidc ------------------------------------------------------------------------------------------------
@@ -189,11 +189,11 @@ def introspection(case):
     for method in INTROSPECTION:
         wrong = openidc(case, broker.url, service.port, certificate, method, secret="another-credential-0815", name=f"wrong-{method}")
         answer = call(wrong + "/orders", Authorization=f"Bearer {session}")
-        case.same((401, []), (answer.status, service.seen), f"{method} with a wrong secret is refused")
+        case.same((401, []), (answer.status, service.seen), f"mod_auth_openidc: {method} with a wrong secret → 401")
         url = openidc(case, broker.url, service.port, certificate, method, name=method)
         for token, status in (("guess", 401), (session, 200)):
             answer = call(url + "/orders", Authorization=f"Bearer {token}")
-            case.same(status, answer.status, f"{method}: {'a session' if status == 200 else 'a guess'}")
+            case.same(status, answer.status, f"mod_auth_openidc: {method} with {'a session' if status == 200 else 'a guess'} → 200 for a session alone")
         service.seen.clear()
     broker.log_out(session)
 
@@ -226,22 +226,22 @@ def java_clients(case):
     sizes = {"relay-get-1": 0, "relay-get-2": 0, "relay-get-3": 0, "relay-post": 3000, "relay-chunked": 3000, "relay-expect": 3000}
     for name, size in sizes.items():
         words = found.get(name, errors)
-        case.verdict(words.startswith("200 HTTP_1_1 ") and f'"body_length":{size},' in words.replace(" ", ""), f"HttpClient: {name}", words[:300])
-    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "the offer of HTTP/2 stays at the relay")
-    case.same("200 data: 0||data: 1|", found.get("relay-events"), "HttpClient reads a relayed event stream")
+        case.verdict(words.startswith("200 HTTP_1_1 ") and f'"body_length":{size},' in words.replace(" ", ""), f"Java's HttpClient: {name} → 200 over HTTP/1.1 with the whole body", words[:300])
+    case.verdict(not any(word in " ".join(found.values()).lower() for word in ("http2-settings", '"upgrade"')), "Java's HttpClient: its offer of HTTP/2 → stays at the relay")
+    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Java's HttpClient: a relayed event stream → read to its end")
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("url-connection", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-echo", 200), ("jar-refresh-1", 200), ("jar-refresh-2", 200), ("login-2", 201), ("forward-2", 201),
             ("jar-session-2", 200), ("old", 401), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, errors)[:3], f"Java: {name}")
-    case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "CookieManager keeps the session's cookie, unquoted", found.get("held"))
-    case.same("true", found.get("renewed"), "a second sign-in renews it")
-    case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "and the log-out takes it away", found.get("left"))
+        case.same(str(status), found.get(name, errors)[:3], f"Java: the step {name} → the expected status")
+    case.verdict("coatcheck/0/true" in found.get("held", "").split(","), "Java's CookieManager: a sign-in → it keeps the session's cookie, unquoted", found.get("held"))
+    case.same("true", found.get("renewed"), "Java's CookieManager: a second sign-in → the session's cookie is replaced")
+    case.verdict("coatcheck/" not in found.get("left", "coatcheck/"), "Java's CookieManager: a log-out → the session's cookie is removed", found.get("left"))
     found, errors = apache.result()
     for name, status in (("relay-1", 200), ("relay-2", 200), ("introspect-utf8", 200), ("introspect", 200), ("relay-expect", 200), ("login", 201),
                          ("forward", 201), ("jar-session", 200)):
-        case.same(str(status), found.get(name, errors)[:3], f"Apache HttpClient: {name}")
-    case.verdict('"active":true' in found.get("introspect", "").replace(" ", ""), "Apache HttpClient gets an active session")
+        case.same(str(status), found.get(name, errors)[:3], f"Apache's HttpClient: the step {name} → the expected status")
+    case.verdict('"active":true' in found.get("introspect", "").replace(" ", ""), "Apache's HttpClient: introspection of a session → active")
 
 
 # ---- Python and curl -------------------------------------------------------------------------------------------------
@@ -279,25 +279,25 @@ def pythons(case):
     def curl(*arguments):
         return subprocess.run(["curl", "-s", "-m", "10", "-H", f"Cookie: coatcheck={session}", *arguments], capture_output=True, timeout=20).stdout
 
-    case.same(200, urllib.request.urlopen(urllib.request.Request(read, headers=cookie), timeout=10).status, "urllib reads the session")
-    case.same(3000, urllib_post(body)["body_length"], "urllib posts")
-    case.same(3000, urllib_post(pieces())["body_length"], "urllib posts in chunks")
+    case.same(200, urllib.request.urlopen(urllib.request.Request(read, headers=cookie), timeout=10).status, "urllib: a read of the session → 200")
+    case.same(3000, urllib_post(body)["body_length"], "urllib: a relayed POST → the whole body arrives")
+    case.same(3000, urllib_post(pieces())["body_length"], "urllib: a relayed POST in chunks → the whole body arrives")
     with requests.Session() as jar:
         jar.cookies.set("coatcheck", session)
-        case.same([200, 200], [jar.get(read, timeout=10).status_code for _ in range(2)], "requests, on one connection")
-        case.same([3000, 3000], [jar.post(echo, data=data, timeout=10).json()["body_length"] for data in (body, pieces())], "requests posts")
-        case.same(200, jar.get(read, data=body, timeout=10).status_code, "requests reads the session with a body")
+        case.same([200, 200], [jar.get(read, timeout=10).status_code for _ in range(2)], "requests: two reads of the session on one connection → 200")
+        case.same([3000, 3000], [jar.post(echo, data=data, timeout=10).json()["body_length"] for data in (body, pieces())], "requests: relayed POSTs, plain and in chunks → the whole body arrives")
+        case.same(200, jar.get(read, data=body, timeout=10).status_code, "requests: a read of the session with a body → 200")
     with httpx.Client(cookies={"coatcheck": session}) as jar:
-        case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "httpx")
-    case.same((200, 3000), asyncio.run(aiohttp_calls(read, echo, cookie, pieces)), "aiohttp, which posts in chunks")
-    case.verdict(b'"handle"' in curl("--http1.0", read), "curl --http1.0 reads the session")
-    case.same(3000, json.loads(curl("--http1.0", "--data-binary", body.decode(), echo))["body_length"], "curl --http1.0 posts")
-    case.same(b"data: 0\n\ndata: 1\n\n", curl("--http1.0", "-N", broker.url + "/v1/relay/api/events/2"), "curl --http1.0 reads a relayed stream to its end")
-    case.verdict(curl("--http1.0", "-N", "-m", "1", broker.url + "/v1/session/events").startswith(b"event: session\n"), "curl --http1.0 reads the session's stream")
-    case.verdict(b'"handle"' in curl("--http2", read), "curl --http2, which offers h2c")
-    case.same(3000, json.loads(curl("--http2", "--data-binary", body.decode(), echo))["body_length"], "curl --http2 at the relay")
+        case.same([200, 3000], [jar.get(read).status_code, jar.post(echo, content=body).json()["body_length"]], "httpx: a read of the session and a relayed POST → both succeed")
+    case.same((200, 3000), asyncio.run(aiohttp_calls(read, echo, cookie, pieces)), "aiohttp: a read of the session and a relayed POST in chunks → both succeed")
+    case.verdict(b'"handle"' in curl("--http1.0", read), "curl --http1.0: a read of the session → the session object")
+    case.same(3000, json.loads(curl("--http1.0", "--data-binary", body.decode(), echo))["body_length"], "curl --http1.0: a relayed POST → the whole body arrives")
+    case.same(b"data: 0\n\ndata: 1\n\n", curl("--http1.0", "-N", broker.url + "/v1/relay/api/events/2"), "curl --http1.0: a relayed event stream → read to its end")
+    case.verdict(curl("--http1.0", "-N", "-m", "1", broker.url + "/v1/session/events").startswith(b"event: session\n"), "curl --http1.0: the session's event stream → begins with the event `session`")
+    case.verdict(b'"handle"' in curl("--http2", read), "curl --http2, which offers h2c: a read of the session → the session object")
+    case.same(3000, json.loads(curl("--http2", "--data-binary", body.decode(), echo))["body_length"], "curl --http2, which offers h2c: a relayed POST → the whole body arrives")
     begin = time.monotonic()
-    case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl only announces a body")
+    case.verdict(b'"handle"' in curl("-X", "GET", "-H", "Content-Length: 9", read) and time.monotonic() - begin < 5, "curl with an announced body that it does not send → the session object within 5 s")
 
 
 # ---- jars and Go -----------------------------------------------------------------------------------------------------
@@ -330,12 +330,12 @@ def go(case):
     for name, status in (
             ("stranger", 401), ("not-yours", 403), ("burned", 400), ("session", 200), ("relay-get", 200), ("login", 201), ("forward", 201),
             ("jar-session", 200), ("jar-refresh", 200), ("login-2", 201), ("forward-2", 201), ("jar-session-2", 200), ("log-out", 204), ("after", 401)):
-        case.same(str(status), found.get(name, done.stderr)[:3], f"Go: {name}")
+        case.same(str(status), found.get(name, done.stderr)[:3], f"Go: the step {name} → the expected status")
     for name in ("relay-post", "relay-chunked"):
-        case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go: {name}", found.get(name))
-    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go reads a relayed event stream")
-    case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go keeps the session's cookie", found.get("held"))
-    case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "and drops it at the log-out", found.get("left"))
+        case.verdict('"body_length":3000,' in found.get(name, "").replace(" ", ""), f"Go: {name} → the whole body arrives", found.get(name))
+    case.same("200 data: 0||data: 1|", found.get("relay-events"), "Go: a relayed event stream → read to its end")
+    case.verdict("coatcheck" in found.get("held", "").split(" ")[-1].split(","), "Go's cookie jar: a sign-in → it keeps the session's cookie", found.get("held"))
+    case.verdict("coatcheck" not in found.get("left", "coatcheck").split(" ")[-1].split(","), "Go's cookie jar: a log-out → the session's cookie is removed", found.get("left"))
 
 
 # ---- balancers and caches --------------------------------------------------------------------------------------------

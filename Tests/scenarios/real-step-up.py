@@ -76,10 +76,10 @@ def lives(case, user, what):
     """The session is there, with the sign-in that it had, and its tokens are refreshed."""
     before = user.broker.look(user.session).json
     refreshed = user.insisting(lambda: user.broker.refresh(user.session))
-    case.same("200", refreshed.told, f"{what}: the session is refreshed")
+    case.same("200", refreshed.told, f"{what}: a refresh of the session → 200")
     after = user.broker.look(user.session).json
     names = ("handle", "subject", "acr", "amr", "authenticated_at")
-    case.same([before.get(n) for n in names], [after.get(n) for n in names], f"{what}: and knows of its sign-in what it knew")
+    case.same([before.get(n) for n in names], [after.get(n) for n in names], f"{what}: the refreshed session → the same handle, subject, class, methods and time")
     return after
 
 
@@ -93,10 +93,10 @@ def by_levels(case):
     user = User(broker, lemonldap.Browser(provider))
     answer = user.sign_in()
     case.same(("201", "loa-1", [], "Doctor Who"), (
-        answer.told, *(answer.json.get(n) for n in ("acr", "amr")), answer.json["identity"]["name"]), "a session says the level of its sign-in")
+        answer.told, *(answer.json.get(n) for n in ("acr", "amr")), answer.json["identity"]["name"]), "a sign-in at LemonLDAP::NG → the session has the level of the sign-in")
     first = answer.json["authenticated_at"]
-    case.verdict(abs(seconds(first) - time.time()) < 30, "and its time", first)
-    lives(case, user, "a refresh with the user's session there")
+    case.verdict(abs(seconds(first) - time.time()) < 30, "a sign-in at LemonLDAP::NG → the session has the time of the sign-in", first)
+    lives(case, user, "while the user is signed in at the provider")
 
     # Refusals.
     grows_old(case, user)
@@ -104,59 +104,59 @@ def by_levels(case):
     answer = user.step_up({"acr_values": "loa-5"})
     case.same(
         ("403 step_up_failed", {"acr_values": "loa-5"}, "loa-1"), (answer.told, answer.json.get("required"), (answer.json.get("got") or {}).get("acr")),
-        "a level that nobody is asked for: refused, with what was required and what came")
-    case.same(asked, user.browser.asked, "without the age it asks for no password: its user is signed in")
-    lives(case, user, "after it")
+        "a step-up to a level that the provider prompts no user for → 403, with the level required and the level reached")
+    case.same(asked, user.browser.asked, "a step-up by level alone → no password prompt, because the user is signed in")
+    lives(case, user, "after a failed step-up by level")
     answer = user.step_up({"acr_values": "loa-5", "max_age": 0}, how=STRONG)
     case.same(
-        ("403 step_up_failed", "loa-4"), (answer.told, (answer.json.get("got") or {}).get("acr")), "a level that it cannot reach: refused, however well the user signs in")
-    case.same(asked + 1, user.browser.asked, "who was asked, for the age")
-    case.same("loa-1", lives(case, user, "after it")["acr"], "the session has not risen with the browser")
+        ("403 step_up_failed", "loa-4"), (answer.told, (answer.json.get("got") or {}).get("acr")), "a step-up to a level that the provider cannot reach → 403, with the level reached")
+    case.same(asked + 1, user.browser.asked, "a step-up with max_age 0 → one password prompt")
+    case.same("loa-1", lives(case, user, "after a step-up to an unreachable level")["acr"], "a step-up that failed in the broker and raised the browser's level → the session keeps its level")
     answer = user.step_up({"max_age": 60}, lemonldap.Browser(provider, OTHER))
-    case.same("409 subject_mismatch", answer.told, "somebody else signs in")
-    case.same(first, lives(case, user, "after it")["authenticated_at"], "and the time is the first sign-in's")
+    case.same("409 subject_mismatch", answer.told, "another user signs in for a step-up → 409 subject_mismatch")
+    case.same(first, lives(case, user, "after another user's sign-in")["authenticated_at"], "another user signs in for a step-up → the session keeps the time of its first sign-in")
 
     # Single sign-on: the sign-in is recent enough, so the provider asks for no password.
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
-    case.same(("200", asked), (answer.told, user.browser.asked), "an age that is not exceeded: no password, and the step-up is done")
-    case.same("loa-4", answer.json["acr"], "with the level that the browser has reached meanwhile")
+    case.same(("200", asked), (answer.told, user.browser.asked), "a step-up with an age that is not exceeded → done without a password prompt")
+    case.same("loa-4", answer.json["acr"], "a step-up without a password prompt → the session gets the level of the browser")
     grows_old(case, user)
     answer = user.step_up({"max_age": 1})
-    case.same(("200", asked + 1, "loa-1"), (answer.told, user.browser.asked, answer.json["acr"]), "an age that is: a password, and its level alone")
-    case.verdict(seconds(answer.json["authenticated_at"]) > seconds(first), "and its time", answer.json["authenticated_at"])
+    case.same(("200", asked + 1, "loa-1"), (answer.told, user.browser.asked, answer.json["acr"]), "a step-up with an age that is exceeded → a password prompt, and the level of the password")
+    case.verdict(seconds(answer.json["authenticated_at"]) > seconds(first), "a step-up with a password prompt → the session gets the new time", answer.json["authenticated_at"])
     grows_old(case, user)
     answer = user.step_up({"max_age": 0})
-    case.same(("200", asked + 2), (answer.told, user.browser.asked), "no age at all: a password")
-    lives(case, user, "after it")
+    case.same(("200", asked + 2), (answer.told, user.browser.asked), "a step-up with max_age 0 → a password prompt")
+    lives(case, user, "after a step-up with max_age 0")
 
     # A call that needs more.
     refused = user.relay("/oauth2/userinfo")
     case.same(
-        ("401 step_up_required", {"acr_values": "loa-4 loa-5", "max_age": 300}), (refused.told, refused.json.get("step_up")), "a call that needs a level")
+        ("401 step_up_required", {"acr_values": "loa-4 loa-5", "max_age": 300}), (refused.told, refused.json.get("step_up")), "a call that needs a level and an age → 401 step_up_required with both")
     answer = user.step_up(refused.json["step_up"])
-    case.same("403 step_up_failed", answer.told, "signed in lately, nobody is asked, and the level is what it was")
-    lives(case, user, "after it")
+    case.same("403 step_up_failed", answer.told, "a step-up to a level, soon after a sign-in → 403, because the user is not prompted")
+    lives(case, user, "after a step-up without a prompt")
     grows_old(case, user)
     answer = user.step_up(refused.json["step_up"] | {"max_age": 0}, how=STRONG)
-    case.same(("200", "loa-4"), (answer.told, answer.json.get("acr")), "an app that asks for a fresh sign-in gets the level")
+    case.same(("200", "loa-4"), (answer.told, answer.json.get("acr")), "a step-up to a level with max_age 0 → the session gets the level")
     passed = user.relay("/oauth2/userinfo")
-    case.same((200, "dwho"), (passed.status, passed.json.get("sub")), "and the call goes")
-    handle = lives(case, user, "after it")["handle"]
+    case.same((200, "dwho"), (passed.status, passed.json.get("sub")), "a call that needs a level, after the step-up to it → 200")
+    handle = lives(case, user, "after a step-up to a level")["handle"]
 
     # The browser signs in again for another app. A refresh reports that, and the session keeps its own sign-in.
     signed_in = broker.look(user.session).json["authenticated_at"]
     grows_old(case, user)
     other = User(broker, user.browser)
     answer = other.sign_in({"max_age": 1})
-    case.same(("201", "loa-1"), (answer.told, answer.json["acr"]), "another app's session, with a demand of its first sign-in")
-    after = lives(case, user, "after it")
-    case.same((handle, "loa-4", signed_in), tuple(after[n] for n in ("handle", "acr", "authenticated_at")), "the first one's sign-in stays its own")
-    case.same(200, user.relay("/oauth2/userinfo").status, "and its calls go")
+    case.same(("201", "loa-1"), (answer.told, answer.json["acr"]), "another app's first sign-in with max_age, in the same browser → a session of its own")
+    after = lives(case, user, "after another app's sign-in")
+    case.same((handle, "loa-4", signed_in), tuple(after[n] for n in ("handle", "acr", "authenticated_at")), "another app's sign-in in the same browser → the first session keeps its level and time")
+    case.same(200, user.relay("/oauth2/userinfo").status, "a call of the first session after another app's sign-in → 200")
     answer = User(broker, lemonldap.Browser(provider)).sign_in({"acr_values": "loa-4"}, how=PASSWORD)
-    case.same("403 step_up_failed", answer.told, "a first sign-in that is too weak makes no session")
+    case.same("403 step_up_failed", answer.told, "a first sign-in that is weaker than demanded → 403 step_up_failed")
     answer = User(broker, lemonldap.Browser(provider)).sign_in({"acr_values": "loa-4"}, how=STRONG)
-    case.same(("201", "loa-4"), (answer.told, answer.json.get("acr")), "and one that is not does")
+    case.same(("201", "loa-4"), (answer.told, answer.json.get("acr")), "a first sign-in that is as strong as demanded → a session")
 
 
 def by_age(case):
@@ -168,25 +168,25 @@ def by_age(case):
     broker.restart()
     user = User(broker, provider.browser())
     answer = user.sign_in()
-    case.same(("201", None), (answer.told, answer.json.get("acr")), "a session says no class")
+    case.same(("201", None), (answer.told, answer.json.get("acr")), "a sign-in at Canaille → a session without a class")
     first = answer.json["authenticated_at"]
-    lives(case, user, "a refresh")
+    lives(case, user, "after a sign-in")
     grows_old(case, user)
     answer = user.step_up({"acr_values": "mfa"})
-    case.same(("403 step_up_failed", None), (answer.told, (answer.json.get("got") or {"acr": ""}).get("acr")), "a class, at a provider that has none")
-    lives(case, user, "after it")
+    case.same(("403 step_up_failed", None), (answer.told, (answer.json.get("got") or {"acr": ""}).get("acr")), "a step-up by class at Canaille, which has no classes → 403 step_up_failed")
+    lives(case, user, "after a failed step-up by class")
     asked = user.browser.asked
     answer = user.step_up({"max_age": 3600})
-    case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "an age that is not exceeded")
+    case.same(("200", asked, first), (answer.told, user.browser.asked, answer.json.get("authenticated_at")), "a step-up at Canaille with an age that is not exceeded → done without a password prompt")
     # After the password it checks the age again, so a slow machine may be asked twice if not even a second is allowed.
     for age in (5, 0):
         grows_old(case, user)
         before, asked = broker.look(user.session).json["authenticated_at"], user.browser.asked
         answer = user.step_up({"max_age": age})
-        case.same(("200", True), (answer.told, user.browser.asked > asked), f"an age of {age}: a password")
-        case.verdict(seconds(answer.json.get("authenticated_at") or before) > seconds(before), "and its time", answer.json)
-        lives(case, user, "after it")
-    case.same(200, user.relay("/oauth/userinfo").status, "a call that needs a fresh sign-in goes")
+        case.same(("200", True), (answer.told, user.browser.asked > asked), f"a step-up at Canaille with max_age {age} → a password prompt")
+        case.verdict(seconds(answer.json.get("authenticated_at") or before) > seconds(before), "a step-up at Canaille with a password prompt → the session gets the new time", answer.json)
+        lives(case, user, "after a step-up by age")
+    case.same(200, user.relay("/oauth/userinfo").status, "a call that needs a fresh sign-in, after the step-up at Canaille → 200")
 
 
 def without_a_time(case):
@@ -198,20 +198,20 @@ def without_a_time(case):
         {"allow": "GET /api/plain/userinfo", "max_age": "5m"}]})
     user = User(broker, glewlwyd.Browser(provider))
     answer = user.sign_in()
-    case.same(("201", None, None), (answer.told, *(answer.json.get(n) for n in ("acr", "authenticated_at"))), "a session says neither class nor time")
-    lives(case, user, "a refresh")
+    case.same(("201", None, None), (answer.told, *(answer.json.get(n) for n in ("acr", "authenticated_at"))), "a sign-in at Glewlwyd → a session without a class and a time")
+    lives(case, user, "after a sign-in")
     for demand in ({"max_age": 0}, {"max_age": 3600}, {"acr_values": "mfa"}):
         answer = user.step_up(demand)
         case.same(
-            ("403 step_up_failed", demand), (answer.told, answer.json.get("required")), f"{demand}: nobody knows when the user signed in")
-        case.same({"acr": None, "authenticated_at": None}, {n: (answer.json.get("got") or {}).get(n, "") for n in ("acr", "authenticated_at")}, "and the answer says so")
-        lives(case, user, "after it")
+            ("403 step_up_failed", demand), (answer.told, answer.json.get("required")), f"a step-up at Glewlwyd with {demand} → 403, because it reports neither class nor time")
+        case.same({"acr": None, "authenticated_at": None}, {n: (answer.json.get("got") or {}).get(n, "") for n in ("acr", "authenticated_at")}, "a failed step-up at Glewlwyd → the answer has neither class nor time")
+        lives(case, user, "after a failed step-up")
     refused = user.relay("/api/plain/userinfo")
-    case.same("401 step_up_required", refused.told, "a call that needs it is told of a step-up, which would not do")
+    case.same("401 step_up_required", refused.told, "a call that needs a fresh sign-in, at Glewlwyd → 401 step_up_required")
     broker.configure(providers={"real": {"step_up": {"acr": False, "max_age": False}}}, upstreams={"api": {"require": None}})
     broker.restart()
-    case.same("403 client_not_allowed", user.step_up({"max_age": 300}).told, "where the file says that it cannot, no browser opens")
-    lives(case, user, "after it")
+    case.same("403 client_not_allowed", user.step_up({"max_age": 300}).told, "a step-up at a provider that is configured as unable to → 403 client_not_allowed")
+    lives(case, user, "after a refused step-up")
 
 
 CASES = {

@@ -43,10 +43,10 @@ def hanging_then_slow(case):
     told = [caller.result(60).told for caller in callers]
     case.say(f"{len(told)} callers: {', '.join(f'{told.count(t)} × {t}' for t in sorted(set(told)))}")
     most = max(Gate.most_at_once(gate.refreshes(token)) for token in {c.refresh_token for c in gate.refreshes()})
-    case.same(1, most, "a refresh token is never sent twice at once")
-    case.same([], [t for t in told if t.startswith("401")], "nobody is told that the session has ended")
-    case.same("200", broker.look(session).told, "the session lives")
-    refreshes_again(case, broker, session, 10, "the next refresh is fine under strict rotation")
+    case.same(1, most, "callers during a slow refresh → a refresh token is sent by one call at a time")
+    case.same([], [t for t in told if t.startswith("401")], "callers during a slow refresh → no caller gets 401")
+    case.same("200", broker.look(session).told, "a hanging refresh, then a slow one → the session is alive")
+    refreshes_again(case, broker, session, 10, "the next refresh after a hanging and a slow one → 200 under strict rotation")
 
 
 def killed_holder(case):
@@ -78,11 +78,11 @@ def killed_holder(case):
     when, last = told[-1]
     case.say(f"the end: {last} {when:.0f} s after the take-over, by {len(gate.refreshes())} calls")
     early = [f"{t} after {w:.0f} s" for w, t in told if t.startswith("401") and w < 59]
-    case.same([], early, "a late winner has its minute: no end before 60 s after the take-over")
-    case.same("401 session_ended refresh_lost", last, "then it ends as what it is: the answer was lost")
+    case.same([], early, "a refresh refused after a take-over → no end within 60 s, because a late winner may still write")
+    case.same("401 session_ended refresh_lost", last, "a refresh whose answer was lost → the session ends as refresh_lost")
     case.same(
         (1, 0), tuple(int(broker.metric("coatcheck_sessions_ended_total", reason=r)) for r in ("refresh_lost", "grant_revoked")),
-        "and is counted so")
+        "a refresh whose answer was lost → counted as refresh_lost, not as grant_revoked")
 
 
 def late_winner(case):
@@ -110,22 +110,22 @@ def late_winner(case):
     while len(gate.refreshes()) < 3 and time.monotonic() - begin < 30:
         told.append(other.refresh(session).told)
         time.sleep(0.3)
-    case.same(3, len(gate.refreshes()), "the take-over was refused in passing, and its next call as a used token")
+    case.same(3, len(gate.refreshes()), "another process takes over a refresh → its first and its second call reach the provider")
     told.append(other.refresh(session).told)
-    case.same([], [t for t in told if not t.startswith("503")], "nobody is told that the session has ended")
+    case.same([], [t for t in told if not t.startswith("503")], "callers during a take-over → all get 503, none 401")
     lock.execute("ROLLBACK")
-    case.same("503 store_unavailable", first.result(30).told, "the holder has its pair, and its caller hears of the store")
-    case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "which the holder writes when it can")
+    case.same("503 store_unavailable", first.result(30).told, "a process that cannot write its new tokens → its caller gets 503 store_unavailable")
+    case.verdict(wait_for(10, lambda: holder.row(session, "token_version")[0] == 2), "the store is unlocked → the process writes its new tokens")
     # The late owner's commit. The first pair for a version wins, with or without the claim.
     tokens = holder.row(session, "tokens_key, tokens, token_expires_at, refreshable, expires_at, token_version")
     changed = other.database().execute(
         """UPDATE sessions SET tokens_key = ?, tokens = ?, token_expires_at = ?, refreshable = ?, expires_at = ?,
            token_version = ?, claim_until = NULL WHERE token_version = ? AND ended_at IS NULL""",
         (*tokens, tokens[5] - 1)).rowcount
-    case.same(1, changed, "and commits it: the session was not condemned")
-    case.same("200", other.look(session).told, "the session lives")
-    refreshes_again(case, other, session, 90, "and refreshes with the late pair")
-    case.same(0, sandbox.calls("oidc/revoke"), "nothing was revoked")
+    case.same(1, changed, "new tokens that come late to the other store → can be committed, because the session was not condemned")
+    case.same("200", other.look(session).told, "the session after a late commit → alive")
+    refreshes_again(case, other, session, 90, "a refresh with the tokens that came late → 200")
+    case.same(0, sandbox.calls("oidc/revoke"), "a take-over and a late commit → no revocation")
 
 
 def locked_store(case):
@@ -147,13 +147,13 @@ def locked_store(case):
         time.sleep(1)
     database.execute("ROLLBACK")
     told = caller.result(40).told
-    case.verdict(told == "200" or told.startswith("503 store_unavailable"), f"the caller hears: {told}", told)
-    case.same({"200"}, {a.told for a in looks}, "sessions are answered for meanwhile")
-    refreshes_again(case, broker, session, 15, "the pair was kept: the session refreshes")
+    case.verdict(told == "200" or told.startswith("503 store_unavailable"), f"a refresh while the database is locked → 200 or 503 store_unavailable: {told}", told)
+    case.same({"200"}, {a.told for a in looks}, "reads of the session while the database is locked → 200")
+    refreshes_again(case, broker, session, 15, "a refresh after the lock, with the tokens that were kept → 200")
     token = gate.refreshes()[0].refresh_token
-    case.same(1, len(gate.refreshes(token)), "the spent token was sent once")
-    case.same(0, len([c for c in gate.calls if "revoke" in c.path]), "nothing was revoked")
-    refreshes_again(case, broker, other, 15, "and so does another")
+    case.same(1, len(gate.refreshes(token)), "a refresh during a lock of the database → the spent token is sent once")
+    case.same(0, len([c for c in gate.calls if "revoke" in c.path]), "a refresh during a lock of the database → no revocation")
+    refreshes_again(case, broker, other, 15, "another session's refresh after the lock → 200")
 
 
 def empty_refusals(case):
@@ -168,12 +168,12 @@ def empty_refusals(case):
         passed += 45
         clock.set(passed, passed)
     case.say(f"{len(gate.refreshes())} calls refused in {passed} s")
-    case.verdict(len(gate.refreshes()) >= 8 * 10, "every session was refused at least ten times", len(gate.refreshes()))
-    case.same([], [a.told for a in told if not a.is_passing_fault], "each time 503 with Retry-After")
-    case.same(["200"] * 8, [broker.look(s).told for s in sessions], "nobody was logged out")
+    case.verdict(len(gate.refreshes()) >= 8 * 10, "ten minutes of empty 401 answers → at least ten refused refreshes for each session", len(gate.refreshes()))
+    case.same([], [a.told for a in told if not a.is_passing_fault], "ten minutes of empty 401 answers → callers get 503 with Retry-After")
+    case.same(["200"] * 8, [broker.look(s).told for s in sessions], "ten minutes of empty 401 answers → all sessions are alive")
     gate.always = Gate.pass_on
     clock.set(passed + 60, passed + 60)
-    case.same(["200"] * 8, [broker.refresh(s).told for s in sessions], "and all refresh when it is over")
+    case.same(["200"] * 8, [broker.refresh(s).told for s in sessions], "the end of ten minutes of empty 401 answers → all sessions refresh")
 
 
 def empty_refusal_of_one(case):
@@ -192,9 +192,9 @@ def empty_refusal_of_one(case):
         broker.refresh(well)
         told.append(broker.refresh(dead).told)
     case.say(f"minute by minute: {', '.join(told)}")
-    case.same([], [t for t in told[:4] if not t.startswith("503")], "no proof of death within five minutes")
-    case.same("401 session_ended grant_revoked", told[-1], "later it is one")
-    case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "the other lives")
+    case.same([], [t for t in told[:4] if not t.startswith("503")], "empty 401 answers to one session alone, for four minutes → 503")
+    case.same("401 session_ended grant_revoked", told[-1], "empty 401 answers to one session alone, for seven minutes → 401 grant_revoked")
+    case.same("200", broker.refresh(well).told if broker.look(well).status == 200 else "gone", "empty 401 answers to one session → another session refreshes")
 
 
 def unchecked_subject(case):
@@ -212,8 +212,8 @@ def unchecked_subject(case):
         raise GaveUp("no keys were asked for")
     broker.restart()
     told = broker.exchange(session)
-    case.same((400, "invalid_grant"), (told.status, told.json.get("error")), "no backend gets the other one's token")
-    case.same("401 session_ended subject_changed", broker.look(session).told, "the session has ended")
+    case.same((400, "invalid_grant"), (told.status, told.json.get("error")), "a refresh that is answered for another user → a backend's token exchange is refused")
+    case.same("401 session_ended subject_changed", broker.look(session).told, "a refresh that is answered for another user → the session ends as subject_changed")
 
 
 def three_hundred_callers(case):
@@ -229,10 +229,10 @@ def three_hundred_callers(case):
     answers = [caller.result(40) for caller in callers]
     written = broker.metric("coatcheck_store_transactions_total") - before
     case.say(f"{written:.0f} write transactions")
-    case.same(300, [a.status for a in answers].count(200), "all are served")
-    case.same(1, len({a.json.get("access_token") for a in answers}), "with one token")
-    case.same(1, len(gate.refreshes()), "by one call")
-    case.verdict(before > 0 and written <= 60, "and at most 60 write transactions", written)
+    case.same(300, [a.status for a in answers].count(200), "300 callers at the token's expiry → all are served")
+    case.same(1, len({a.json.get("access_token") for a in answers}), "300 callers at the token's expiry → all get the same token")
+    case.same(1, len(gate.refreshes()), "300 callers at the token's expiry → one provider call")
+    case.verdict(before > 0 and written <= 60, "300 callers at the token's expiry → at most 60 write transactions", written)
 
 
 def hanging_revocations(case):
@@ -252,9 +252,9 @@ def hanging_revocations(case):
     wait_for(25, lambda: sandbox.calls("oauth2/revoke"))
     late = time.monotonic() - begin
     # A hanging call is given up after fourteen seconds, and a row behind it would wait that long.
-    case.verdict(late < 10, f"the other's revocation leaves at once: {late:.1f} s", f"{late:.1f} s late")
+    case.verdict(late < 10, f"one provider's revocations hang → another provider's leaves within 10 s: {late:.1f} s", f"{late:.1f} s late")
     most = Gate.most_at_once(gate.calls)
-    case.verdict(most <= 2, f"at most two calls at one time at the provider that hangs: {most}", most)
+    case.verdict(most <= 2, f"a provider whose revocations hang → at most two calls at one time: {most}", most)
 
 
 CASES = {
